@@ -1,0 +1,1 @@
+"""What every room speaks: settings, errors, states, schemas, tables and the store."""

@@ -1,0 +1,117 @@
+"""The error tree of the desk.
+
+DeskError
+  SettingError         a setting is wrong: fix it and start again
+  UsageError           a command was asked for something that cannot be
+  ServiceError         a service is not reachable (retried)
+    RedisDown
+    DatabaseDown
+  CodexError           the model runtime
+    BinaryMissing
+    LoginMissing
+    ModelMissing
+    RpcError           the app-server answered with an error
+    RpcTimeout         (retried)
+    ProcessDied        (retried)
+  MarketError          market data
+    NotConfigured      the source needs a setting or an extra
+    MarketUnavailable  (retried)
+  OrderError           an order that may not go on
+  LeaseLost            another owner holds the step; the work is dropped
+
+Each class says whether it is retried (`retryable`) and what the user should do (`remedy`).
+"""
+
+from __future__ import annotations
+
+
+class DeskError(Exception):
+    """Base of all errors the desk raises on purpose."""
+
+    retryable: bool = False
+    remedy: str = ""
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message)
+        if remedy is not None:
+            self.remedy = remedy
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text} ({self.remedy})" if self.remedy else text
+
+
+class SettingError(DeskError):
+    remedy = "correct the setting and start again; `desk config` shows every value and where it came from"
+
+
+class UsageError(DeskError):
+    remedy = "see `desk --help`"
+
+
+class ServiceError(DeskError):
+    retryable = True
+
+
+class RedisDown(ServiceError):
+    remedy = "start the services with `desk up`, or set DESK_REDIS_URL to a running server"
+
+
+class DatabaseDown(ServiceError):
+    remedy = "check DESK_DATABASE_URL and run `desk db upgrade`"
+
+
+class CodexError(DeskError):
+    """Anything the model runtime did not do as asked."""
+
+
+class BinaryMissing(CodexError):
+    remedy = "install the package openai-codex-cli-bin, or set DESK_CODEX_BINARY to the binary's path"
+
+
+class LoginMissing(CodexError):
+    remedy = "run `codex login --device-auth` on this host, or choose DESK_PROVIDER=rulebook or endpoint"
+
+
+class ModelMissing(CodexError):
+    remedy = "set DESK_MODEL to a model that the provider serves"
+
+
+class RpcError(CodexError):
+    """The app-server answered a request with an error.
+
+    code: the JSON-RPC error code; -32001 means overloaded.
+    """
+
+    def __init__(self, method: str, code: int, message: str) -> None:
+        super().__init__(f"{method} failed with {code}: {message}")
+        self.method = method
+        self.code = code
+
+
+class RpcTimeout(CodexError):
+    retryable = True
+
+
+class ProcessDied(CodexError):
+    retryable = True
+
+
+class MarketError(DeskError):
+    """Market data that could not be had."""
+
+
+class NotConfigured(MarketError):
+    """A source that needs a setting or an extra; the message reads `not available: configure X`."""
+
+
+class MarketUnavailable(MarketError):
+    retryable = True
+
+
+class OrderError(DeskError):
+    """An order that may not go on."""
+
+
+class LeaseLost(DeskError):
+    """Another owner holds the step, or the step is final: what was done is dropped."""

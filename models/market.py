@@ -1,0 +1,138 @@
+"""Market nouns: instruments, bars, quotes, headlines, and the payloads that tools hand to a role.
+
+Prices are in the listing's currency per share, volumes in shares, returns and volatilities as fractions
+(0.05 is five per cent), times timezone-aware.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated
+
+from pydantic import Field
+
+from models.research import Frozen, Wire
+
+Price = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Listing(Frozen):
+    """One member of a universe; name, sector and industry are None where the source does not say."""
+
+    symbol: str
+    name: str | None = None
+    sector: str | None = None
+    industry: str | None = None
+
+
+class Bar(Frozen):
+    """One daily session. `date` is the session; the bar is known from its close on."""
+
+    date: dt.date
+    open: Price
+    high: Price
+    low: Price
+    close: Price
+    volume: float
+
+
+class Quote(Frozen):
+    """The last price known at `at`."""
+
+    symbol: str
+    price: Price
+    at: dt.datetime
+    source: str
+
+
+class Headline(Wire):
+    symbol: str
+    headline: str
+    source: str
+    published_at: dt.datetime
+    url: str | None = None
+
+
+class Missing(Wire):
+    """What could not be said, and why. `symbol` is None when it holds for all."""
+
+    symbol: str | None = None
+    what: str
+    reason: str
+
+
+class SymbolSignals(Wire):
+    """The figures rules are made of, one symbol; None where the history is too short.
+
+    momentum20, momentum60   close / close n sessions ago - 1
+    rsi14                    Wilder's relative strength index, 0 to 100
+    from_high                close / highest high of the last 252 sessions (or of `sessions`, if fewer) - 1
+    volatility20             annualised standard deviation of daily log returns over 20 sessions (x sqrt 252)
+    drawdown60               deepest fall from a running high of closes in the last 60 sessions, <= 0
+    volume_ratio             last volume / mean of the 20 sessions before
+    gap                      last open / previous close - 1
+    change                   last close / previous close - 1
+    sma20, sma50             close / simple moving average of n closes - 1
+    """
+
+    symbol: str
+    date: dt.date
+    close: Price
+    sessions: int
+    momentum20: float | None
+    momentum60: float | None
+    rsi14: float | None
+    from_high: float | None
+    volatility20: float | None
+    drawdown60: float | None
+    volume_ratio: float | None
+    gap: float | None
+    change: float | None
+    sma20: float | None
+    sma50: float | None
+
+
+class SymbolTechnicals(Wire):
+    """Indicators of one symbol in more detail; None where the history is too short."""
+
+    symbol: str
+    date: dt.date
+    close: Price
+    sma20: float | None
+    sma50: float | None
+    sma200: float | None
+    ema12: float | None
+    ema26: float | None
+    macd: float | None
+    macd_signal: float | None
+    rsi14: float | None
+    atr14: float | None
+    bollinger_upper: float | None
+    bollinger_lower: float | None
+    adx14: float | None
+    high252: float | None
+    low252: float | None
+
+
+class SymbolOverview(Wire):
+    """What is known of a company. A section that is not configured is named in the payload's `missing`."""
+
+    symbol: str
+    name: str | None
+    sector: str | None
+    industry: str | None
+    last_close: float | None
+    fundamentals: dict[str, float | str | None] | None = None
+    earnings: dict[str, float | str | None] | None = None
+    ratings: dict[str, float | str | None] | None = None
+    options: dict[str, float | str | None] | None = None
+
+
+class Mover(Wire):
+    """One of the day's largest moves; fields as in SymbolSignals."""
+
+    symbol: str
+    close: Price
+    change: float
+    gap: float | None
+    volume_ratio: float | None

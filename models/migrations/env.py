@@ -1,0 +1,25 @@
+"""Alembic's entry: the connection comes from `models.store`, the metadata from the tables."""
+
+from alembic import context
+from sqlmodel import SQLModel
+
+import models.tables  # noqa: F401  (fills the metadata)
+from models.tables import Utc
+
+
+def _render(kind, item, autogen_context):  # type: ignore[no-untyped-def]
+    if kind == "type" and isinstance(item, Utc):
+        return "sa.DateTime()"
+    return False
+
+
+connection = context.config.attributes["connection"]
+context.configure(
+    connection=connection,
+    target_metadata=SQLModel.metadata,
+    render_as_batch=True,
+    render_item=_render,
+    compare_type=False,
+)
+with context.begin_transaction():
+    context.run_migrations()

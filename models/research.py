@@ -1,0 +1,209 @@
+"""What agents say: screens, reports, verdicts, trader actions, and how a turn ended."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Wire(BaseModel):
+    """A payload a model reads or writes: camelCase on the wire, snake_case here."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class Instrument(StrEnum):
+    EQUITY = "equity"
+    ETF = "etf"
+    OPTION = "option"
+
+
+class ScreenConfidence(StrEnum):
+    HIGH = "high"
+    MEDIUM = "medium"
+    SPECULATIVE = "speculative"
+
+
+class Confidence(StrEnum):
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class Stance(StrEnum):
+    """A validator's verdict on one candidate."""
+
+    CONFIRMED = "CONFIRMED"
+    CAUTION = "CAUTION"
+    REJECT = "REJECT"
+
+
+class Rating(StrEnum):
+    """The desk's verdict on one candidate, reduced from its reports."""
+
+    BUY = "BUY"
+    HOLD = "HOLD"
+    CAUTION = "CAUTION"
+    PASS = "PASS"
+    INSUFFICIENT = "INSUFFICIENT"
+
+
+class ScreenCandidate(Wire):
+    symbol: str = Field(min_length=1, max_length=21)
+    instrument: Instrument
+    confidence: ScreenConfidence
+    thesis: str = Field(min_length=1, max_length=4000)
+
+
+class ScreenOutput(Wire):
+    """What a screener lens answers for one shard."""
+
+    candidates: list[ScreenCandidate]
+
+
+class ValidatorOutput(Wire):
+    """What a validator answers for one candidate."""
+
+    verdict: Stance
+    confidence: Confidence
+    summary: str = Field(min_length=1, max_length=8000)
+    key_risks: list[str]
+
+
+class ActionKind(StrEnum):
+    OPEN = "open"
+    ADD = "add"
+    REDUCE = "reduce"
+    CLOSE = "close"
+    HOLD = "hold"
+    WATCH = "watch"
+
+
+class TraderAction(Wire):
+    """One recommendation. Exactly one of quantity (shares or contracts) and notional (account currency) for a trade."""
+
+    symbol: str = Field(min_length=1, max_length=21)
+    action: ActionKind
+    side: Literal["buy", "sell"] | None
+    quantity: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+    notional: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+    order_type: Literal["market", "limit"] | None
+    limit_price: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+    confidence: Confidence
+    reasoning: str
+
+
+class TraderOutput(Wire):
+    actions: list[TraderAction]
+    reasoning: str
+
+
+class Usage(Frozen):
+    """Tokens of one or more model calls; only finite, non-negative numbers were summed."""
+
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    total_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
+
+
+class Failure(Frozen):
+    """Why a turn failed. kind is a short snake_case word, the same in tables, logs and tests."""
+
+    kind: str
+    retryable: bool
+    message: str
+
+
+class Completed(Frozen):
+    outcome: Literal["completed"] = "completed"
+    value: dict[str, Any]
+
+
+class Refused(Frozen):
+    """The model declined. An outcome, not an error."""
+
+    outcome: Literal["refused"] = "refused"
+    text: str
+
+
+class Interrupted(Frozen):
+    outcome: Literal["interrupted"] = "interrupted"
+
+
+class Failed(Frozen):
+    outcome: Literal["failed"] = "failed"
+    kind: str
+    retryable: bool
+    message: str
+
+
+Outcome = Annotated[Completed | Refused | Interrupted | Failed, Field(discriminator="outcome")]
+
+
+class ReportStatus(StrEnum):
+    COMPLETED = "completed"
+    NO_DATA = "no_data"
+    REFUSED = "refused"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class RoleReport(Frozen):
+    """One role's report as the reducer sees it; verdict and confidence are set when status is completed."""
+
+    role: str
+    status: ReportStatus
+    verdict: Stance | None = None
+    confidence: Confidence | None = None
+    summary: str = ""
+    key_risks: list[str] = []
+    reason: str | None = None
+
+
+class VerdictResult(Frozen):
+    """The reduced reports of one candidate."""
+
+    rating: Rating
+    confidence: Confidence
+    summary: str
+    key_risks: list[str]
+    completed: list[str]
+    missing: list[str]
+
+
+def output_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The strict JSON schema of a wire model: every property required, nothing else allowed, no references."""
+    schema = model.model_json_schema(by_alias=True)
+    strict: dict[str, Any] = _strict(schema, schema.get("$defs", {}))
+    return strict
+
+
+# What strict mode does not take, and what says nothing to a model.
+_DROPPED = {"$defs", "title", "default", "minLength", "maxLength", "exclusiveMinimum", "minimum", "discriminator"}
+
+
+def _strict(node: Any, defs: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_strict(item, defs) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _strict(defs[node["$ref"].rsplit("/", 1)[-1]], defs)
+    kept = {key: value for key, value in node.items() if key not in _DROPPED}
+    if isinstance(kept.get("properties"), dict):
+        kept["properties"] = {name: _strict(value, defs) for name, value in node["properties"].items()}
+        kept["required"] = list(kept["properties"])
+        kept["additionalProperties"] = False
+    return {key: value if key == "properties" else _strict(value, defs) for key, value in kept.items()}

@@ -1,0 +1,177 @@
+"""Where settings come from: reads each source, merges them by strength, keeps the provenance, names what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dotenv import dotenv_values
+from pydantic import ValidationError
+
+from models.errors import SettingError
+from models.settings import ALIASES, Settings
+
+PREFIX = "DESK_"
+CONFIG_VARIABLE = "DESK_CONFIG"
+JSON_VARIABLE = "AUTONOMOUS_CONFIG_JSON"
+_ENVIRONMENT_ONLY = frozenset({"trader_live"})
+_SERVICE_FIELDS = frozenset({"redis_url", "rulebook_url", "flower_url"})
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value as a source gave it: the variable or key as the user wrote it, and the source's name."""
+
+    value: Any
+    key: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    settings: Settings
+    origins: Mapping[str, Value]
+
+
+def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Settings:
+    """The settings of this process. Raises SettingError naming the variable, its value and what is allowed."""
+    return load(environ, cwd).settings
+
+
+def load(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Loaded:
+    """The settings and where each came from; fields that are not in `origins` have their default."""
+    environ = os.environ if environ is None else environ
+    cwd = cwd or Path.cwd()
+    dotenv = _dotenv(cwd)
+    origins = _from_variables(environ, "environment")
+    _under(origins, _from_variables(dotenv, ".env"))
+    home = _home(origins)
+    _under(origins, _from_toml(environ.get(CONFIG_VARIABLE) or dotenv.get(CONFIG_VARIABLE), cwd, home))
+    _under(origins, _from_json(environ.get(JSON_VARIABLE) or dotenv.get(JSON_VARIABLE)))
+    _under(origins, _from_services(_home(origins)))
+    origins["trader_live"] = Value(
+        environ.get(Settings.LIVE_SWITCH) == "1",
+        Settings.LIVE_SWITCH,
+        "environment" if Settings.LIVE_SWITCH in environ else "default",
+    )
+    return Loaded(_build(origins), origins)
+
+
+def _build(origins: Mapping[str, Value]) -> Settings:
+    try:
+        return Settings(**{name: found.value for name, found in origins.items()})
+    except ValidationError as error:
+        raise SettingError("; ".join(_explain(item, origins) for item in error.errors())) from None
+
+
+def _explain(item: Any, origins: Mapping[str, Value]) -> str:
+    name = str(item["loc"][0]) if item["loc"] else ""
+    message = str(item["msg"]).removeprefix("Value error, ")
+    if not name:
+        return message
+    found = origins.get(name)
+    key, source = (found.key, found.source) if found else (PREFIX + name.upper(), "default")
+    annotation = Settings.model_fields[name].annotation if name in Settings.model_fields else None
+    shown = "********" if annotation is not None and "SecretStr" in str(annotation) else repr(item.get("input"))
+    return f"{key}={shown} (from {source}): {message}"
+
+
+def _under(origins: dict[str, Value], weaker: Mapping[str, Value]) -> None:
+    for name, value in weaker.items():
+        origins.setdefault(name, value)
+
+
+def _home(origins: Mapping[str, Value]) -> Path:
+    if "home" in origins:
+        return Path(origins["home"].value).expanduser()
+    return Path(Settings.model_fields["home"].get_default(call_default_factory=True))
+
+
+def _from_variables(variables: Mapping[str, str | None], source: str) -> dict[str, Value]:
+    """DESK_ names win over aliases. An unknown DESK_ name is an error: a mistyped limit must not pass in silence."""
+    found: dict[str, Value] = {}
+    for key, value in variables.items():
+        if not key.startswith(PREFIX) or key == CONFIG_VARIABLE or value is None or value == "":
+            continue
+        name = key.removeprefix(PREFIX).lower()
+        if name not in Settings.model_fields or name in _ENVIRONMENT_ONLY:
+            raise SettingError(f"{key}={value!r} (from {source}) is not a setting of the desk")
+        found[name] = Value(value, key, source)
+    for key, name in ALIASES.items():
+        value = variables.get(key)
+        if value is not None and value != "":
+            found.setdefault(name, Value(value, key, source))
+    return found
+
+
+def _upward(cwd: Path, name: str) -> Path | None:
+    for folder in (cwd, *cwd.parents):
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def _dotenv(cwd: Path) -> Mapping[str, str | None]:
+    path = _upward(cwd, ".env")
+    return dotenv_values(path, interpolate=False) if path else {}
+
+
+def _from_toml(named: str | None, cwd: Path, home: Path) -> dict[str, Value]:
+    path = Path(named).expanduser() if named else (_upward(cwd, "desk.toml") or home / "desk.toml")
+    if not path.is_file():
+        if named:
+            raise SettingError(f"{CONFIG_VARIABLE}={named!r}: no such file")
+        return {}
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path}: not TOML: {error}") from None
+    return _from_table(table, str(path))
+
+
+def _from_json(text: str | None) -> dict[str, Value]:
+    """Inline JSON, or the path of a JSON file."""
+    if not text:
+        return {}
+    try:
+        raw = text if text.lstrip().startswith("{") else Path(text).expanduser().read_text(encoding="utf-8")
+        table = json.loads(raw)
+    except (OSError, ValueError) as error:
+        raise SettingError(f"{JSON_VARIABLE}={text[:80]!r}: neither JSON nor a file of it: {error}") from None
+    if not isinstance(table, dict):
+        raise SettingError(f"{JSON_VARIABLE}={text[:80]!r}: must be a JSON object")
+    return _from_table(table, JSON_VARIABLE)
+
+
+def _from_table(table: Mapping[str, Any], source: str) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for key, value in table.items():
+        name = ALIASES.get(key, key.removeprefix(PREFIX).lower() if key.startswith(PREFIX) else _snake(key))
+        if name in _ENVIRONMENT_ONLY or key == Settings.LIVE_SWITCH:
+            raise SettingError(f"{key} in {source}: the live switch is read from the process environment alone")
+        if name not in Settings.model_fields:
+            raise SettingError(f"{key}={value!r} (from {source}) is not a setting of the desk")
+        found[name] = Value(value, key, source)
+    return found
+
+
+def _snake(key: str) -> str:
+    """maxThreadTurns and max_thread_turns mean the same."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
+
+
+def _from_services(home: Path) -> dict[str, Value]:
+    """Addresses of the services that `desk up` started; a file that is not there means none run."""
+    path = home / "run" / "services.json"
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise SettingError(f"{path}: {error}", remedy="stop `desk up`, remove the file and start again") from None
+    return {name: Value(value, name, "desk up") for name, value in table.items() if name in _SERVICE_FIELDS}

@@ -1,0 +1,174 @@
+"""One `Settings` for the whole desk, built once by whoever starts a process and handed on.
+
+Sources, the strongest first: the process environment (`DESK_*` and the aliases), a `.env` found upward of the
+working folder, a TOML file (`DESK_CONFIG`, else `desk.toml` upward, else `{home}/desk.toml`), the JSON of
+`AUTONOMOUS_CONFIG_JSON`, what `desk up` wrote of its running services, and the defaults. The live switch
+`TRADER_LIVE` is read from the process environment alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import platformdirs
+from pydantic import Field, SecretStr, computed_field, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+Lens = Literal["technical", "fundamental", "catalyst", "options"]
+LENSES: tuple[Lens, ...] = ("technical", "fundamental", "catalyst", "options")
+
+# Names the desk's first documents gave to settings; they mean the same as the DESK_ name.
+ALIASES: dict[str, str] = {
+    "SCREENER_MAX_CANDIDATES": "max_candidates",
+    "AUTONOMOUS_STOCK_ONLY": "stock_only",
+    "AUTONOMOUS_TRADER_OPTIONS_MODE": "options_mode",
+    "AUTONOMOUS_MAX_THREAD_AGE_HOURS": "max_thread_age_hours",
+    "AUTONOMOUS_MAX_THREAD_TURNS": "max_thread_turns",
+}
+
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Settings(BaseSettings):
+    """Every value the desk can be told. Money is in the account's currency."""
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+    LIVE_SWITCH: ClassVar[str] = "TRADER_LIVE"
+
+    # Where things live
+    home: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("chordesk")), description="data folder")
+    database_url: SecretStr | None = Field(None, description="SQLAlchemy URL; SQLite in the home by default")
+    redis_url: SecretStr | None = Field(None, description="redis://, rediss:// or unix:// URL; `desk up` has its own")
+
+    # The model
+    provider: Literal["rulebook", "codex", "endpoint"] = Field("rulebook", description="who answers the model's calls")
+    model: str = Field("gpt-5.5", min_length=1, description="model name sent to the provider")
+    provider_url: str | None = Field(None, description="base URL of a Responses endpoint (provider=endpoint)")
+    provider_key: SecretStr | None = Field(None, description="API key of that endpoint")
+    rulebook_url: str | None = Field(None, description="base URL of the rulebook model; `desk up` brings its own")
+    rulebook_latency_seconds: float = Field(0.0, ge=0, le=600, description="added to each call of the rulebook model")
+
+    # The market
+    market: Literal["replay", "yahoo"] = Field("replay", description="where prices come from")
+    replay_date: dt.date = Field(dt.date(2010, 8, 12), description="the replay's today; nothing later is visible")
+
+    # The account
+    account: Literal["paper"] = Field("paper", description="whose orders, positions and cash")
+    broker: Literal["paper"] = Field("paper", description="who takes orders")
+    trader_live: bool = Field(False, description="TRADER_LIVE=1 in the process environment, and nothing else")
+    starting_cash: float = Field(100_000.0, gt=0, description="cash of a new paper account")
+    allow_short: bool = Field(False, description="let a sell go below zero shares")
+    max_order_notional: float = Field(10_000.0, gt=0, description="largest order")
+    max_symbol_share: float = Field(0.10, gt=0, le=1, description="largest share of equity in one symbol")
+    cooldown_hours: float = Field(24.0, ge=0, description="market time between two orders on one symbol")
+    slippage_bps: float = Field(5.0, ge=0, le=1000, description="paper fills: basis points against the order")
+    commission_per_share: float = Field(0.0, ge=0, description="paper fills: commission")
+
+    # The screen
+    universe: str = Field("sp500", min_length=1, description="sp500, a file of symbols, or symbols by comma")
+    lenses: Annotated[tuple[Lens, ...], NoDecode] = Field(LENSES, description="lenses of a screen, by comma")
+    shard_size: int = Field(131, ge=1, le=150, description="symbols of one screener turn")
+    max_candidates: int = Field(20, ge=1, le=500, description="candidates kept by a screen")
+    stock_only: bool = Field(True, description="no options, whatever options_mode says")
+    options_mode: Literal["stocks-only", "options-only", "both"] = Field(
+        "stocks-only", description="what may be traded"
+    )
+
+    # Codex
+    codex_binary: Path | None = Field(None, description="the codex binary; the pinned wheel's by default")
+    codex_ca_file: Path | None = Field(None, description="PEM of trust roots for a hosted provider")
+    codex_turns: int = Field(96, ge=1, le=512, description="turns at once in one app-server process")
+    codex_rpcs: int = Field(64, ge=1, le=64, description="requests in flight to one app-server process")
+    codex_recycle_turns: Count = Field(2000, description="turns after which an app-server process is replaced")
+    codex_recycle_rss_mb: Count = Field(600, description="resident memory after which it is replaced, MiB")
+    max_thread_age_hours: float = Field(72.0, gt=0, description="a kept thread older than this starts afresh")
+    max_thread_turns: Count = Field(40, description="a kept thread with this many turns starts afresh")
+    rpc_seconds: Seconds = Field(10.0, description="limit of one app-server request")
+    tool_seconds: Seconds = Field(20.0, description="limit of one tool call")
+    no_progress_seconds: Seconds = Field(90.0, description="limit of silence within a turn")
+    turn_seconds: Seconds = Field(180.0, description="limit of one turn")
+    step_deadline_seconds: Seconds = Field(240.0, description="limit of one step, enforced by the lease loop")
+
+    # The queue
+    worker_threads: Count = Field(128, description="tasks at once in the research worker")
+    lease_seconds: Seconds = Field(9.0, description="a step is its worker's for this long; renewed every third")
+    maintain_seconds: Seconds = Field(3.0, description="interval of the sweep that beat starts")
+    step_attempts: Count = Field(3, description="attempts of a step before it fails")
+    run_deadline_minutes: float = Field(60.0, gt=0, description="a run older than this is closed as partial")
+    premarket: str = Field("08:30", description="New York time of the pre-market screen, or off")
+    midday: str = Field("12:30", description="New York time of the mid-day screen, or off")
+    flower_url: str | None = Field(None, description="where Flower listens; `desk up` chooses")
+    flower_port: int = Field(0, ge=0, le=65535, description="Flower's port on loopback; 0 takes a free one")
+
+    # Logs
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="lowest level written")
+    log_json: bool = Field(False, description="one JSON object a line")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `setting_sources` merged: it reads every source itself, to say where a value came from."""
+        return (init_settings,)
+
+    @field_validator("lenses", mode="before")
+    @classmethod
+    def _split_lenses(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            value = tuple(part.strip() for part in value.split(",") if part.strip())
+        if not value:
+            raise ValueError(f"name at least one of {', '.join(LENSES)}")
+        return tuple(dict.fromkeys(value))
+
+    @field_validator("premarket", "midday")
+    @classmethod
+    def _clock_time(cls, value: str) -> str:
+        if value != "off":
+            dt.datetime.strptime(value, "%H:%M")
+        return value
+
+    @field_validator("home", "codex_binary", "codex_ca_file")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        return value.expanduser().absolute() if value is not None else None
+
+    @model_validator(mode="after")
+    def _deadlines_nest(self) -> Settings:
+        limits = ("rpc_seconds", "tool_seconds", "no_progress_seconds", "turn_seconds")
+        for name in limits:
+            if getattr(self, name) >= self.step_deadline_seconds:
+                limit = self.step_deadline_seconds
+                raise ValueError(f"{name}={getattr(self, name)} must be shorter than step_deadline_seconds={limit}")
+        if self.provider == "endpoint" and not self.provider_url:
+            raise ValueError("provider=endpoint needs provider_url (DESK_PROVIDER_URL)")
+        return self
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def spoken_by(self) -> str:
+        """Who speaks in reports and tables: the rulebook is a rule, not a model."""
+        return "rulebook (rules, no model)" if self.provider == "rulebook" else f"{self.provider}:{self.model}"
+
+    @property
+    def database(self) -> str:
+        """The SQLAlchemy URL in force."""
+        if self.database_url is not None:
+            return self.database_url.get_secret_value()
+        return f"sqlite:///{self.home / 'desk.db'}"
+
+    @property
+    def services_file(self) -> Path:
+        """What `desk up` writes of its running services."""
+        return self.home / "run" / "services.json"
+
+    @property
+    def options_allowed(self) -> bool:
+        return not self.stock_only and self.options_mode != "stocks-only"

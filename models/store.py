@@ -1,0 +1,149 @@
+"""The database: one engine, short transactions, and the migrations.
+
+SQLite runs in WAL mode with a busy time-out and foreign keys on; writers of one process queue behind a lock, because
+its busy handler sleeps and is not fair. Postgres needs neither.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import orjson
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlmodel import Session
+
+from models.errors import DatabaseDown, SettingError
+
+BUSY_SECONDS = 20
+_BEGIN = "desk_begin"
+
+
+class Store:
+    """The database of one process. Threads may share it; a forked child must make its own."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        try:
+            self.is_sqlite = make_url(url).get_backend_name() == "sqlite"
+        except ArgumentError:
+            raise SettingError(
+                "DESK_DATABASE_URL is not a SQLAlchemy URL (sqlite:///... or postgresql+psycopg://...)"
+            ) from None
+        self._engine = _sqlite_engine(url) if self.is_sqlite else _server_engine(url)
+        self._writer = self._engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+        self._queue: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """One writing transaction: committed on leaving, rolled back on an error."""
+        with self._queue, Session(self._writer, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """One consistent view; nothing written here is kept."""
+        with Session(self._engine, expire_on_commit=False, autoflush=False) as session:
+            yield session  # closing rolls back, and leaves what was read readable
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def _sqlite_engine(url: str) -> Engine:
+    path = make_url(url).database
+    if path and path != ":memory:":
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    arguments = {"check_same_thread": False, "timeout": BUSY_SECONDS}
+    engine = create_engine(url, connect_args=arguments, pool_timeout=120, json_serializer=_json_text)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _json_text(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, record: Any) -> None:
+    # The driver's own transaction handling begins late and never IMMEDIATE; we say BEGIN ourselves.
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", f"busy_timeout={BUSY_SECONDS * 1000}"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+
+
+def _server_engine(url: str) -> Engine:
+    try:
+        return create_engine(
+            url, pool_pre_ping=True, pool_size=8, max_overflow=8, pool_timeout=120, json_serializer=_json_text
+        )
+    except ModuleNotFoundError as error:
+        raise SettingError(
+            f"DESK_DATABASE_URL needs the driver {error.name}", remedy="pip install 'chordesk[postgres]'"
+        ) from None
+
+
+def _alembic(url: str) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    config.attributes["url"] = url
+    return config
+
+
+def upgrade(url: str) -> None:
+    """Bring the database to the newest schema; safe to call when it is there already."""
+    store = Store(url)
+    try:
+        with _connected(store) as connection:
+            config = _alembic(url)
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    finally:
+        store.close()
+
+
+def current(url: str) -> tuple[str | None, str]:
+    """(revision of the database or None, newest revision)."""
+    store = Store(url)
+    try:
+        with _connected(store) as connection:
+            found = MigrationContext.configure(connection).get_current_revision()
+    finally:
+        store.close()
+    newest = ScriptDirectory.from_config(_alembic(url)).get_current_head()
+    return found, newest or ""
+
+
+def require_current(url: str) -> None:
+    """Raises DatabaseDown when the schema is not the one this code was written for."""
+    found, newest = current(url)
+    if found != newest:
+        raise DatabaseDown(f"the database is at revision {found or 'none'}, this version needs {newest}")
+
+
+@contextmanager
+def _connected(store: Store) -> Iterator[Connection]:
+    try:
+        with store.engine.connect() as connection:
+            yield connection
+            connection.commit()
+    except OperationalError as error:
+        raise DatabaseDown(f"the database does not answer: {error.orig}") from None
