@@ -1,0 +1,1 @@
+"""Who takes orders. Paper is the only broker there is."""

@@ -1,0 +1,23 @@
+"""Exact arithmetic on money: a float stands for the decimal it prints as, so limits hold at their exact boundary."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+
+def exact(value: float) -> Decimal:
+    """The decimal a float prints as: 0.1 is 0.1 and not 0.1000000000000000055."""
+    return Decimal(repr(float(value)))
+
+
+def plain(value: float | Decimal) -> str:
+    """The shortest plain decimal text: no exponent, no trailing zeros, no minus zero."""
+    number = (value if isinstance(value, Decimal) else exact(value)).normalize()
+    return format(number if number else Decimal(0), "f")
+
+
+def money(value: float | Decimal) -> str:
+    """For people: thousands separated; two places, or as many as an exact figure needs."""
+    number = value if isinstance(value, Decimal) else exact(value)
+    places = max(2, min(6, -int(number.normalize().as_tuple().exponent)))
+    return f"{number:,.{places}f}"

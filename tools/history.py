@@ -1,0 +1,74 @@
+"""Daily bars for tools: what is there, and what must be said to be missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from models.errors import DeskError, MarketUnavailable, NotConfigured
+from tools.figures import SESSIONS_A_YEAR
+from tools.market.bars import STALE_DAYS
+from tools.market.protocol import Bars, Prefetching
+from tools.registry import Gaps, ToolContext
+
+# A close-to-close move of a 2:1 split or of a reverse one; where prices are not adjusted, it may be no move at all.
+_SPLIT_LIKE = (-0.45, 0.80)
+_PREFETCH_SHARE = 0.6
+_BUDGET_SHARE = 0.8
+
+
+def histories(
+    context: ToolContext, symbols: Sequence[str], gaps: Gaps, sessions: int = SESSIONS_A_YEAR
+) -> Iterator[Bars]:
+    """The bars of each symbol that has some; of the others, and of odd ones, `gaps` tells.
+
+    A symbol whose last bar is older than STALE_DAYS has left the market and gives none.
+    """
+    prefetch(context, symbols)
+    budget = Budget(context)
+    for symbol in symbols:
+        try:
+            budget.spend()
+            bars = context.market.bars(symbol, sessions)
+        except NotConfigured as error:
+            gaps.add("bars", error)
+            continue
+        except DeskError as error:
+            gaps.add("bars", error, symbol)
+            continue
+        if (context.clock.session() - bars.dates[-1]).days > STALE_DAYS:
+            gaps.add("bars", f"not traded since {bars.dates[-1]}", symbol)
+            continue
+        if not bars.adjusted:
+            _note_split(bars, gaps)
+        yield bars
+
+
+def prefetch(context: ToolContext, symbols: Sequence[str]) -> None:
+    """Let a market that can fetch many at once do so; what fails then shows when the symbol is asked for."""
+    if isinstance(context.market, Prefetching):
+        context.market.prefetch(symbols, context.settings.tool_seconds * _PREFETCH_SHARE)
+
+
+class Budget:
+    """The time in which a tool asks a source, symbol by symbol: it answers with what it has before its own limit."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._end = time.monotonic() + context.settings.tool_seconds * _BUDGET_SHARE
+
+    def spend(self) -> None:
+        """Raises MarketUnavailable when the time is up."""
+        if time.monotonic() > self._end:
+            raise MarketUnavailable("not fetched in time", remedy="ask for fewer symbols, or ask again")
+
+
+def _note_split(bars: Bars, gaps: Gaps) -> None:
+    moves = bars.close[1:] / bars.close[:-1] - 1
+    odd = np.flatnonzero((moves <= _SPLIT_LIKE[0]) | (moves >= _SPLIT_LIKE[1]))
+    if len(odd):
+        at = int(odd[-1])
+        when = bars.dates[at + 1]
+        reason = f"close moved {moves[at]:+.0%} on {when}; the source does not say whether that was a split"
+        gaps.add("split adjustment", reason, bars.symbol)

@@ -1,0 +1,110 @@
+"""The ledger of an account: cash and positions, what they are worth, and what a fill does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Protocol
+
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, select
+
+from models.errors import MarketError, OrderError
+from models.market import Quote
+from models.orders import AccountView, BrokerFill, HeldPosition
+from models.tables import Account, Position
+from tools.decimals import exact
+
+
+class Quoter(Protocol):
+    """Whatever can price a symbol: a market, or quotes read beforehand."""
+
+    def quote(self, symbol: str) -> Quote:
+        """The last price known now; raises MarketError when there is none."""
+
+
+def ensure_account(session: Session, name: str, cash: float) -> Account:
+    """The account's row, opened with `cash` when there is none yet."""
+    account = session.get(Account, name)
+    if account is not None:
+        return account
+    try:
+        with session.begin_nested():
+            account = Account(name=name, cash=cash)
+            session.add(account)
+    except IntegrityError:  # another process opened it a moment ago
+        account = None
+    return account or _account(session, name)
+
+
+def _account(session: Session, name: str) -> Account:
+    account = session.get(Account, name, with_for_update=True)
+    if account is None:
+        raise OrderError(f"there is no account {name!r}", remedy="ensure_account opens one")
+    return account
+
+
+def account_view(session: Session, market: Quoter, account: str) -> AccountView:
+    """Cash, positions and equity at the market's now; a position without a price makes equity None.
+
+    equity = cash + sum of quantity x price. Raises OrderError when there is no such account.
+    """
+    cash = _account(session, account).cash
+    rows = session.exec(select(Position).where(Position.account == account).order_by(Position.symbol)).all()
+    positions = [_held(row, market) for row in rows]
+    return AccountView(account=account, cash=cash, equity=_equity(cash, positions), positions=positions)
+
+
+def _equity(cash: float, positions: Sequence[HeldPosition]) -> float | None:
+    equity = exact(cash)
+    for held in positions:
+        if held.market_price is None:
+            return None
+        equity += exact(held.quantity) * exact(held.market_price)
+    return float(equity)
+
+
+def _held(row: Position, market: Quoter) -> HeldPosition:
+    try:
+        quote = market.quote(row.symbol)
+    except MarketError:
+        return HeldPosition(symbol=row.symbol, quantity=row.quantity, average_cost=row.average_cost)
+    return HeldPosition(
+        symbol=row.symbol,
+        quantity=row.quantity,
+        average_cost=row.average_cost,
+        priced_at=quote.at,
+        market_price=quote.price,
+    )
+
+
+def apply_fill(session: Session, account: str, symbol: str, side: str, fill: BrokerFill) -> None:
+    """Book one fill: cash by quantity x price and commission, the position by its shares.
+
+    The average cost moves only when exposure grows, and leaves commission out; a position of zero shares goes.
+    The caller's transaction must also hold what makes the fill unique.
+    """
+    signed = exact(fill.quantity) * (1 if side == "buy" else -1)
+    head = _account(session, account)
+    head.cash = float(exact(head.cash) - signed * exact(fill.price) - exact(fill.commission))
+    session.add(head)
+    row = session.get(Position, (account, symbol), with_for_update=True)
+    before = exact(row.quantity) if row else Decimal(0)
+    after = before + signed
+    if after == 0:
+        if row is not None:
+            session.delete(row)
+    else:
+        row = row or Position(account=account, symbol=symbol, quantity=0, average_cost=0, filled_at=fill.at)
+        row.average_cost = _average_cost(before, exact(row.average_cost), signed, exact(fill.price))
+        row.quantity = float(after)
+        row.filled_at = fill.at
+        session.add(row)
+    session.flush()
+
+
+def _average_cost(before: Decimal, average: Decimal, signed: Decimal, price: Decimal) -> float:
+    after = before + signed
+    if before * signed >= 0:
+        return float((before * average + signed * price) / after)
+    return float(average if before * after > 0 else price)

@@ -1,0 +1,1 @@
+"""Markets: one protocol, a replay of real daily prices, and live sources."""

@@ -1,0 +1,110 @@
+"""Market clocks and the exchange's regular hours."""
+
+from __future__ import annotations
+
+import bisect
+import datetime as dt
+import importlib
+from dataclasses import dataclass
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from models.errors import MarketError
+
+NEW_YORK = ZoneInfo("America/New_York")
+EXCHANGE = "XNYS"
+FIRST_DAY = "1990-01-01"
+REPLAY_TIME = dt.time(15, 55)
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeHours:
+    """Regular sessions in ascending order with their opens and closes (UTC), early closes included."""
+
+    sessions: tuple[dt.date, ...]
+    opens: tuple[dt.datetime, ...]
+    closes: tuple[dt.datetime, ...]
+
+    def is_session(self, day: dt.date) -> bool:
+        at = bisect.bisect_left(self.sessions, day)
+        return at < len(self.sessions) and self.sessions[at] == day
+
+    def open_of(self, session: dt.date) -> dt.datetime:
+        return self.opens[self._index(session)].astimezone(NEW_YORK)
+
+    def close_of(self, session: dt.date) -> dt.datetime:
+        return self.closes[self._index(session)].astimezone(NEW_YORK)
+
+    def is_open(self, now: dt.datetime) -> bool:
+        at = bisect.bisect_right(self.opens, now) - 1
+        return at >= 0 and now < self.closes[at]
+
+    def next_open(self, now: dt.datetime) -> dt.datetime:
+        at = bisect.bisect_right(self.opens, now)
+        if at == len(self.opens):
+            raise MarketError(f"the exchange calendar ends before {now:%Y-%m-%d}", remedy="update exchange-calendars")
+        return self.opens[at].astimezone(NEW_YORK)
+
+    def last_closed(self, now: dt.datetime) -> dt.date:
+        """The newest session that has closed."""
+        at = bisect.bisect_right(self.closes, now)
+        if at == 0:
+            raise MarketError(f"the exchange calendar begins on {self.sessions[0]}, after {now:%Y-%m-%d}")
+        return self.sessions[at - 1]
+
+    def _index(self, session: dt.date) -> int:
+        at = bisect.bisect_left(self.sessions, session)
+        if at == len(self.sessions) or self.sessions[at] != session:
+            raise MarketError(f"{session} is no session of {EXCHANGE}")
+        return at
+
+
+@lru_cache(maxsize=1)
+def exchange_hours() -> ExchangeHours:
+    """The New York Stock Exchange since 1990. Built once: the calendar library takes a second to import."""
+    calendar = importlib.import_module("exchange_calendars").get_calendar(EXCHANGE, start=FIRST_DAY)
+    schedule = calendar.schedule
+    return ExchangeHours(
+        tuple(stamp.date() for stamp in schedule.index),
+        tuple(schedule["open"].dt.to_pydatetime()),
+        tuple(schedule["close"].dt.to_pydatetime()),
+    )
+
+
+class ReplayClock:
+    """Stands still at 15:55 New York on one session.
+
+    At 15:55 that day's bar counts as known: five minutes before the close stand for the close. Nothing later is.
+    On a day of an early close the exchange has shut by then, and is_open says so.
+    """
+
+    def __init__(self, day: dt.date) -> None:
+        self._now = dt.datetime.combine(day, REPLAY_TIME, NEW_YORK)
+
+    def now(self) -> dt.datetime:
+        return self._now
+
+    def is_open(self) -> bool:
+        return exchange_hours().is_open(self._now)
+
+    def next_open(self) -> dt.datetime:
+        return exchange_hours().next_open(self._now)
+
+    def session(self) -> dt.date:
+        return self._now.date()
+
+
+class LiveClock:
+    """Real time. A session's bar is known from its close on, not while it is being made."""
+
+    def now(self) -> dt.datetime:
+        return dt.datetime.now(NEW_YORK)
+
+    def is_open(self) -> bool:
+        return exchange_hours().is_open(self.now())
+
+    def next_open(self) -> dt.datetime:
+        return exchange_hours().next_open(self.now())
+
+    def session(self) -> dt.date:
+        return exchange_hours().last_closed(self.now())

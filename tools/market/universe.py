@@ -1,0 +1,75 @@
+"""From what a person wrote to a list of symbols."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from models.errors import UsageError
+from tools.market.protocol import ClosedSet, MarketData
+
+NAMED = ("sp500",)
+SYMBOL_RULE = "1 to 10 of A-Z, 0-9, dot and hyphen, e.g. AAPL or BRK.B"
+_SYMBOL = re.compile(r"[A-Z0-9.\-]{1,10}")
+_SHOWN = 10
+
+
+def is_symbol(text: str) -> bool:
+    return _SYMBOL.fullmatch(text) is not None and any(letter.isalnum() for letter in text)
+
+
+def resolve_universe(text: str, market: MarketData) -> list[str]:
+    """`sp500`, a file (one symbol a line, # begins a comment), or symbols by comma, as a list without duplicates.
+
+    Raises UsageError naming what is no symbol, or what the market does not carry when it can tell; NotConfigured when
+    the market has no such named universe.
+    """
+    wanted = text.strip()
+    if wanted.lower() in NAMED:
+        return [listing.symbol for listing in market.universe(wanted.lower())]
+    symbols = _checked(_written(wanted), wanted)
+    unknown = market.unknown(symbols) if isinstance(market, ClosedSet) else []
+    if unknown:
+        raise UsageError(
+            f"the {market.name} market does not carry {_shown(unknown)} on {market.clock.now():%Y-%m-%d}",
+            remedy="leave them out, or choose another DESK_MARKET",
+        )
+    return symbols
+
+
+def _written(text: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if all(is_symbol(part.upper()) for part in parts) and not _looks_like_path(text):
+        return parts
+    if not _looks_like_path(text) and not Path(text).is_file():
+        return parts
+    try:
+        lines = Path(text).expanduser().read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise UsageError(f"the universe file {text!r} cannot be read: {why}", remedy=_remedy()) from None
+    return [symbol for line in lines if (symbol := line.split("#", 1)[0].strip())]
+
+
+def _looks_like_path(text: str) -> bool:
+    return "/" in text or "\\" in text or Path(text).suffix.lower() in {".txt", ".csv", ".lst"}
+
+
+def _checked(written: Iterable[str], text: str) -> list[str]:
+    symbols = list(dict.fromkeys(part.upper() for part in written))
+    if not symbols:
+        raise UsageError(f"the universe {text!r} names no symbol", remedy=_remedy())
+    wrong = [symbol for symbol in symbols if not is_symbol(symbol)]
+    if wrong:
+        raise UsageError(f"the universe has what is no symbol: {_shown(wrong)}", remedy=_remedy())
+    return symbols
+
+
+def _remedy() -> str:
+    return f"give sp500, a file with one symbol a line, or symbols by comma; a symbol is {SYMBOL_RULE}"
+
+
+def _shown(symbols: list[str]) -> str:
+    more = len(symbols) - _SHOWN
+    return ", ".join(repr(symbol)[1:-1][:40] for symbol in symbols[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,131 @@
+"""The live market of Yahoo Finance through yfinance: delayed prices, headlines and company sections, cached."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import datetime as dt
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.errors import DeskError, MarketError
+from models.market import Headline, Listing, Quote
+from tools.market.aged_cache import AgedCache, Kept
+from tools.market.bars import DailyBars
+from tools.market.clock import NEW_YORK
+from tools.market.protocol import MarketClock
+from tools.market.replay_data import replay_data
+from tools.market.yahoo_shapes import Section, bars_of, headlines_of, options_of, section_of
+from tools.market.yahoo_wire import YahooWire
+
+BARS_AGE = dt.timedelta(minutes=15)
+QUOTE_AGE = dt.timedelta(minutes=1)
+NEWS_AGE = dt.timedelta(minutes=10)
+OPTIONS_AGE = dt.timedelta(minutes=30)
+INFO_AGE = dt.timedelta(hours=12)
+_NEWS_COUNT = 25
+_FETCHERS = 8
+# The chain that is looked at is the first with so many days left: nearer ones are mostly noise.
+_DAYS_TO_EXPIRY = 20
+_CLOSE = dt.time(16, 0)
+
+
+def build_yahoo(home: Path, clock: MarketClock, session: Any | None = None) -> YahooMarket:
+    return YahooMarket(home, clock, YahooWire(home, session))
+
+
+class YahooMarket:
+    """MarketData of Yahoo; also a FillSource, whose fill price is the last quote.
+
+    Yahoo lists no universe: sp500 is the list of names that the replay package carries.
+    """
+
+    name = "yahoo"
+
+    def __init__(self, home: Path, clock: MarketClock, wire: YahooWire) -> None:
+        self.clock = clock
+        self._home = home
+        self._wire = wire
+        self._cache = AgedCache(home / "cache" / "yahoo")
+
+    def universe(self, name: str) -> list[Listing]:
+        if name != "sp500":
+            raise MarketError(f"no universe named {name!r}; there is sp500")
+        data = replay_data(self._home)
+        return [data.listings.get(symbol, Listing(symbol=symbol)) for symbol in data.symbols]
+
+    def listing(self, symbol: str) -> Listing:
+        info = self._info(symbol)
+        name = info.get("longName") or info.get("shortName")
+        return Listing(symbol=symbol, name=name, sector=info.get("sector"), industry=info.get("industry"))
+
+    def bars(self, symbol: str, sessions: int) -> DailyBars:
+        """Up to the last closed session: today's bar is not one before the close."""
+        kept = self._history(symbol, BARS_AGE).value
+        dates = [dt.date.fromisoformat(day) for day in kept["date"]]
+        end = sum(day <= self.clock.session() for day in dates)
+        if end == 0:
+            raise MarketError(f"unknown symbol {symbol}: Yahoo has no prices of it")
+        rows = slice(max(end - sessions, 0), end)
+        figures = (np.array(kept[name][rows]) for name in ("open", "high", "low", "close", "volume"))
+        return DailyBars(symbol, dates[rows], True, *figures)
+
+    def quote(self, symbol: str) -> Quote:
+        """The newest price; within a session it is the one of the fetch, at most a minute and Yahoo's delay old."""
+        kept = self._history(symbol, QUOTE_AGE)
+        if not kept.value["date"]:
+            raise MarketError(f"unknown symbol {symbol}: Yahoo has no prices of it")
+        closed = dt.datetime.combine(dt.date.fromisoformat(kept.value["date"][-1]), _CLOSE, NEW_YORK)
+        at = min(kept.at, closed, self.clock.now())
+        return Quote(symbol=symbol, price=kept.value["close"][-1], at=at.astimezone(NEW_YORK), source=self.name)
+
+    def headlines(self, symbol: str, limit: int) -> list[Headline]:
+        stream = self._cache.get(f"news-{symbol}", NEWS_AGE, lambda: self._wire.news(symbol, _NEWS_COUNT)).value
+        now = self.clock.now()
+        published = [row for row in headlines_of(symbol, stream) if row.published_at <= now]
+        return sorted(published, key=lambda row: row.published_at, reverse=True)[:limit]
+
+    def section(self, symbol: str, section: str) -> Section:
+        found = self._options(symbol) if section == "options" else section_of(self._info(symbol), section)
+        if found is None:
+            raise MarketError(f"Yahoo has no {section} of {symbol}")
+        return found
+
+    def fill_price(self, symbol: str) -> Quote | None:
+        return self.quote(symbol)
+
+    def prefetch(self, symbols: Sequence[str], seconds: float) -> None:
+        pool = concurrent.futures.ThreadPoolExecutor(_FETCHERS, thread_name_prefix="yahoo")
+        try:
+            concurrent.futures.wait([pool.submit(self._try_history, symbol) for symbol in symbols], seconds)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _try_history(self, symbol: str) -> None:
+        with suppress(DeskError):
+            self._history(symbol, BARS_AGE)
+
+    def _history(self, symbol: str, age: dt.timedelta) -> Kept:
+        return self._cache.get(f"bars-{symbol}", age, lambda: bars_of(self._wire.history(symbol)))
+
+    def _info(self, symbol: str) -> dict[str, Any]:
+        info: dict[str, Any] = self._cache.get(f"info-{symbol}", INFO_AGE, lambda: self._wire.info(symbol)).value
+        return info
+
+    def _options(self, symbol: str) -> Section | None:
+        found: Section | None = self._cache.get(
+            f"options-{symbol}", OPTIONS_AGE, lambda: self._fetch_options(symbol)
+        ).value
+        return found
+
+    def _fetch_options(self, symbol: str) -> Section | None:
+        expiries = self._wire.expiries(symbol)
+        if not expiries:
+            return None
+        earliest = (self.clock.now() + dt.timedelta(days=_DAYS_TO_EXPIRY)).date().isoformat()
+        expiry = next((day for day in expiries if day >= earliest), expiries[-1])
+        calls, puts = self._wire.chain(symbol, expiry)
+        return options_of(calls, puts, self.quote(symbol).price, expiry)

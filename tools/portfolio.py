@@ -1,0 +1,137 @@
+"""portfolio_get: the account's cash and positions, valued at what is known now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmodel import col, select
+
+from models.errors import DeskError, NotConfigured
+from models.store import Store
+from models.tables import Account, Fill, Position
+from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
+
+Prices = Mapping[str, float | None]
+
+
+class PortfolioArguments(Arguments):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Holdings:
+    """The account's rows. `ahead` are fills at a time after now: an order of today that fills at the next open."""
+
+    account: Account | None
+    positions: Sequence[Position]
+    ahead: Sequence[Fill]
+
+
+def portfolio_get(context: ToolContext, arguments: PortfolioArguments) -> dict[str, Any]:
+    """Cash, equity, buying power and positions in the account's currency; null is unknown.
+
+    A fill later than now is held already, but its price is not known yet: it is valued at the price known now, in cash
+    as in equity, and the position's average cost is null.
+    """
+    gaps = Gaps()
+    holdings = _read(context)
+    prices = _prices(context, holdings, gaps)
+    cash = _cash(context, holdings, prices, gaps)
+    values = {row.symbol: _times(row.quantity, prices[row.symbol]) for row in holdings.positions}
+    equity = _sum([cash, *values.values()])
+    if holdings.ahead:
+        names = ", ".join(sorted({fill.symbol for fill in holdings.ahead}))
+        gaps.add("averageCost", f"{names}: filled at the next open, at a price that is not known yet")
+    rows = [_position(row, holdings, prices[row.symbol], values[row.symbol], equity) for row in holdings.positions]
+    portfolio = {
+        "account": context.account,
+        "cash": _money(cash),
+        "equity": _money(equity),
+        "buyingPower": _money(None if cash is None else max(cash, 0.0)),
+        "positions": rows,
+    }
+    return payload(context, gaps, available=True, portfolio=portfolio)
+
+
+def store_of(context: ToolContext) -> Store:
+    if context.store is None:
+        raise NotConfigured("not available: configure DESK_DATABASE_URL")
+    return context.store
+
+
+def _read(context: ToolContext) -> _Holdings:
+    with store_of(context).read() as session:
+        account = session.get(Account, context.account)
+        positions = session.exec(
+            select(Position).where(Position.account == context.account).order_by(col(Position.symbol))
+        ).all()
+        ahead = session.exec(
+            select(Fill).where(Fill.account == context.account, col(Fill.filled_at) > context.clock.now())
+        ).all()
+        return _Holdings(account, positions, ahead)
+
+
+def _prices(context: ToolContext, holdings: _Holdings, gaps: Gaps) -> dict[str, float | None]:
+    symbols = sorted({row.symbol for row in holdings.positions} | {fill.symbol for fill in holdings.ahead})
+    prices: dict[str, float | None] = {}
+    for symbol in symbols:
+        try:
+            prices[symbol] = context.market.quote(symbol).price
+        except DeskError as error:
+            gaps.add("marketPrice", error, symbol)
+            prices[symbol] = None
+    return prices
+
+
+def _cash(context: ToolContext, holdings: _Holdings, prices: Prices, gaps: Gaps) -> float | None:
+    """Ledger cash, with each fill of the future taken back and booked again at the price known now."""
+    if holdings.account is None:
+        gaps.add("account", "not opened yet: these are the figures it opens with (DESK_STARTING_CASH)")
+        return context.settings.starting_cash
+    cash: float | None = holdings.account.cash
+    for fill in holdings.ahead:
+        price = prices[fill.symbol]
+        sign = 1 if fill.side == "buy" else -1
+        cash = None if cash is None or price is None else cash + sign * fill.quantity * (fill.price - price)
+    return cash
+
+
+def _position(
+    row: Position, holdings: _Holdings, price: float | None, value: float | None, equity: float | None
+) -> dict[str, Any]:
+    ahead = any(fill.symbol == row.symbol for fill in holdings.ahead)
+    return {
+        "symbol": row.symbol,
+        "quantity": row.quantity,
+        "averageCost": None if ahead else round(row.average_cost, 4),
+        "marketPrice": None if price is None else round(price, 4),
+        "marketValue": _money(value),
+        "share": round(value / equity, 4) if value is not None and equity else None,
+    }
+
+
+def _times(quantity: float, price: float | None) -> float | None:
+    return None if price is None else quantity * price
+
+
+def _sum(amounts: Sequence[float | None]) -> float | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None
+
+
+def _money(amount: float | None) -> float | None:
+    return None if amount is None else round(amount, 2)
+
+
+PORTFOLIO_GET = ToolSpec(
+    name="portfolio_get",
+    description=(
+        "The account: cash, equity, buyingPower, and positions with quantity, averageCost, marketPrice, marketValue "
+        "and share of equity (a fraction). Null is unknown; `missing` says why."
+    ),
+    arguments=PortfolioArguments,
+    function=portfolio_get,
+    data=False,
+)

@@ -1,0 +1,92 @@
+"""technicals_get: TA-Lib's indicators in more detail than signals_get."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from models.market import SymbolTechnicals
+from tools.figures import SESSIONS_A_YEAR
+from tools.history import histories
+from tools.market.protocol import Bars, Floats
+from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from tools.signals import rounded
+
+# Long enough for the recursive indicators (EMA, RSI, ATR, ADX) to have forgotten where they began.
+_SESSIONS = 400
+
+
+class TechnicalsArguments(Arguments):
+    symbols: Symbols
+
+
+@cache
+def load_talib() -> Any:
+    """Imported at first use: it draws in pandas, which takes a second."""
+    return importlib.import_module("talib")
+
+
+def symbol_technicals(bars: Bars) -> SymbolTechnicals:
+    """Indicators at the last bar, with TA-Lib's definitions and usual periods; prices per share.
+
+    MACD 12, 26, 9; Bollinger bands of 20 closes and 2 standard deviations; Wilder's RSI, ATR and ADX of 14.
+    high252 and low252 are the extremes of exactly 252 sessions.
+    """
+    lib, close = load_talib(), bars.close
+    high, low = bars.high, bars.low
+    macd, macd_signal, _ = lib.MACD(close)
+    upper, _, lower = lib.BBANDS(close, timeperiod=20)
+    year = len(close) >= SESSIONS_A_YEAR
+    return SymbolTechnicals(
+        symbol=bars.symbol,
+        date=bars.dates[-1],
+        close=round(float(close[-1]), 4),
+        sma20=_last(lib.SMA(close, 20)),
+        sma50=_last(lib.SMA(close, 50)),
+        sma200=_last(lib.SMA(close, 200)),
+        ema12=_last(lib.EMA(close, 12)),
+        ema26=_last(lib.EMA(close, 26)),
+        macd=_last(macd),
+        macd_signal=_last(macd_signal),
+        rsi14=_last(lib.RSI(close, 14)),
+        atr14=_last(lib.ATR(high, low, close, 14)),
+        bollinger_upper=_last(upper),
+        bollinger_lower=_last(lower),
+        adx14=_last(lib.ADX(high, low, close, 14)),
+        high252=rounded(float(np.max(high[-SESSIONS_A_YEAR:]))) if year else None,
+        low252=rounded(float(np.min(low[-SESSIONS_A_YEAR:]))) if year else None,
+    )
+
+
+def _last(values: Floats) -> float | None:
+    value = float(values[-1])
+    return round(value, 3) if math.isfinite(value) else None
+
+
+def technicals_get(context: ToolContext, arguments: TechnicalsArguments) -> dict[str, Any]:
+    gaps = Gaps()
+    rows = []
+    short = 0
+    for bars in histories(context, arguments.symbols, gaps, _SESSIONS):
+        rows.append(symbol_technicals(bars).model_dump(mode="json", by_alias=True))
+        short += len(bars.close) < SESSIONS_A_YEAR
+    if short:
+        reason = f"{short} of {len(rows)} symbols have fewer than {SESSIONS_A_YEAR} sessions of history"
+        gaps.add("high252, low252", reason)
+    return payload(context, gaps, available=bool(rows), technicals=rows)
+
+
+TECHNICALS_GET = ToolSpec(
+    name="technicals_get",
+    description=(
+        "Indicators of up to 150 symbols at the last daily bar, in price units: sma20, sma50, sma200, ema12, ema26, "
+        "macd, macdSignal, atr14, Bollinger bands (20, 2), high252, low252; rsi14 and adx14 are 0 to 100; null is "
+        "unknown."
+    ),
+    arguments=TechnicalsArguments,
+    function=technicals_get,
+)
