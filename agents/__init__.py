@@ -1,0 +1,1 @@
+"""Who thinks: roles and prompts, the Codex runtime, the rulebook model."""

@@ -1,0 +1,222 @@
+"""How an app-server is launched so that the model sees exactly our tools.
+
+Two things hide them otherwise: built-in tools, taken away by flags, and the bundled model catalog, whose
+entries make most models call tools through a script tool. So each process gets a catalog of one model, made
+from the binary's own entry with those traits removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import codex_cli_bin
+import orjson
+
+from agents.codex.certificate import write_loopback_pem
+from agents.codex.config import RuntimeConfig
+from models.errors import BinaryMissing, CodexError, LoginMissing
+
+TEMPLATE = "gpt-5.5"  # entry used for a model the binary does not know: it takes plain function tools
+KEY_VARIABLE = "CHORDESK_PROVIDER_KEY"
+PROVIDER = "desk"
+COMMAND_SECONDS = 30.0
+
+_FEATURES_OFF = (
+    "shell_tool", "unified_exec", "apps", "multi_agent", "goals", "view_image", "plugins", "hooks", "shell_snapshot",
+    "image_generation", "tool_suggest", "skill_search", "sleep_tool", "code_mode_host", "memories", "browser_use",
+    "computer_use", "unbounded_connection_retries",
+)  # fmt: skip
+
+STRIP: dict[str, Any] = {
+    **{f"features.{name}": False for name in _FEATURES_OFF},
+    "web_search": "disabled",
+    "tools.experimental_request_user_input": {"enabled": False},
+    "tools.update_plan": {"enabled": False},
+    "include_environment_context": False,
+    "include_permissions_instructions": False,
+    "include_apps_instructions": False,
+    "include_collaboration_mode_instructions": False,
+    "project_doc_max_bytes": 0,
+    "skills.include_instructions": False,
+    "skills.bundled.enabled": False,
+    "analytics.enabled": False,
+    "check_for_update_on_startup": False,
+}
+
+# Traits of a catalog entry that hide function tools or add others.
+_PLAIN: dict[str, Any] = {
+    "tool_mode": None,
+    "multi_agent_version": None,
+    "apply_patch_tool_type": None,
+    "experimental_supported_tools": [],
+    "use_responses_lite": False,
+    "supports_search_tool": False,
+    "prefer_websockets": False,
+    # The bundled limit cuts a tool's answer at about 40 KB, in the middle of its JSON.
+    "truncation_policy": {"mode": "tokens", "limit": 60_000},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to start the runtime's processes: what all of them share."""
+
+    binary: str
+    version: str
+    flags: tuple[str, ...]
+    env: Mapping[str, str]
+    model_provider: str
+
+    def argv(self, sqlite_home: Path) -> list[str]:
+        flags = [*self.flags, "-c", f"sqlite_home={_toml(str(sqlite_home))}"]
+        return [self.binary, *flags, "app-server", "--listen", "stdio://", "--strict-config"]
+
+    def environment(self, codex_home: Path) -> dict[str, str]:
+        return {**self.env, "HOME": str(codex_home), "CODEX_HOME": str(codex_home)}
+
+
+async def prepare(config: RuntimeConfig) -> Launch:
+    """Finds the binary, writes the model catalog and the certificate file, and works out the flags.
+
+    Raises BinaryMissing, LoginMissing, CodexError.
+    """
+    binary = find_binary(config)
+    folder = config.home / "codex" / "catalog"
+    folder.mkdir(parents=True, exist_ok=True)
+    version = (await _output(binary, folder, "--version")).decode().split()[-1]
+    catalog = await _catalog(binary, version, config.model, folder)
+    provider, provider_flags = _provider(config)
+    flags: dict[str, Any] = {
+        **STRIP,
+        **provider_flags,
+        "model": config.model,
+        "model_provider": provider,
+        "model_catalog_json": str(catalog),
+        # A conversation's end unsubscribes its thread, and an idle thread costs about 1 MB.
+        "thread_unload_delay_secs": 0,
+        **config.flags,
+    }
+    pairs = tuple(part for key, value in flags.items() for part in ("-c", f"{key}={_toml(value)}"))
+    return Launch(binary, version, pairs, _environment(config, folder), provider)
+
+
+def find_binary(config: RuntimeConfig) -> str:
+    """The configured binary, or the one of the pinned wheel. Raises BinaryMissing."""
+    if config.binary is not None:
+        path = config.binary
+    else:
+        try:
+            path = Path(codex_cli_bin.bundled_codex_path())
+        except FileNotFoundError as error:
+            raise BinaryMissing(f"the wheel openai-codex-cli-bin brought no binary: {error}") from error
+    if not path.is_file() or not os.access(path, os.X_OK):
+        raise BinaryMissing(f"no executable Codex binary at {path}")
+    return str(path)
+
+
+def slim_catalog(bundled: Mapping[str, Any], model: str) -> dict[str, Any]:
+    """A catalog of the one wanted model; a model the binary does not know gets the template's entry.
+
+    Prompts of the entry are dropped: every thread brings its own base instructions.
+    Raises CodexError when the bundled catalog has neither.
+    """
+    entries = {entry["slug"]: entry for entry in bundled.get("models", [])}
+    entry = entries.get(model) or entries.get(TEMPLATE)
+    if entry is None:
+        known = ", ".join(sorted(entries)) or "nothing"
+        raise CodexError(f"the binary's model catalog has neither {model} nor {TEMPLATE}; it has {known}")
+    own = {"slug": model, "display_name": model, "base_instructions": "", "model_messages": None, "upgrade": None}
+    return {"models": [{**entry, **_PLAIN, **own}]}
+
+
+def link_login(config: RuntimeConfig, codex_home: Path) -> None:
+    """Makes the host's login visible in a process home, by a link: a copied token would go stale.
+
+    Raises LoginMissing.
+    """
+    if config.provider != "codex":
+        return
+    source = config.login_home / "auth.json"
+    if not source.is_file():
+        raise LoginMissing(f"no Codex login at {source}")
+    link = codex_home / "auth.json"
+    if link.is_symlink() or link.exists():
+        link.unlink()
+    link.symlink_to(source)
+
+
+async def _catalog(binary: str, version: str, model: str, folder: Path) -> Path:
+    path = folder / f"{version}-{_file_name(model)}.json"
+    if not path.exists():
+        raw = await _output(binary, folder, "debug", "models", "--bundled")
+        _write_whole(path, orjson.dumps(slim_catalog(orjson.loads(raw), model)))
+    return path
+
+
+def _provider(config: RuntimeConfig) -> tuple[str, dict[str, Any]]:
+    if config.provider == "codex":
+        return "openai", {"cli_auth_credentials_store": "file"}
+    entry: dict[str, Any] = {
+        "name": config.provider,
+        "base_url": config.provider_url,
+        "wire_api": "responses",
+        "request_max_retries": 1,
+        "stream_max_retries": 1,
+        "stream_idle_timeout_ms": int(config.no_progress_seconds * 1000),
+    }
+    if config.provider_key:
+        entry["env_key"] = KEY_VARIABLE
+    return PROVIDER, {f"model_providers.{PROVIDER}": entry}
+
+
+def _environment(config: RuntimeConfig, folder: Path) -> dict[str, str]:
+    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", **config.environ}
+    if config.ca_file is not None:
+        env["SSL_CERT_FILE"] = str(config.ca_file)
+    elif config.loopback:
+        env["SSL_CERT_FILE"] = str(write_loopback_pem(folder))
+    if config.provider_key:
+        env[KEY_VARIABLE] = config.provider_key
+    return env
+
+
+async def _output(binary: str, home: Path, *arguments: str) -> bytes:
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "CODEX_HOME": str(home)}
+    pipe = asyncio.subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(binary, *arguments, env=env, stdout=pipe, stderr=pipe)
+    except OSError as error:
+        raise BinaryMissing(f"cannot run the Codex binary {binary}: {error.strerror}") from error
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), COMMAND_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise CodexError(f"{binary} {' '.join(arguments)} did not end within {COMMAND_SECONDS:g} s") from None
+    if process.returncode != 0:
+        tail = err.decode(errors="replace")[-300:]
+        raise CodexError(f"{binary} {' '.join(arguments)} ended with {process.returncode}: {tail}")
+    return out
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """Two workers may write the same file at once: each writes its own and renames it into place."""
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_bytes(data)
+    part.replace(path)
+
+
+def _file_name(model: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in model)
+
+
+def _toml(value: Any) -> str:
+    """A value in TOML, as `-c key=value` takes it."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}={_toml(item)}" for key, item in value.items()) + "}"
+    return orjson.dumps(value).decode()

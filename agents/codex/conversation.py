@@ -1,0 +1,236 @@
+"""A conversation: one thread, in one process, that runs turns one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agents.codex.config import RuntimeConfig
+from agents.codex.failures import failure, failure_of_error, failure_of_turn, is_policy, refusal_in
+from agents.codex.process import AppServer
+from agents.codex.watch import TurnWatch
+from models.errors import CodexError
+from models.research import Failure, Usage
+from tools.registry import Toolset
+
+log = logging.getLogger(__name__)
+
+STARTED_SECONDS = 5.0  # wait for turn/started before an interrupt: an earlier one often fails
+INTERRUPT_SECONDS = 5.0  # limit of the interrupt request
+ENDED_SECONDS = 10.0  # wait for the interrupted turn to end before the process is killed
+
+Status = Literal["completed", "interrupted", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSpec:
+    """What a conversation is about. keep: the thread of (role, subject) is kept from one run to the next.
+
+    toolset_hash: a kept thread whose hash differs starts afresh, since tools are fixed when a thread starts.
+    """
+
+    role: str
+    subject: str
+    keep: bool
+    base_instructions: str
+    tools: Toolset
+    model: str
+    toolset_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A thread ready for turns, and why it is this one."""
+
+    thread_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """How a turn ended.
+
+    status completed: text is the answer, unless refusal is set: the model declined. interrupted and failed:
+    failure says why; failed with a refusal and no failure: the provider's safety system declined.
+    """
+
+    thread_id: str
+    turn_id: str
+    status: Status
+    text: str
+    usage: Usage
+    failure: Failure | None
+    refusal: str | None
+
+
+class Conversation:
+    """Runs turns in a thread. Made by CodexRuntime.conversation; not usable after its block ends."""
+
+    def __init__(
+        self,
+        server: AppServer,
+        spec: ConversationSpec,
+        opened: Opened,
+        deadline: float,
+        config: RuntimeConfig,
+    ) -> None:
+        self.thread_id = opened.thread_id
+        self.reason = opened.reason
+        self.turns = 0
+        self.last_turn_id: str | None = None
+        self.last_failure: Failure | None = None
+        self._server, self._spec, self._deadline, self._config = server, spec, deadline, config
+        self._one_turn = asyncio.Lock()
+        self._loop = asyncio.get_running_loop()
+        self._stop: asyncio.Future[None] = self._loop.create_future()
+
+    async def turn(
+        self,
+        text: str,
+        output_schema: dict[str, Any],
+        metadata: Mapping[str, str],
+        on_started: Callable[[str], None] | None = None,
+    ) -> TurnResult:
+        """Runs one turn and returns how it ended; a failure is a result, not an exception.
+
+        metadata goes with every model call of the turn. on_started gets the turn's id. The turn ends at the
+        conversation's deadline, at the turn's own limit, or when nothing happened for the no-progress limit.
+        """
+        async with self._one_turn:
+            watch = None
+            try:
+                watch = self._server.watch(self.thread_id, self._spec.tools)
+                turn_id = await self._start(watch, text, output_schema, metadata)
+                self.turns += 1
+                result = await self._run(watch, turn_id, on_started)
+            except CodexError as error:
+                result = self._result("", watch, "failed", failure_of_error(error))
+            finally:
+                if watch is not None:
+                    self._server.unwatch(self.thread_id)
+            self.last_failure = result.failure
+            if result.status == "completed":
+                self.last_turn_id = result.turn_id
+            return result
+
+    def interrupt(self) -> None:
+        """Ends the turn that runs, and any later one of this conversation, as interrupted."""
+        if not self._stop.done():
+            self._stop.set_result(None)
+
+    async def _start(self, watch: TurnWatch, text: str, schema: dict[str, Any], metadata: Mapping[str, str]) -> str:
+        params = {
+            "threadId": self.thread_id,
+            "input": [{"type": "text", "text": text}],
+            "outputSchema": schema,
+            "responsesapiClientMetadata": dict(metadata),
+        }
+        starting = asyncio.ensure_future(self._server.client.request("turn/start", params))
+        try:
+            answer = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The request is on its way: learn the turn's id, in order to end it.
+            await _through(self._end_unwanted(watch, starting))
+            raise
+        return str(answer["turn"]["id"])
+
+    async def _end_unwanted(self, watch: TurnWatch, starting: asyncio.Future[dict[str, Any]]) -> None:
+        try:
+            turn_id = str((await starting)["turn"]["id"])
+        except CodexError:
+            return  # it never started, or its process is gone
+        await self._end(watch, turn_id)
+
+    async def _run(self, watch: TurnWatch, turn_id: str, on_started: Callable[[str], None] | None) -> TurnResult:
+        try:
+            if on_started is not None:
+                on_started(turn_id)
+            cause = await self._until_over(watch)
+        except CodexError:
+            raise  # the process is gone, and the turn with it
+        except BaseException:
+            # The caller gave up: the turn must not go on and call tools for nobody.
+            await _through(self._end(watch, turn_id))
+            raise
+        if cause is None:
+            return self._ended(watch, turn_id)
+        ended = await self._end(watch, turn_id)
+        if ended and watch.done.result()["status"] == "completed":
+            return self._ended(watch, turn_id)  # it was over before the interrupt came
+        status: Status = "interrupted" if cause.kind == "interrupted" else "failed"
+        return self._result(turn_id, watch, status, cause)
+
+    async def _until_over(self, watch: TurnWatch) -> Failure | None:
+        """Waits for the turn's end; returns why it must be ended instead, or None. Raises ProcessDied."""
+        limit = min(self._deadline, self._loop.time() + self._config.turn_seconds)
+        quiet = self._config.no_progress_seconds
+        while True:
+            until = min(limit, watch.touched + quiet)
+            left = until - self._loop.time()
+            if left > 0:
+                await asyncio.wait((watch.done, self._stop), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if watch.done.done():
+                watch.done.result()  # raises ProcessDied when the process is gone
+                return None
+            if self._stop.done():
+                return failure("interrupted", "the turn was interrupted by the desk")
+            now = self._loop.time()
+            if now >= limit:
+                return failure("timeout", "the turn did not end before its deadline")
+            if now >= watch.touched + quiet and not watch.calls:
+                return failure("no_progress", f"nothing happened in the turn for {quiet:g} s")
+            if watch.calls:
+                watch.touched = now  # a tool call has a limit of its own
+
+    async def _end(self, watch: TurnWatch, turn_id: str) -> bool:
+        """Interrupts the turn once; kills the process when the turn does not end. Says whether it ended."""
+        await asyncio.wait((watch.started, watch.done), timeout=STARTED_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if not watch.done.done():
+            try:
+                parameters = {"threadId": self.thread_id, "turnId": turn_id}
+                async with asyncio.timeout(INTERRUPT_SECONDS):
+                    await self._server.client.request("turn/interrupt", parameters, INTERRUPT_SECONDS)
+            except (CodexError, TimeoutError) as error:
+                log.warning("interrupting turn %s failed: %s", turn_id, error)
+            await asyncio.wait((watch.done,), timeout=ENDED_SECONDS)
+        if not watch.done.done():
+            log.error("turn %s did not end; app-server %d is killed", turn_id, self._server.pid)
+            await self._server.client.kill()
+            return False
+        return watch.done.exception() is None
+
+    def _ended(self, watch: TurnWatch, turn_id: str) -> TurnResult:
+        turn = watch.done.result()
+        if turn["status"] == "completed":
+            return self._result(turn_id, watch, "completed", None, refusal_in(watch.text))
+        if turn["status"] == "interrupted":
+            return self._result(turn_id, watch, "interrupted", failure("interrupted", "the turn was interrupted"))
+        error = turn.get("error") or watch.error
+        why = failure_of_turn(error)
+        if why.kind == "context_window" and self.reason in ("resumed", "forked:busy"):
+            why = why.model_copy(update={"retryable": True})  # the next attempt gets a fresh thread
+        if is_policy(error):
+            return self._result(turn_id, watch, "failed", None, why.message)
+        return self._result(turn_id, watch, "failed", why)
+
+    def _result(
+        self, turn_id: str, watch: TurnWatch | None, status: Status, why: Failure | None, refusal: str | None = None
+    ) -> TurnResult:
+        text = (watch.text if watch else None) or ""
+        usage = watch.usage if watch else Usage()
+        return TurnResult(self.thread_id, turn_id, status, text, usage, why, refusal)
+
+
+async def _through(work: Coroutine[Any, Any, Any]) -> None:
+    """Runs work to its end even while the caller is being cancelled; the work has limits of its own."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            continue
+        except CodexError as error:
+            log.warning("ending an unwanted turn failed: %s", error)

@@ -1,0 +1,226 @@
+"""The four lenses: which names of a shard their rules put forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from agents.rulebook import thresholds as limits
+from agents.rulebook.case import SPOKEN, Call, Case, Payload, number, shown, symbols_of
+
+Row = Payload
+Score = Callable[[Row], float]
+
+
+def technical(case: Case) -> Call | Payload:
+    """Names that rise without being overbought: every technical bound holds; ranked by momentum and strength."""
+    if call := case.next_call([_signals(case)]):
+        return call
+    rows = [row for row in _rows(case) if _all(limits.TECHNICAL_BOUNDS, row)]
+    return _hits(rows, _technical_score, _technical_confidence, _technical_thesis)
+
+
+def fundamental(case: Case) -> Call | Payload:
+    """Names whose known company figures are sound; a company of which too little is known is not put forward."""
+    symbols = symbols_of(case.subject)
+    plan = [_overview(symbols[: limits.OVERVIEW_BATCH], ["fundamentals", "earnings", "ratings"])]
+    # The second half is worth a call only when the source has anything to say at all.
+    rest = symbols[limits.OVERVIEW_BATCH : 2 * limits.OVERVIEW_BATCH]
+    if rest and case.has_data("symbol_overview"):
+        plan.append(_overview(rest, ["fundamentals", "earnings", "ratings"]))
+    if call := case.next_call(plan):
+        return call
+    wanted = set(symbols)
+    known = [row for row in map(flat, case.rows("symbol_overview", "overviews")) if row.get("symbol") in wanted]
+    rows = [row for row in known if _sound(row)]
+    return _hits(rows, _fundamental_score, _fundamental_confidence, _fundamental_thesis)
+
+
+def catalyst(case: Case) -> Call | Payload:
+    """Names on which something happened today: a gap up, a volume spike or a strong day, closed without a fall."""
+    movers = Call("sp500_movers", {"direction": "up", "limit": limits.MOVERS})
+    if call := case.next_call([_signals(case), movers]):
+        return call
+    moving = {row.get("symbol") for row in case.rows("sp500_movers", "movers")}
+    rows = [{**row, "mover": row.get("symbol") in moving} for row in _rows(case)]
+    rows = [row for row in rows if _triggers(row) and limits.CATALYST_CHANGE.holds(number(row, "change"))]
+    return _hits(rows, _catalyst_score, _catalyst_confidence, _catalyst_thesis)
+
+
+def options(case: Case) -> Call | Payload:
+    """Names calm enough to sell premium on. Realised volatility stands in for implied where that is missing, and says
+    so; under stock-only constraints the names are put forward as equity."""
+    plan = [_signals(case)]
+    rows = sorted((row for row in _rows(case) if _all(limits.OPTIONS_BOUNDS, row)), key=_by(_options_score))
+    if rows:
+        plan.append(_overview([row["symbol"] for row in rows[: limits.OPTIONS_BATCH]], ["options"]))
+    if call := case.next_call(plan):
+        return call
+    sections = {row.get("symbol"): row.get("options") for row in case.rows("symbol_overview", "overviews")}
+    rows = [{**row, "implied": _implied(sections.get(row["symbol"]))} for row in rows]
+    instrument = "option" if options_allowed(case.subject) else "equity"
+    return _hits(rows, _options_score, _options_confidence, _options_thesis, instrument)
+
+
+def options_allowed(subject: Payload) -> bool:
+    """Whether the constraints of a subject let an option be named; a constraint that is not stated forbids it."""
+    constraints = subject.get("constraints")
+    if not isinstance(constraints, dict) or constraints.get("stockOnly", True):
+        return False
+    return constraints.get("optionsMode") in ("options-only", "both")
+
+
+def flat(row: Row) -> Row:
+    """An overview with the figures of its sections beside its symbol."""
+    figures: Row = {"symbol": row.get("symbol")}
+    for section in ("fundamentals", "earnings", "ratings"):
+        found = row.get(section)
+        if isinstance(found, dict):
+            figures.update({name: value for name, value in found.items() if name != "symbol"})
+    return figures
+
+
+def _signals(case: Case) -> Call:
+    return Call("signals_get", {"symbols": symbols_of(case.subject)})
+
+
+def _overview(symbols: Sequence[str], sections: Sequence[str]) -> Call:
+    return Call("symbol_overview", {"symbols": list(symbols), "sections": list(sections)})
+
+
+def _rows(case: Case) -> list[Row]:
+    wanted = set(symbols_of(case.subject))
+    return [row for row in case.signals() if row.get("symbol") in wanted and limits.UNSPLIT.holds(row["splitLike"])]
+
+
+def _all(bounds: Iterable[limits.Bound], row: Row) -> bool:
+    return all(bound.holds(number(row, bound.field)) for bound in bounds)
+
+
+def _by(score: Score) -> Callable[[Row], tuple[float, str]]:
+    return lambda row: (-score(row), str(row["symbol"]))
+
+
+def _hits(
+    rows: Iterable[Row],
+    score: Score,
+    confidence: Callable[[Row], str],
+    thesis: Callable[[Row], str],
+    instrument: str = "equity",
+) -> Payload:
+    best = sorted(rows, key=_by(score))[: limits.HITS_PER_LENS]
+    hits = [
+        {"symbol": row["symbol"], "instrument": instrument, "confidence": confidence(row), "thesis": thesis(row)}
+        for row in best
+    ]
+    return {"candidates": hits}
+
+
+def _value(row: Row, field: str) -> float:
+    """A figure for a score. Rows were filtered on it, or its absence must add nothing to a rank."""
+    return number(row, field) or 0.0
+
+
+def _say(row: Row, *parts: tuple[str, str, str]) -> str:
+    """Figures in words: (field, title, unit); a figure that is not known is said to be missing."""
+    said = []
+    for field, title, unit in parts:
+        value = number(row, field)
+        said.append(f"{title} {shown(value, unit)}" if value is not None else f"{title} missing")
+    return ", ".join(said)
+
+
+def _technical_score(row: Row) -> float:
+    return _value(row, "momentum20") + 0.5 * _value(row, "momentum60") + _value(row, "fromHigh")
+
+
+def _technical_confidence(row: Row) -> str:
+    held = sum(bound.holds(number(row, bound.field)) for bound in limits.TECHNICAL_STRONG)
+    return "high" if held == len(limits.TECHNICAL_STRONG) else "medium" if held else "speculative"
+
+
+def _technical_thesis(row: Row) -> str:
+    figures = _say(
+        row,
+        ("momentum20", "20-session momentum", "percent"),
+        ("rsi14", "RSI-14", "number"),
+        ("fromHigh", "distance from the 52-week high", "percent"),
+        ("volatility20", "realised volatility", "percent"),
+    )
+    return f"{SPOKEN} it rises and is not overbought: {figures}."
+
+
+def _sound(row: Row) -> bool:
+    known = [bound for bound in limits.FUNDAMENTAL_BOUNDS if number(row, bound.field) is not None]
+    return len(known) >= limits.FUNDAMENTAL_LEAST and _all(known, row)
+
+
+def _fundamental_score(row: Row) -> float:
+    price_earnings = number(row, "trailingPE")
+    earnings_yield = 1 / price_earnings if price_earnings else 0.0
+    return _value(row, "profitMargins") + _value(row, "revenueGrowth") + earnings_yield
+
+
+def _fundamental_confidence(row: Row) -> str:
+    known = sum(number(row, bound.field) is not None for bound in limits.FUNDAMENTAL_BOUNDS)
+    return "high" if known == len(limits.FUNDAMENTAL_BOUNDS) else "medium" if known > 2 else "speculative"
+
+
+def _fundamental_thesis(row: Row) -> str:
+    figures = _say(
+        row,
+        ("trailingPE", "price to earnings", "times"),
+        ("profitMargins", "profit margin", "percent"),
+        ("revenueGrowth", "revenue growth", "percent"),
+        ("recommendationMean", "mean analyst rating", "number"),
+    )
+    return f"{SPOKEN} its known company figures are sound: {figures}."
+
+
+def _triggers(row: Row) -> int:
+    return sum(bound.holds(number(row, bound.field)) for bound in limits.CATALYST_TRIGGERS)
+
+
+def _catalyst_score(row: Row) -> float:
+    # A volume of twice the mean weighs as much as a gap or a day of five per cent.
+    spike = max(_value(row, "volumeRatio") - 1, 0.0)
+    return _triggers(row) + abs(_value(row, "gap")) + _value(row, "change") + 0.05 * spike
+
+
+def _catalyst_confidence(row: Row) -> str:
+    met = _triggers(row)
+    return "high" if met == len(limits.CATALYST_TRIGGERS) else "medium" if met == 2 or row["mover"] else "speculative"
+
+
+def _catalyst_thesis(row: Row) -> str:
+    figures = _say(
+        row,
+        ("gap", "opening gap", "percent"),
+        ("change", "change of the day", "percent"),
+        ("volumeRatio", "volume against its mean", "times"),
+    )
+    where = " It is among the day's leading gainers." if row["mover"] else ""
+    return f"{SPOKEN} something moved it today: {figures}.{where} What it was is not known from prices."
+
+
+def _options_score(row: Row) -> float:
+    return _value(row, "volatility20") + _value(row, "momentum60") + _value(row, "drawdown60")
+
+
+def _implied(section: object) -> float | None:
+    return number(section, "impliedVolatility") if isinstance(section, dict) else None
+
+
+def _options_confidence(row: Row) -> str:
+    if row["implied"] is None:
+        return "speculative"
+    return "high" if row["implied"] >= _value(row, "volatility20") else "medium"
+
+
+def _options_thesis(row: Row) -> str:
+    realised = shown(_value(row, "volatility20"), "percent")
+    if row["implied"] is None:
+        volatility = f"realised volatility {realised} stands in for implied volatility, which is missing"
+    else:
+        volatility = f"implied volatility {shown(row['implied'], 'percent')} against realised {realised}"
+    trend = _say(row, ("momentum60", "60-session momentum", "percent"), ("drawdown60", "drawdown", "percent"))
+    return f"{SPOKEN} premium on a name that does not fall: {volatility}; {trend}."

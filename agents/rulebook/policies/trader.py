@@ -1,0 +1,146 @@
+"""The trader: opens what the desk would buy, sells what it passes on, holds and watches the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agents.rulebook import thresholds as limits
+from agents.rulebook.case import SPOKEN, Call, Case, Payload, number, shown
+from agents.rulebook.policies.screeners import options_allowed
+
+_ORDER = {"high": 0, "medium": 1, "low": 2}
+_LEAST_TRADE = 1.0  # account currency; less is no order
+
+
+@dataclass(slots=True)
+class Room:
+    """What may still be spent. A field is None when it is not known, and then nothing is opened."""
+
+    cash: float | None
+    equity: float | None
+    order: float | None
+    share: float | None
+
+    def size(self, confidence: str) -> float | None:
+        """The notional of one order, account currency, within every limit; None when a limit is not known."""
+        if self.cash is None or self.equity is None or self.order is None or self.share is None:
+            return None
+        largest = min(self.order, self.share * self.equity * limits.SHARE_MARGIN)
+        return min(largest * limits.SIZE_BY_CONFIDENCE.get(confidence, 0.0), self.cash)
+
+    def spend(self, notional: float) -> None:
+        if self.cash is not None:
+            self.cash -= notional
+
+
+def decide(case: Case) -> Call | Payload:
+    """Held names first, since a sale depends on nothing else; then verdicts by confidence, in the order given."""
+    verdicts = [row for row in _list(case.subject, "verdicts") if row.get("symbol")]
+    buys = [str(row["symbol"]) for row in verdicts if row.get("rating") == "BUY"]
+    plan = [Call("portfolio_get", {})]
+    if buys:
+        plan.append(Call("signals_get", {"symbols": buys}))
+    if call := case.next_call(plan):
+        return call
+    portfolio = _portfolio(case)
+    held = {str(row["symbol"]): row for row in _list(portfolio, "positions") if row.get("symbol")}
+    prices = {row.get("symbol"): number(row, "close") for row in case.rows("signals_get", "signals")}
+    by_symbol = {str(row["symbol"]): row for row in verdicts}
+    actions = [_held(row, by_symbol.get(symbol)) for symbol, row in sorted(held.items())]
+    room = _room(case, portfolio)
+    fresh = [row for row in verdicts if row["symbol"] not in held]
+    for row in sorted(fresh, key=lambda row: _ORDER.get(str(row.get("confidence")), len(_ORDER))):
+        action = _fresh(row, prices.get(row["symbol"]), room, options_allowed(case.subject))
+        if action is not None:
+            actions.append(action)
+    return {"actions": actions, "reasoning": _reasoning(case, actions, verdicts)}
+
+
+def _list(table: Mapping[str, Any], key: str) -> list[Payload]:
+    found = table.get(key)
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+
+def _portfolio(case: Case) -> Payload:
+    """What the tool says now, else what the subject says."""
+    for source in (*case.payloads("portfolio_get"), case.subject):
+        found = source.get("portfolio")
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _room(case: Case, portfolio: Payload) -> Room:
+    bounds = case.subject.get("limits")
+    bounds = bounds if isinstance(bounds, dict) else {}
+    power = number(portfolio, "buyingPower")
+    power = number(portfolio, "cash") if power is None else power
+    return Room(
+        cash=max(power * (1 - limits.CASH_RESERVE), 0.0) if power is not None else None,
+        equity=number(portfolio, "equity"),
+        order=number(bounds, "maxOrderNotional"),
+        share=number(bounds, "maxSymbolShare"),
+    )
+
+
+def _held(position: Payload, verdict: Payload | None) -> Payload:
+    symbol, quantity = str(position["symbol"]), number(position, "quantity")
+    if verdict is None:
+        return _action(symbol, "hold", "low", "it is held and has no verdict in this run")
+    rating, confidence = str(verdict.get("rating")), str(verdict.get("confidence", "low"))
+    if rating not in ("PASS", "CAUTION"):
+        return _action(symbol, "hold", confidence, f"it is held and the verdict is {rating}")
+    if quantity is None or quantity <= 0:
+        return _action(symbol, "hold", confidence, f"the verdict is {rating}, but it is not held long")
+    part = int(quantity * limits.REDUCE_BY)
+    if rating == "PASS" or part < 1:
+        return _sale(symbol, "close", quantity, confidence, f"it is held and the verdict is {rating}")
+    share = shown(limits.REDUCE_BY, "percent")
+    return _sale(symbol, "reduce", part, confidence, f"it is held and the verdict is CAUTION: {share} goes")
+
+
+def _fresh(verdict: Payload, price: float | None, room: Room, options: bool) -> Payload | None:
+    symbol, rating = str(verdict["symbol"]), str(verdict.get("rating"))
+    confidence = str(verdict.get("confidence", "low"))
+    if rating in ("HOLD", "CAUTION"):
+        return _action(symbol, "watch", confidence, f"the verdict is {rating} and it is not held")
+    if rating != "BUY":
+        return None
+    if verdict.get("instrument") == "option" and not options:
+        return _action(symbol, "watch", confidence, "the verdict is BUY, but options may not be traded")
+    notional = room.size(confidence)
+    if notional is None:
+        return _action(symbol, "watch", confidence, "the verdict is BUY, but equity, cash or a limit is not known")
+    if price is None:
+        return _action(symbol, "watch", confidence, "the verdict is BUY, but its price is missing")
+    notional = int(notional * 100) / 100
+    if notional < max(price, _LEAST_TRADE):
+        return _action(symbol, "watch", confidence, f"the verdict is BUY, but {notional:.2f} buys no share at {price}")
+    room.spend(notional)
+    reason = f"the verdict is BUY at {confidence} confidence; {notional:.2f} is within every limit"
+    return {**_action(symbol, "open", confidence, reason), "side": "buy", "notional": notional, "orderType": "market"}
+
+
+def _sale(symbol: str, action: str, quantity: float, confidence: str, reason: str) -> Payload:
+    traded = {"side": "sell", "quantity": quantity, "orderType": "market"}
+    return {**_action(symbol, action, confidence, reason), **traded}
+
+
+def _action(symbol: str, action: str, confidence: str, reason: str) -> Payload:
+    return {
+        "symbol": symbol, "action": action, "side": None, "quantity": None, "notional": None, "orderType": None,
+        "limitPrice": None, "confidence": confidence if confidence in _ORDER else "low",
+        "reasoning": f"{SPOKEN} {reason}.",
+    }  # fmt: skip
+
+
+def _reasoning(case: Case, actions: Iterable[Payload], verdicts: Iterable[Payload]) -> str:
+    kinds = [str(action["action"]) for action in actions]
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)) or "no action"
+    ratings = [str(row.get("rating")) for row in verdicts]
+    said = ", ".join(f"{ratings.count(rating)} {rating}" for rating in dict.fromkeys(ratings)) or "no verdict"
+    missing = case.gaps(["portfolio_get"])
+    tail = f" Missing: {'; '.join(missing[:6])}." if missing else ""
+    return f"{SPOKEN} {said} lead to {counts}; sizes follow confidence within the limits.{tail}"

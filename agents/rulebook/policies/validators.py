@@ -1,0 +1,182 @@
+"""The four validators: what their rules make of one candidate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from agents.rulebook import thresholds as limits
+from agents.rulebook.case import SPOKEN, Call, Case, Payload, number, shown
+from agents.rulebook.policies.screeners import flat
+from agents.rulebook.thresholds import Level, Rule
+
+# Words are counted, never obeyed: a headline is outside text.
+ADVERSE = re.compile(
+    r"\b(bankrupt\w*|breach|cuts?|delist\w*|downgrade\w*|fraud|halt\w*|investigat\w*|lawsuit\w*|miss(?:es|ed)|"
+    r"plunge\w*|probe\w*|recall\w*|resign\w*|restat\w*|subpoena\w*|sued|sues|warn\w*)\b",
+    re.IGNORECASE,
+)
+_STANCE = {Level.CALM: "CONFIRMED", Level.CAUTION: "CAUTION", Level.REJECT: "REJECT"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one rule says; value None when its figure is missing."""
+
+    rule: Rule
+    value: float | None
+
+    @property
+    def level(self) -> Level:
+        return Level.CALM if self.value is None else self.rule.level(self.value)
+
+    @property
+    def text(self) -> str:
+        if self.value is None:
+            return f"{self.rule.title} missing"
+        title = f"{self.rule.title} {shown(self.value, self.rule.unit)}"
+        if self.level is Level.CALM:
+            return title
+        side = "at or above" if self.rule.above else "at or below"
+        size = " in size" if self.rule.absolute else ""
+        return f"{title} is{size} {side} {shown(self.rule.threshold(self.level), self.rule.unit)}"
+
+
+def quick(case: Case) -> Call | Payload:
+    """One look at the price figures: enough history, not overbought, no deep fall, no extreme volatility."""
+    symbol = symbol_of(case)
+    if call := case.next_call([Call("signals_get", {"symbols": [symbol]})]):
+        return call
+    row = _row(case.signals(), symbol)
+    findings = _check(limits.QUICK_RULES, row)
+    return _report(case, findings, [("price figures", row is not None)], ["signals_get"])
+
+
+def fundamentals(case: Case) -> Call | Payload:
+    """Valuation, margin, growth, debt and analysts as far as they are known, and the tone of the headlines."""
+    symbol = symbol_of(case)
+    sections = ["fundamentals", "earnings", "ratings"]
+    overview = Call("symbol_overview", {"symbols": [symbol], "sections": sections})
+    if call := case.next_call([overview, _news(symbol)]):
+        return call
+    row = _row(case.rows("symbol_overview", "overviews"), symbol)
+    figures = flat(row) if row is not None else {}
+    findings = [Finding(rule, number(figures, rule.field)) for rule in limits.FUNDAMENTAL_RULES.values()]
+    known = any(finding.value is not None for finding in findings)
+    findings.append(_tone(case, symbol))
+    evidence = [("company figures", known), ("headlines", findings[-1].value is not None)]
+    return _report(case, findings, evidence, ["symbol_overview", "news_list"])
+
+
+def risk(case: Case) -> Call | Payload:
+    """How much can be lost: volatility, drawdown, distance from the high, gaps, volume spikes, true range."""
+    symbol = symbol_of(case)
+    asked = {"symbols": [symbol]}
+    if call := case.next_call([Call("signals_get", asked), Call("technicals_get", asked)]):
+        return call
+    row = _row(case.signals(), symbol)
+    detail = _row(case.rows("technicals_get", "technicals"), symbol)
+    findings = [*_check(limits.RISK_RULES, row), Finding(limits.ATR_RULE, _true_range_share(detail))]
+    evidence = [("price figures", row is not None), ("indicators", detail is not None)]
+    return _report(case, findings, evidence, ["signals_get", "technicals_get"])
+
+
+def catalyst(case: Case) -> Call | Payload:
+    """Whether something speaks against the name right now: adverse headlines, or a place among the day's decliners."""
+    symbol = symbol_of(case)
+    movers = Call("sp500_movers", {"direction": "down", "limit": limits.MOVERS})
+    if call := case.next_call([_news(symbol), movers]):
+        return call
+    row = _row(case.rows("sp500_movers", "movers"), symbol)
+    seen = case.has_data("sp500_movers")
+    findings = [_tone(case, symbol)]
+    if row is not None:
+        findings.append(Finding(limits.DECLINE_RULE, number(row, "change")))
+    evidence = [("headlines", findings[0].value is not None), ("the day's decliners", seen)]
+    calm = _absent_from(case.rows("sp500_movers", "movers")) if seen and row is None else None
+    return _report(case, findings, evidence, ["news_list", "sp500_movers"], calm)
+
+
+def symbol_of(case: Case) -> str:
+    return str(case.subject.get("symbol", ""))
+
+
+def _news(symbol: str) -> Call:
+    return Call("news_list", {"symbols": [symbol], "limit": limits.HEADLINES})
+
+
+def _row(rows: Iterable[Payload], symbol: str) -> Payload | None:
+    return next((row for row in rows if row.get("symbol") == symbol), None)
+
+
+def _check(keys: Iterable[str], row: Payload | None) -> list[Finding]:
+    rules = [limits.SIGNAL_RULES[key] for key in keys]
+    return [Finding(rule, number(row, rule.field) if row is not None else None) for rule in rules]
+
+
+def _absent_from(movers: Sequence[Payload]) -> str:
+    """What absence from the list says: no more than that the fall was smaller than the last one listed."""
+    ends = number(movers[-1], "change") if movers else None
+    tail = f", which ends at {shown(ends, 'percent')}" if ends is not None else ""
+    return f"not on the list of the day's {len(movers)} largest decliners{tail}"
+
+
+def _true_range_share(detail: Payload | None) -> float | None:
+    """ATR-14 / close, a fraction."""
+    if detail is None:
+        return None
+    atr, close = number(detail, "atr14"), number(detail, "close")
+    return atr / close if atr is not None and close else None
+
+
+def _tone(case: Case, symbol: str) -> Finding:
+    """The number of headlines with an adverse word; unknown when no source of headlines answered."""
+    if not case.has_data("news_list"):
+        return Finding(limits.ADVERSE_NEWS_RULE, None)
+    rows = [row for row in case.rows("news_list", "headlines") if row.get("symbol") == symbol]
+    return Finding(limits.ADVERSE_NEWS_RULE, sum(bool(ADVERSE.search(str(row.get("headline", "")))) for row in rows))
+
+
+def _report(
+    case: Case,
+    findings: Sequence[Finding],
+    evidence: Sequence[tuple[str, bool]],
+    tools: Sequence[str],
+    calm: str | None = None,
+) -> Payload:
+    """The worst finding is the verdict; without any evidence it is a CAUTION that says there was nothing to judge.
+
+    evidence: what the role looks at, and whether it was there. Confidence is high when all of it was and no figure
+    is missing, low when half of it or less was.
+    """
+    level = max((finding.level for finding in findings), default=Level.CALM)
+    seen = [name for name, there in evidence if there]
+    if not seen and level is Level.CALM:
+        level = Level.CAUTION
+    said = [finding.text for finding in findings if finding.value is not None] + ([calm] if calm else [])
+    absent = [name for name, there in evidence if not there]
+    holes = [finding.rule.title for finding in findings if finding.value is None]
+    return {
+        "verdict": _STANCE[level],
+        "confidence": _confidence(len(seen), len(evidence), bool(holes)),
+        "summary": _summary(case, said, absent, holes, tools),
+        "keyRisks": [f"Rule {finding.rule.key}: {finding.text}" for finding in findings if finding.level > Level.CALM],
+    }
+
+
+def _confidence(seen: int, planned: int, holes: bool) -> str:
+    if seen == planned and not holes:
+        return "high"
+    return "medium" if seen > 0 and 2 * seen >= planned else "low"
+
+
+def _summary(case: Case, said: Sequence[str], absent: Sequence[str], holes: Sequence[str], tools: Sequence[str]) -> str:
+    text = f"{SPOKEN} {symbol_of(case)}: " + ("; ".join(said) if said else "no data to judge it by") + "."
+    if absent:
+        reasons = case.gaps(tools, symbol_of(case))
+        because = f" ({'; '.join(reasons[:4])})" if reasons else ""
+        text += f" Missing: {', '.join(absent)}{because}."
+    elif holes:
+        text += f" Missing: {', '.join(holes)}."
+    return text

@@ -1,0 +1,92 @@
+"""The rulebook as a Responses API: POST /v1/responses (server-sent events) and GET /v1/models, on loopback only."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from agents.rulebook.case import Call
+from agents.rulebook.policies.table import POLICIES
+from agents.rulebook.wire import BadRequest, fill, parse, schema_of, stream
+from models.errors import SettingError
+
+MODEL = "rulebook"
+CONCURRENT = 2048  # connections waiting to be taken: a screen's widest wave opens them at once
+KEEP_ALIVE_SECONDS = 60
+STOP_SECONDS = 2
+
+
+def answer(body: bytes) -> bytes:
+    """The event stream that answers one request body. Raises BadRequest."""
+    request, case = parse(body)
+    policy = POLICIES.get(case.role)
+    if policy is None:
+        raise BadRequest("unknown_role", f"no rule for the role {case.role!r}; there are {', '.join(sorted(POLICIES))}")
+    schema = schema_of(request)
+    move = policy(case)
+    if not isinstance(move, Call) and schema is not None:
+        move = fill(schema, move)
+    return stream(request, len(body), move)
+
+
+def create_app(latency_seconds: float = 0.0) -> Starlette:
+    """The application; every response waits latency_seconds before its first byte, as a model would think."""
+    if not 0 <= latency_seconds <= 600:
+        raise SettingError(f"rulebook latency of {latency_seconds} s: give 0 to 600")
+
+    async def responses(request: Request) -> Response:
+        body = await request.body()
+        try:
+            events = answer(body)
+        except BadRequest as error:
+            problem = {"type": "invalid_request_error", "code": error.code, "message": str(error)}
+            return JSONResponse({"error": problem}, 400)
+        if latency_seconds:
+            await asyncio.sleep(latency_seconds)
+        return Response(events, media_type="text/event-stream", headers={"cache-control": "no-cache"})
+
+    async def models(_request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "chordesk"}]})
+
+    routes = [Route("/v1/responses", responses, methods=["POST"]), Route("/v1/models", models, methods=["GET"])]
+    return Starlette(routes=routes)
+
+
+def serve(
+    host: str = "127.0.0.1", port: int = 0, latency_seconds: float = 0.0, *, uds: Path | None = None
+) -> None:  # fmt: skip
+    """Serves until SIGINT or SIGTERM, on a loopback address or on a unix socket.
+
+    Raises SettingError for an address other hosts could reach.
+    """
+    build_server(host, port, latency_seconds, uds=uds).run()
+
+
+def build_server(
+    host: str = "127.0.0.1", port: int = 0, latency_seconds: float = 0.0, *, uds: Path | None = None
+) -> uvicorn.Server:  # fmt: skip
+    """A server that is not running yet, for whoever runs it in a loop or thread of their own."""
+    if uds is None and not _loopback(host):
+        raise SettingError(f"rulebook host {host!r}: it listens on loopback only, give 127.0.0.1 or ::1")
+    config = uvicorn.Config(
+        create_app(latency_seconds), host=host, port=port, uds=str(uds) if uds else None, lifespan="off",
+        http="httptools", ws="none", access_log=False, log_level="warning", backlog=CONCURRENT,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=STOP_SECONDS,
+    )  # fmt: skip
+    return uvicorn.Server(config)
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

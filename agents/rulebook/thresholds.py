@@ -1,0 +1,148 @@
+"""Every threshold of the rulebook, in one place.
+
+The figures are the desk's own conventions for a long-only swing book; only the RSI levels of 70 and 80 have a
+source (Wilder, New Concepts in Technical Trading Systems, 1978, calls 70 overbought). Units are those of
+`models.market.SymbolSignals`: returns, distances, drawdowns and volatilities are fractions (0.05 is five per cent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Level(IntEnum):
+    """How a rule reads a figure, in ascending gravity."""
+
+    CALM = 0
+    CAUTION = 1
+    REJECT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One figure with the values from which it is elevated and unacceptable.
+
+    above: the figure is bad from the threshold upward, else downward; the threshold itself counts as reached.
+    absolute: the figure's size counts and not its sign. reject None: the rule never rejects.
+    """
+
+    key: str
+    field: str
+    title: str
+    above: bool
+    caution: float
+    reject: float | None
+    unit: str = "percent"
+    absolute: bool = False
+
+    def level(self, value: float) -> Level:
+        measured = abs(value) if self.absolute else value
+        if self.reject is not None and self._reached(measured, self.reject):
+            return Level.REJECT
+        return Level.CAUTION if self._reached(measured, self.caution) else Level.CALM
+
+    def threshold(self, level: Level) -> float:
+        """The threshold that a figure of this level reached; the caution one for a calm figure."""
+        return self.reject if level is Level.REJECT and self.reject is not None else self.caution
+
+    def _reached(self, measured: float, threshold: float) -> bool:
+        return measured >= threshold if self.above else measured <= threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A figure must lie within [low, high] to be put forward; None leaves a side open."""
+
+    field: str
+    low: float | None = None
+    high: float | None = None
+
+    def holds(self, value: float | None) -> bool:
+        """Whether the figure is known and within the bound: what is unknown is never put forward."""
+        if value is None:
+            return False
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+
+def _table(*rules: Rule) -> Mapping[str, Rule]:
+    return {rule.key: rule for rule in rules}
+
+
+# What validators check of prices.
+SIGNAL_RULES = _table(
+    Rule("history", "sessions", "history", False, 119, 59, "sessions"),
+    Rule("overbought", "rsi14", "RSI-14", True, 70, 80, "number"),
+    Rule("falling", "momentum20", "20-session momentum", False, -0.05, -0.20),
+    Rule("off_high", "fromHigh", "distance from the 52-week high", False, -0.25, -0.45),
+    Rule("drawdown", "drawdown60", "60-session drawdown", False, -0.18, -0.35),
+    Rule("volatility", "volatility20", "20-session realised volatility", True, 0.45, 0.80),
+    Rule("volume_spike", "volumeRatio", "volume against its 20-session mean", True, 3.0, None, "times"),
+    Rule("gap", "gap", "opening gap", True, 0.04, 0.10, absolute=True),
+    Rule("split", "splitLike", "split-like moves in unadjusted prices", True, 1, None, "count"),
+)
+
+# The average true range is a share of the price: see `validators.risk`.
+ATR_RULE = Rule("atr", "atr14", "14-session average true range", True, 0.045, 0.09)
+
+# A decliner of the day, by its change.
+DECLINE_RULE = Rule("decline", "change", "fall of the day", False, -0.03, -0.08)
+
+# Headlines of either tone, by count.
+ADVERSE_NEWS_RULE = Rule("adverse_news", "adverse", "adverse headlines", True, 1, 4, "count")
+
+# Company figures; the names are those of the overview's sections.
+FUNDAMENTAL_RULES = _table(
+    Rule("valuation", "trailingPE", "price to trailing earnings", True, 40, 120, "times"),
+    Rule("margin", "profitMargins", "profit margin", False, 0.0, -0.25),
+    Rule("revenue", "revenueGrowth", "revenue growth", False, -0.02, -0.25),
+    Rule("debt", "debtToEquity", "debt to equity, per cent", True, 200, 600, "number"),
+    Rule("analysts", "recommendationMean", "mean analyst rating (1 buy, 5 sell)", True, 3.0, 4.0, "number"),
+)
+
+QUICK_RULES = ("history", "overbought", "falling", "drawdown", "volatility", "split")
+RISK_RULES = ("off_high", "drawdown", "volatility", "volume_spike", "gap")
+
+# What screens put forward: every bound must hold. No lens trusts prices with a move that may be a split.
+UNSPLIT = Bound("splitLike", high=0)
+TECHNICAL_BOUNDS = (
+    Bound("momentum20", low=0.02),
+    Bound("rsi14", low=50, high=75),
+    Bound("fromHigh", low=-0.15),
+    Bound("volatility20", high=0.55),
+    Bound("drawdown60", low=-0.25),
+)
+TECHNICAL_STRONG = (Bound("momentum60", low=0.05), Bound("fromHigh", low=-0.05), Bound("sma50", low=0.0))
+
+# A catalyst is at least one of these on a day that did not close lower than this change.
+CATALYST_TRIGGERS = (Bound("gap", low=0.01), Bound("volumeRatio", low=1.5), Bound("change", low=0.02))
+CATALYST_CHANGE = Bound("change", low=-0.005)
+
+# Premium worth having on a name that does not fall.
+OPTIONS_BOUNDS = (
+    Bound("volatility20", low=0.22, high=0.50),
+    Bound("momentum60", low=-0.02),
+    Bound("drawdown60", low=-0.18),
+    Bound("rsi14", low=40, high=70),
+)
+
+FUNDAMENTAL_BOUNDS = (
+    Bound("trailingPE", low=0.0, high=30),
+    Bound("profitMargins", low=0.08),
+    Bound("revenueGrowth", low=0.03),
+    Bound("recommendationMean", high=2.6),
+)
+FUNDAMENTAL_LEAST = 2  # bounds that must be known to say anything of a company
+
+HITS_PER_LENS = 6  # names one lens puts forward from one shard
+OVERVIEW_BATCH = 50  # companies in one overview call: more would not fit the app-server's limit on an answer
+OPTIONS_BATCH = 12  # names whose options section is asked for
+MOVERS = 100  # length of the movers list that is asked for
+HEADLINES = 10  # headlines asked for
+
+# The trader's sizing.
+SIZE_BY_CONFIDENCE: Mapping[str, float] = {"high": 1.0, "medium": 0.75, "low": 0.5}
+CASH_RESERVE = 0.02  # share of buying power that stays unused: an order is filled at a price nobody knows yet
+SHARE_MARGIN = 0.98  # how much of the allowed share of one symbol is used, for the same reason
+REDUCE_BY = 0.5  # share of a holding that a CAUTION verdict sells

@@ -1,0 +1,181 @@
+"""The Responses wire: what of a request the rulebook reads, and the events it answers with.
+
+A kept thread carries older turns. Only the latest user message with a subject block counts, and only the tool
+outputs after it; a user message without such a block (a request to repair an answer) changes neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Any
+
+import orjson
+
+from agents.rulebook.case import Call, Case, Output, Payload
+
+BYTES_PER_TOKEN = 4  # there is no tokenizer here: token counts are bytes / 4, and only that
+_SUBJECT = re.compile(r"^```subject\n(.*?)\n```", re.DOTALL | re.MULTILINE)
+_ROLE = "Role: "
+_numbers = count(1)
+
+
+class BadRequest(Exception):
+    """A request the rulebook cannot answer; code is a short snake_case word."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def parse(body: bytes) -> tuple[Payload, Case]:
+    """The request and the case in it. Raises BadRequest."""
+    try:
+        request = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest("invalid_json", f"the request body is no JSON: {error}") from None
+    if not isinstance(request, dict):
+        raise BadRequest("invalid_request", "the request body must be a JSON object")
+    items = request.get("input")
+    if not isinstance(items, list):
+        raise BadRequest("invalid_input", f"input must be a list of items, not {type(items).__name__}")
+    items = [item for item in items if isinstance(item, dict)]
+    role = _role(request.get("instructions") or _developer_text(items))
+    place, subject = _subject(items)
+    return request, Case(role, subject, _tools(request.get("tools")), _outputs(items[place + 1 :]))
+
+
+def _role(instructions: Any) -> str:
+    first = instructions.split("\n", 1)[0].strip() if isinstance(instructions, str) else ""
+    if not first.startswith(_ROLE):
+        raise BadRequest("no_role", f"the first line of instructions must read '{_ROLE}<key>', not {first[:80]!r}")
+    return first.removeprefix(_ROLE).strip()
+
+
+def _developer_text(items: list[Payload]) -> str:
+    """The app-server sends a thread's base instructions as a developer message and leaves `instructions` out."""
+    texts = (_text(item.get("content")) for item in items if item.get("role") in ("developer", "system"))
+    return next((text for text in texts if text.startswith(_ROLE)), "")
+
+
+def _subject(items: list[Payload]) -> tuple[int, Payload]:
+    for place in range(len(items) - 1, -1, -1):
+        item = items[place]
+        if item.get("role") != "user" or item.get("type", "message") != "message":
+            continue
+        found = _SUBJECT.search(_text(item.get("content")))
+        if found is None:
+            continue
+        try:
+            subject = orjson.loads(found.group(1))
+        except orjson.JSONDecodeError as error:
+            raise BadRequest("invalid_subject", f"the subject block is no JSON: {error}") from None
+        if not isinstance(subject, dict):
+            raise BadRequest("invalid_subject", "the subject block must hold a JSON object")
+        return place, subject
+    raise BadRequest("no_subject", "no user message has a ```subject block: the rulebook does not know what to judge")
+
+
+def _tools(tools: Any) -> frozenset[str]:
+    rows = tools if isinstance(tools, list) else []
+    return frozenset(str(tool["name"]) for tool in rows if isinstance(tool, dict) and tool.get("name"))
+
+
+def _outputs(items: Iterable[Payload]) -> list[Output]:
+    names: dict[str, str] = {}
+    outputs: list[Output] = []
+    for item in items:
+        if item.get("type") == "function_call":
+            names[str(item.get("call_id"))] = str(item.get("name"))
+        elif item.get("type") == "function_call_output":
+            name = names.get(str(item.get("call_id")), "unknown tool")
+            outputs.append(Output(name, _payload(_text(item.get("output")))))
+    return outputs
+
+
+def _payload(text: str) -> Payload:
+    try:
+        payload = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {"success": False, "error": f"the answer is no JSON: {text[:120]}"}
+    if not isinstance(payload, dict):
+        return {"success": False, "error": "the answer is no JSON object"}
+    return payload
+
+
+def _text(content: Any) -> str:
+    """The text of a content that is a string or a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
+
+
+def schema_of(request: Mapping[str, Any]) -> Payload | None:
+    """The JSON schema of `text.format`, when the request has one."""
+    text = request.get("text")
+    wanted = text.get("format") if isinstance(text, dict) else None
+    if not isinstance(wanted, dict) or wanted.get("type") != "json_schema":
+        return None
+    schema = wanted.get("schema")
+    if not isinstance(schema, dict):
+        raise BadRequest("invalid_schema", "text.format has the type json_schema and no schema")
+    return schema
+
+
+def fill(schema: Mapping[str, Any], value: Any, where: str = "answer") -> Any:
+    """A value cut to what the schema has. Raises BadRequest where the schema requires what the rules do not give."""
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [fill(items, item, f"{where}[]") for item in value] if isinstance(items, dict) else value
+    properties = schema.get("properties")
+    if not isinstance(value, dict) or not isinstance(properties, dict):
+        return value
+    for name in schema.get("required", ()):
+        if name not in value:
+            raise BadRequest("unknown_schema", f"the schema requires {where}.{name}, which no rule fills")
+    return {name: fill(properties[name], item, f"{where}.{name}") for name, item in value.items() if name in properties}
+
+
+def stream(request: Mapping[str, Any], request_bytes: int, move: Call | Payload) -> bytes:
+    """The server-sent events of one response: a function call or the final message."""
+    number = next(_numbers)
+    item = _call_item(number, move) if isinstance(move, Call) else _message_item(number, move)
+    head = {"id": f"resp_{number}", "object": "response", "model": request.get("model", "rulebook"), "output": []}
+    written = len(orjson.dumps(item))
+    done = {**head, "status": "completed", "output": [item], "usage": usage(request_bytes, written)}
+    return b"".join(
+        (
+            _event("response.created", response={**head, "status": "in_progress"}),
+            _event("response.output_item.done", output_index=0, item=item),
+            _event("response.completed", response=done),
+        )
+    )
+
+
+def usage(read: int, written: int) -> Payload:
+    """Token counts by the rule bytes / 4, rounded up."""
+    tokens_in, tokens_out = -(-read // BYTES_PER_TOKEN), -(-written // BYTES_PER_TOKEN)
+    return {
+        "input_tokens": tokens_in,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": tokens_out,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": tokens_in + tokens_out,
+    }
+
+
+def _call_item(number: int, call: Call) -> Payload:
+    arguments = orjson.dumps(call.arguments).decode()
+    names = {"id": f"fc_{number}", "call_id": f"call_{number}"}
+    return {"type": "function_call", "status": "completed", **names, "name": call.tool, "arguments": arguments}
+
+
+def _message_item(number: int, value: Payload) -> Payload:
+    part = {"type": "output_text", "text": orjson.dumps(value).decode(), "annotations": []}
+    return {"type": "message", "status": "completed", "role": "assistant", "id": f"msg_{number}", "content": [part]}
+
+
+def _event(kind: str, **fields: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), orjson.dumps({"type": kind, **fields}))

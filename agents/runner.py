@@ -1,0 +1,206 @@
+"""Runs one role on one subject: prompt, conversation, turn, validation, at most one repair turn, and the record of it.
+
+What comes back is an outcome and the rows that tell how it came about; nothing is written here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from agents.codex.conversation import Conversation, ConversationSpec, TurnResult
+from agents.codex.runtime import CodexRuntime
+from agents.roles import Role, render
+from models.errors import DeskError
+from models.research import Completed, Failed, Interrupted, Outcome, Refused, output_schema
+from models.settings import Settings
+from models.tables import ToolCall, Turn, utcnow
+from tools.registry import ToolAnswer, ToolContext, ToolSpec
+from tools.toolsets import Toolset, toolset_for
+
+# What is kept of a tool's answer and of a turn's text; the whole is in the thread's rollout.
+KEPT_OUTPUT_CHARS = 8_000
+KEPT_TEXT_CHARS = 16_000
+_EXCERPT_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One role's work: `subject` names the thread, `brief` is the data of the prompt's subject block."""
+
+    run_id: str
+    step_id: str
+    attempt: int
+    role: Role
+    subject: str
+    brief: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class RoleRun:
+    """How an assignment ended. `has_data` is False when no data tool answered with data: then the words rest on
+    nothing, whatever they say."""
+
+    outcome: Outcome
+    turns: list[Turn] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    has_data: bool = False
+
+
+class Runner:
+    def __init__(self, runtime: CodexRuntime, settings: Settings, context: Callable[[str], ToolContext]) -> None:
+        self._runtime = runtime
+        self._settings = settings
+        self._context = context
+
+    async def run(self, job: Assignment) -> RoleRun:
+        """Never raises but for cancellation: what goes wrong is an outcome."""
+        answers: list[tuple[Mapping[str, Any], ToolAnswer]] = []
+        tools = toolset_for(
+            job.role.tools,
+            self._context(job.run_id),
+            seconds=self._settings.tool_seconds,
+            sink=lambda arguments, answer: answers.append((arguments, answer)),
+        )
+        record = _Record(job, self._settings)
+        try:
+            outcome = await self._converse(job, tools, record, answers)
+        except DeskError as error:
+            outcome = Failed(kind=_kind_of(error), retryable=error.retryable, message=str(error))
+            record.failed_to_start(outcome)
+        has_data = any(answer.has_data for _, answer in answers)
+        return RoleRun(outcome, record.turns, record.calls, has_data)
+
+    async def _converse(
+        self, job: Assignment, tools: Toolset, record: _Record, answers: list[tuple[Mapping[str, Any], ToolAnswer]]
+    ) -> Outcome:
+        prompt = render(job.role, job.brief, self._settings)
+        spec = ConversationSpec(
+            role=job.role.key,
+            subject=job.subject,
+            keep=job.role.keeps_thread,
+            base_instructions=prompt.base_instructions,
+            tools=tools,
+            model=self._settings.model,
+            toolset_hash=toolset_hash(tools.specs()),
+        )
+        schema = output_schema(job.role.output)
+        metadata = {"run_id": job.run_id, "step_id": job.step_id, "attempt": str(job.attempt), "role": job.role.key}
+        deadline = asyncio.get_running_loop().time() + self._settings.turn_seconds
+        async with self._runtime.conversation(spec, deadline) as conversation:
+            text = prompt.user
+            for repair in (False, True):
+                started = utcnow()
+                result = await conversation.turn(text, schema, metadata)
+                outcome = judge(result, job.role.output)
+                record.turn(conversation, result, outcome, started, answers)
+                if repair or not (isinstance(outcome, Failed) and outcome.kind == "invalid_output"):
+                    break
+                text = repair_text(outcome.message)
+        return outcome
+
+
+@dataclass(slots=True)
+class _Record:
+    """Turns and tool calls as rows, in the order in which they happened."""
+
+    job: Assignment
+    settings: Settings
+    turns: list[Turn] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    seen: int = 0
+
+    def turn(
+        self,
+        conversation: Conversation,
+        result: TurnResult,
+        outcome: Outcome,
+        started: Any,
+        answers: Sequence[tuple[Mapping[str, Any], ToolAnswer]],
+    ) -> None:
+        row = self._row(started, result.status, outcome)
+        row.thread_id, row.thread_reason, row.codex_turn_id = result.thread_id, conversation.reason, result.turn_id
+        row.text = result.text[:KEPT_TEXT_CHARS]
+        for name, value in result.usage.model_dump().items():
+            setattr(row, name, value)
+        self.turns.append(row)
+        for ordinal, (arguments, answer) in enumerate(answers[self.seen :], start=self.seen):
+            self.calls.append(
+                ToolCall(
+                    turn_id=row.id,
+                    ordinal=ordinal,
+                    tool=answer.tool,
+                    arguments=dict(arguments),
+                    output=answer.text()[:KEPT_OUTPUT_CHARS],
+                    success=answer.success,
+                    has_data=answer.has_data,
+                    seconds=round(answer.seconds, 6),
+                )
+            )
+        self.seen = len(answers)
+
+    def failed_to_start(self, outcome: Outcome) -> None:
+        """A turn that never began is a row too: a report must rest on something."""
+        self.turns.append(self._row(utcnow(), "failed", outcome))
+
+    def _row(self, started: Any, status: str, outcome: Outcome) -> Turn:
+        return Turn(
+            run_id=self.job.run_id,
+            step_id=self.job.step_id,
+            attempt=self.job.attempt,
+            ordinal=len(self.turns),
+            role=self.job.role.key,
+            subject=self.job.subject,
+            kept=self.job.role.keeps_thread,
+            provider=self.settings.provider,
+            model=self.settings.spoken_by,
+            status=status,
+            outcome=outcome.outcome,
+            failure_kind=outcome.kind if isinstance(outcome, Failed) else None,
+            started_at=started,
+            finished_at=utcnow(),
+        )
+
+
+def judge(result: TurnResult, output: type[BaseModel]) -> Outcome:
+    """The outcome of one turn: what the model said counts only when it fits the role's schema."""
+    if result.status == "interrupted":
+        return Interrupted()
+    if result.failure is not None:
+        return Failed(**result.failure.model_dump())
+    if result.refusal is not None:
+        return Refused(text=result.refusal)
+    try:
+        value = output.model_validate_json(result.text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the answer"
+        excerpt = result.text[:_EXCERPT_CHARS]
+        message = f"{where}: {first['msg']}; the answer began: {excerpt!r}"
+        return Failed(kind="invalid_output", retryable=False, message=message)
+    return Completed(value=value.model_dump(mode="json"))
+
+
+def repair_text(problem: str) -> str:
+    return (
+        "Your last answer does not fit the required schema. Answer again with JSON that fits it and nothing else; "
+        f"change only what is wrong. The problem: {problem}"
+    )
+
+
+def toolset_hash(specs: Sequence[ToolSpec]) -> str:
+    """SHA-256 over names, descriptions and schemas: a thread keeps the tools it was started with, so a change of
+    these needs a new thread."""
+    table = [[spec.name, spec.description, spec.input_schema] for spec in specs]
+    return hashlib.sha256(orjson.dumps(table, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _kind_of(error: DeskError) -> str:
+    name = type(error).__name__
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")

@@ -1,0 +1,76 @@
+"""The verdict of a candidate, reduced from its reports. Pure: the same reports give the same verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance, VerdictResult
+
+MIN_COMPLETED = 2  # fewer reports than this decide nothing but a PASS
+SUMMARY_CHARS = 300  # of one role's summary
+_STRENGTH = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
+
+
+def reduce_reports(reports: Sequence[RoleReport]) -> VerdictResult:
+    """Over the completed reports, the first that holds:
+
+    any REJECT -> PASS; fewer than two -> INSUFFICIENT (never tradable); at least half CAUTION -> CAUTION;
+    any CAUTION -> HOLD; else BUY.
+
+    Confidence is the lowest of the completed (low when there is none); a role without a completed report is listed
+    in `missing` as "role: status (reason)" and caps it at medium. Raises ValueError for a role that reported twice
+    and for a completed report without verdict or confidence.
+    """
+    _check(reports)
+    completed = [report for report in reports if report.status is ReportStatus.COMPLETED]
+    missing = [_absence(report) for report in reports if report.status is not ReportStatus.COMPLETED]
+    rating = _rating([report.verdict for report in completed])
+    confidence = _confidence([report.confidence for report in completed if report.confidence], bool(missing))
+    return VerdictResult(
+        rating=rating,
+        confidence=confidence,
+        summary=_summary(rating, completed, missing),
+        key_risks=list(dict.fromkeys(risk for report in completed for risk in report.key_risks)),
+        completed=[report.role for report in completed],
+        missing=missing,
+    )
+
+
+def _check(reports: Sequence[RoleReport]) -> None:
+    roles = [report.role for report in reports]
+    twice = sorted({role for role in roles if roles.count(role) > 1})
+    if twice:
+        raise ValueError(f"more than one report of {', '.join(twice)}: give each role's last report only")
+    for report in reports:
+        if report.status is ReportStatus.COMPLETED and (report.verdict is None or report.confidence is None):
+            raise ValueError(f"the completed report of {report.role} has no verdict or no confidence")
+
+
+def _rating(stances: Sequence[Stance | None]) -> Rating:
+    cautions = stances.count(Stance.CAUTION)
+    if Stance.REJECT in stances:
+        return Rating.PASS
+    if len(stances) < MIN_COMPLETED:
+        return Rating.INSUFFICIENT
+    if 2 * cautions >= len(stances):
+        return Rating.CAUTION
+    return Rating.HOLD if cautions else Rating.BUY
+
+
+def _confidence(stated: Sequence[Confidence], capped: bool) -> Confidence:
+    lowest = min(stated, key=_STRENGTH.__getitem__, default=Confidence.LOW)
+    return Confidence.MEDIUM if capped and lowest is Confidence.HIGH else lowest
+
+
+def _absence(report: RoleReport) -> str:
+    return f"{report.role}: {report.status.value} ({report.reason or 'no reason given'})"
+
+
+def _summary(rating: Rating, completed: Sequence[RoleReport], missing: Sequence[str]) -> str:
+    parts = [f"{rating.value} from {len(completed)} of {len(completed) + len(missing)} reports."]
+    for report in completed:
+        text = report.summary if len(report.summary) <= SUMMARY_CHARS else report.summary[: SUMMARY_CHARS - 1] + "…"
+        parts.append(f"{report.role} {report.verdict} ({report.confidence}): {text}")
+    if missing:
+        parts.append("Missing: " + "; ".join(missing) + ".")
+    return "\n".join(parts)
