@@ -1,0 +1,112 @@
+"""The Celery app: queues, routes, transport settings, boot steps. `create_app` is called by each process's command."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+from urllib.parse import urlsplit
+
+from celery import Celery
+from celery.signals import worker_process_shutdown, worker_shutdown
+from kombu.entity import Exchange, Queue
+
+from models.settings import Settings
+from tasks import guards
+from tasks.bootstrap import Desk, desk_of, redis_url
+from tasks.schedule import beat_schedule
+
+QUEUES = ("screen", "research", "ops", "trade")
+ROUTES = {
+    "desk.screen": "screen",
+    "desk.screen_shard": "screen",
+    "desk.report": "research",
+    "desk.decide": "research",
+    "desk.merge": "ops",
+    "desk.conclude": "ops",
+    "desk.finish": "ops",
+    "desk.maintain": "ops",
+    "desk.submit": "trade",
+}
+VISIBILITY_SECONDS = 30
+
+
+def create_app(settings: Settings, name: str = "desk") -> Celery:
+    """An app wired to a desk of its own; `name` tells its processes apart in leases and folders."""
+    guards.guard_lost_connection()
+    address = redis_url(settings)
+    app = Celery(
+        "desk",
+        broker=celery_url(address),
+        backend=celery_url(address),
+        include=["tasks.screen", "tasks.research", "tasks.trade", "tasks.maintenance"],
+        set_as_current=True,
+    )
+    app.conf.update(_configuration(settings, address))
+    app.desk = Desk(settings, name)
+    app.steps["consumer"].add(guards.KeepUnacked)
+    _close_with_worker(app)
+    return app
+
+
+def _configuration(settings: Settings, address: str) -> dict[str, Any]:
+    return {
+        "task_queues": [_queue(name) for name in QUEUES],
+        "task_default_queue": "ops",
+        "task_create_missing_queues": False,
+        "task_routes": {name: {"queue": queue} for name, queue in ROUTES.items()},
+        "task_acks_late": True,
+        "task_reject_on_worker_lost": True,
+        "task_serializer": "json",
+        "result_serializer": "json",
+        "accept_content": ["json"],
+        "task_ignore_result": True,
+        "task_track_started": False,
+        "result_expires": 3600,
+        "result_chord_join_timeout": 10,
+        "worker_prefetch_multiplier": 1,
+        "worker_hijack_root_logger": False,
+        "worker_send_task_events": True,
+        "task_send_sent_event": False,
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_transport_options": {
+            "visibility_timeout": VISIBILITY_SECONDS,
+            "unacked_restore_interval": 2,
+            "unacked_restore_throttle": 1,
+        },
+        "timezone": "America/New_York",
+        "beat_schedule": beat_schedule(settings),
+        "beat_max_loop_interval": 1,
+        "redbeat_redis_url": address,
+        "redbeat_key_prefix": "desk:beat:",
+        "redbeat_lock_timeout": 10,
+    }
+
+
+def _queue(name: str) -> Queue:
+    # Without an exchange and a key of its own a queue takes the default's, and then gets every message of the others.
+    return Queue(name, Exchange(name, type="direct"), routing_key=name)
+
+
+def _close_with_worker(app: Celery) -> None:
+    """App-servers are processes: whoever started them ends them, in the worker and in each prefork child."""
+
+    def close(**_: Any) -> None:
+        desk_of(app).close()
+
+    worker_shutdown.connect(close, weak=False)
+    worker_process_shutdown.connect(close, weak=False)
+
+
+def celery_url(address: str) -> str:
+    """Celery's form of a redis-py URL: broker and results spell a unix socket `redis+socket://`."""
+    parts = urlsplit(address)
+    if parts.scheme != "unix":
+        return address
+    query = f"?{parts.query.replace('db=', 'virtual_host=')}" if parts.query else ""
+    return f"redis+socket://{parts.netloc}{parts.path}{query}"
+
+
+def node_name(role: str, suffix: str = "") -> str:
+    """A worker's name on the broker; two of the same name on one host would share a mailbox."""
+    return f"{role}{suffix}@{platform.node() or 'localhost'}"

@@ -1,0 +1,129 @@
+"""The composition root: the only place that wires the desk. Each part is made on first use, where it is used."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import redis
+import redis.asyncio
+from celery import Celery
+
+from agents.codex.config import runtime_config
+from agents.codex.runtime import CodexRuntime
+from agents.runner import Runner
+from models.errors import RedisDown
+from models.settings import Settings
+from models.store import Store
+from tasks.leases import LeaseKeeper
+from tasks.loop import LoopThread
+from tools.brokers.paper import build_broker
+from tools.brokers.protocol import Broker
+from tools.market.factory import build_market
+from tools.market.protocol import MarketData
+from tools.registry import ToolContext
+
+T = TypeVar("T")
+START_SECONDS = 60.0
+
+
+class Desk:
+    """What a process of the desk holds. Parts are made when first asked for, so a prefork parent makes none of them
+    before it forks, and a child that inherited this object makes its own."""
+
+    def __init__(self, settings: Settings, name: str = "desk") -> None:
+        self.settings = settings
+        self.name = name
+        self._lock = threading.RLock()
+        self._parts: dict[str, Any] = {}
+        self._pid = os.getpid()
+
+    def _part(self, key: str, make: Callable[[], T]) -> T:
+        with self._lock:
+            if self._pid != os.getpid():
+                self._parts, self._pid = {}, os.getpid()
+            if key not in self._parts:
+                self._parts[key] = make()
+            part: T = self._parts[key]
+            return part
+
+    @property
+    def owner(self) -> str:
+        """Who holds a lease: unique per process and start, so that a restarted worker is another owner."""
+        return self._part("owner", lambda: f"{self.name}@{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}")
+
+    @property
+    def store(self) -> Store:
+        return self._part("store", lambda: Store(self.settings.database))
+
+    @property
+    def market(self) -> MarketData:
+        return self._part("market", lambda: build_market(self.settings))
+
+    @property
+    def broker(self) -> Broker:
+        return self._part("broker", lambda: build_broker(self.settings, self.market))
+
+    @property
+    def leases(self) -> LeaseKeeper:
+        return self._part("leases", self._make_leases)
+
+    @property
+    def loop(self) -> LoopThread:
+        return self._part("loop", LoopThread)
+
+    @property
+    def runner(self) -> Runner:
+        return self._part("runner", lambda: Runner(self.runtime, self.settings, self.tool_context))
+
+    @property
+    def runtime(self) -> CodexRuntime:
+        return self._part("runtime", self._make_runtime)
+
+    def tool_context(self, run_id: str | None = None) -> ToolContext:
+        return ToolContext(
+            market=self.market,
+            clock=self.market.clock,
+            store=self.store,
+            settings=self.settings,
+            account=self.settings.account,
+            run_id=run_id,
+        )
+
+    def close(self, grace_seconds: float = 5.0) -> None:
+        """Stop what was started here; app-servers first, for they are processes."""
+        with self._lock:
+            parts = self._parts if self._pid == os.getpid() else {}
+            self._parts = {}
+        if "runtime" in parts:
+            parts["loop"].submit(parts["runtime"].close(grace_seconds)).result(timeout=grace_seconds + 10)
+        for key in ("leases", "loop", "store"):
+            if key in parts:
+                parts[key].close()
+
+    def _make_leases(self) -> LeaseKeeper:
+        limits = self.settings
+        return LeaseKeeper(self.store, self.owner, limits.lease_seconds, limits.step_deadline_seconds)
+
+    def _make_runtime(self) -> CodexRuntime:
+        config = runtime_config(self.settings, self.name)
+        runtime = CodexRuntime(config, redis.asyncio.from_url(redis_url(self.settings)))
+        self.loop.submit(runtime.start()).result(START_SECONDS)
+        return runtime
+
+
+def redis_url(settings: Settings) -> str:
+    """The redis-py URL of the desk's Redis. Raises RedisDown when none is set and none was started."""
+    if settings.redis_url is None:
+        raise RedisDown("no Redis is configured and none was started here")
+    return settings.redis_url.get_secret_value()
+
+
+def desk_of(app: Celery) -> Desk:
+    """The desk that `create_app` gave its app."""
+    desk: Desk = app.desk
+    return desk

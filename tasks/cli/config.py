@@ -1,0 +1,68 @@
+"""`desk config`: every setting, its value, where it came from; secrets masked."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from pydantic import SecretStr
+
+from models.setting_sources import PREFIX, Loaded, load
+from models.settings import Settings
+from tasks.cli.output import console, print_json, table
+from tasks.services.redis_urls import masked
+
+HIDDEN = "********"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("config")(config)
+
+
+def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show every setting, its value and where it came from."""
+    rows = describe(load())
+    if as_json:
+        print_json(rows)
+        return
+    cells = [(row["name"], _cell(row["value"]), row["source"], row["help"]) for row in rows]
+    console().print(table(("Setting", "Value", "From", "What it is"), cells))
+
+
+def describe(loaded: Loaded) -> list[dict[str, Any]]:
+    """One row a setting: name, variable, value (masked), source, help."""
+    rows = []
+    for name, info in Settings.model_fields.items():
+        origin = loaded.origins.get(name)
+        source = f"{origin.key} ({origin.source})" if origin and origin.source != "default" else "default"
+        variable = Settings.LIVE_SWITCH if name == "trader_live" else PREFIX + name.upper()
+        rows.append(
+            {
+                "name": name,
+                "variable": variable,
+                "value": shown(name, getattr(loaded.settings, name), loaded.settings),
+                "source": source,
+                "help": info.description or "",
+            }
+        )
+    return rows
+
+
+def shown(name: str, value: Any, settings: Settings) -> Any:
+    """The value as people may see it: no secret, and no password inside a URL."""
+    if name == "database_url" and value is None:
+        return settings.database
+    if isinstance(value, SecretStr):
+        text = value.get_secret_value()
+        return masked(text) if name.endswith("_url") else HIDDEN
+    if isinstance(value, str) and "://" in value:
+        return masked(value)
+    if isinstance(value, (bool, int, float)) or value is None:
+        return value
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "not set"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,52 @@
+"""Follows a run to its end: a live view on a terminal, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.live import Live
+
+from models.store import Store
+from tasks.cli.render import progress_line, progress_panel
+from tasks.run_view import Progress, progress
+
+POLL_SECONDS = 0.4
+
+
+def follow(store: Store, run_id: str, console: Console, *, quiet: bool = False) -> Progress:
+    """Returns when the run has ended. Ctrl-C leaves the run going: it belongs to the workers."""
+    if quiet:
+        return _wait(store, run_id, lambda seen: None)
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=4, transient=True) as live:
+            return _wait(store, run_id, lambda seen: live.update(progress_panel(seen)))
+    lines = _Lines(console)
+    return _wait(store, run_id, lines.show)
+
+
+class _Lines:
+    """Prints a line when something has changed, at most one a second."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = ""
+        self._at = 0.0
+
+    def show(self, seen: Progress) -> None:
+        line = progress_line(seen)
+        now = time.monotonic()
+        if line != self._last and (seen.final or now - self._at >= 1.0):
+            self._last, self._at = line, now
+            self._console.print(f"{seen.seconds:6.1f} s  {line}", soft_wrap=True, highlight=False)
+
+
+def _wait(store: Store, run_id: str, show: Callable[[Progress], None]) -> Progress:
+    while True:
+        with store.read() as session:
+            seen = progress(session, run_id)
+        show(seen)
+        if seen.final:
+            return seen
+        time.sleep(POLL_SECONDS)

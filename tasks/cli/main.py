@@ -1,0 +1,64 @@
+"""Entry of the command `desk`: gathers the commands and turns errors into a line and an exit code."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from models.errors import DeskError
+from tasks.cli import config, db, demo, doctor, processes, runs, start, up
+from tasks.cli.output import fail
+from tasks.services.signals import StopRequested
+
+# Exit codes: 0 done, 1 the answer is no (a failed check or run), 2 wrong use or setting, 128+n stopped by signal n.
+WRONG_USE = 2
+
+NOUNS: tuple[Callable[[typer.Typer], None], ...] = (
+    up.register,
+    start.register,
+    runs.register,
+    demo.register,
+    doctor.register,
+    config.register,
+    db.register,
+    processes.register,
+)
+
+
+def build() -> typer.Typer:
+    """The command with all its nouns."""
+    app = typer.Typer(
+        name="desk",
+        help="A trading desk on a job queue: screens, research and trades, run by workers.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for register in NOUNS:
+        register(app)
+    return app
+
+
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+) -> None:
+    if version:
+        typer.echo(f"chordesk {importlib.metadata.version('chordesk')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    try:
+        build()()
+    except DeskError as error:
+        raise SystemExit(fail(error, WRONG_USE)) from None
+    except StopRequested as stop:
+        raise SystemExit(128 + stop.number) from None
+
+
+if __name__ == "__main__":
+    main()

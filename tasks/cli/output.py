@@ -1,0 +1,40 @@
+"""How commands speak: tables for people, JSON for programs, errors with their remedy on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from models.errors import DeskError
+
+
+def console() -> Console:
+    """Colours and a bounded width on a terminal; plain, unwrapped lines when piped."""
+    return Console(soft_wrap=False) if sys.stdout.isatty() else Console(no_color=True, width=200, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode() + "\n")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> Table:
+    """A table whose cells are plain text: what looks like markup in them is shown as it is."""
+    made = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        made.add_row(*(escape(cell) for cell in row))
+    return made
+
+
+def fail(error: DeskError, code: int) -> int:
+    """Prints the error and its remedy on stderr; returns the exit code."""
+    err = Console(stderr=True, highlight=False, soft_wrap=True)
+    err.print(f"[bold red]error:[/] {escape(error.args[0] if error.args else type(error).__name__)}")
+    if error.remedy:
+        err.print(f"[bold]remedy:[/] {escape(error.remedy)}")
+    return code

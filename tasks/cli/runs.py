@@ -1,0 +1,81 @@
+"""`desk runs`: what was run, how it ended, and what each order rests on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from sqlmodel import col, select
+
+from models.setting_sources import load_settings
+from models.store import Store, require_current
+from models.tables import Run
+from tasks.cli.output import console, print_json, table
+from tasks.cli.render import lineage_report, progress_line, run_report
+from tasks.lineage import lineage
+from tasks.run_view import find_run, progress, view
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def register(app: typer.Typer) -> None:
+    runs = typer.Typer(help="What was run, and what came of it.", no_args_is_help=True)
+    runs.command("list")(list_runs)
+    runs.command("show")(show)
+    app.add_typer(runs, name="runs")
+
+
+def list_runs(
+    limit: Annotated[int, typer.Option(help="How many, the newest first.", min=1, max=1000)] = 20,
+    as_json: Json = False,
+) -> None:
+    """List runs, the newest first."""
+    with _store().read() as session:
+        runs = session.exec(select(Run).order_by(col(Run.created_at).desc()).limit(limit)).all()
+    if as_json:
+        print_json([run.model_dump(mode="json") for run in runs])
+        return
+    if not runs:
+        console().print("no runs yet; start one with: desk screen")
+        return
+    rows = [
+        (
+            run.id,
+            run.kind,
+            run.state,
+            f"{run.created_at:%Y-%m-%d %H:%M:%S}",
+            f"{run.market} {run.market_now:%Y-%m-%d}",
+            run.model,
+            " ".join(f"{name}:{count}" for name, count in run.summary.get("verdicts", {}).items()) or "-",
+        )
+        for run in runs
+    ]
+    console().print(table(("Run", "Kind", "State", "Started (UTC)", "Market", "Spoken by", "Verdicts"), rows))
+
+
+def show(
+    run: Annotated[str, typer.Argument(help="A run's id, or the beginning of it.")],
+    symbol: Annotated[str | None, typer.Option("--lineage", help="What this symbol's orders rest on.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show a run: candidates, verdicts, the trader's actions; or the lineage of one symbol."""
+    with _store().read() as session:
+        row = find_run(session, run)
+        if symbol is not None:
+            found = lineage(session, row, symbol)
+            print_json(found) if as_json else console().print(lineage_report(found))
+            return
+        seen, whole = progress(session, row.id), view(session, row)
+    if as_json:
+        print_json({**whole.model_dump(mode="json"), "progress": seen.model_dump(mode="json")})
+        return
+    out = console()
+    if not seen.final:
+        out.print(progress_line(seen), highlight=False)
+    out.print(run_report(whole))
+
+
+def _store() -> Store:
+    settings = load_settings()
+    require_current(settings.database)
+    return Store(settings.database)

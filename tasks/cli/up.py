@@ -1,0 +1,99 @@
+"""`desk up`: the embedded services and the workers, in the foreground until it is stopped."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from models.setting_sources import load
+from tasks.cli.output import console, table
+from tasks.services import plan, signals
+from tasks.services.plan import Plan
+from tasks.services.programs import Choice
+from tasks.services.redis_urls import masked
+from tasks.services.stack import Stack
+from tasks.services.supervision import Process, log_file
+from tasks.services.up import desk_stack
+
+WATCH_SECONDS = 1.0
+REVIVE_SECONDS = 15.0
+
+
+def register(app: typer.Typer) -> None:
+    app.command("up")(up)
+
+
+def up(
+    workers: Annotated[int, typer.Option(help="Research workers.", min=1, max=32)] = 1,
+    beat: Annotated[bool, typer.Option(help="Start the schedule.")] = True,
+    flower: Annotated[bool, typer.Option(help="Start Flower, the queue's web page.")] = True,
+) -> None:
+    """Start Redis, the rulebook model, the workers, the schedule and Flower; Ctrl-C stops all of them."""
+    out = console()
+    made = plan.make(load(), os.environ, Path.cwd(), Choice(workers, beat, flower))
+    with signals.raised():
+        try:
+            out.print(f"starting the desk on {made.folders.home} ...", highlight=False)
+            with desk_stack(made) as stack:
+                show(out, stack)
+                _watch(out, stack)
+        except signals.StopRequested as stop:
+            out.print(f"stopped ({stop})")
+
+
+def show(out: Console, stack: Stack) -> None:
+    """What runs where."""
+    made = stack.plan
+    if stack.left_over:
+        out.print(f"ended {len(stack.left_over)} processes that an earlier run had left")
+    where = {program.name: program.where for program in made.programs}
+    rows = [
+        (each.name, each.state.lower(), str(each.pid), where[each.name], _short(log_file(each.name, made.folders)))
+        for each in stack.poll()
+    ]
+    out.print(table(("Program", "State", "Pid", "Where", "Log"), [*_outside(made), *rows]))
+    out.print(f"model: {made.settings.spoken_by}; market: {made.settings.market}; Ctrl-C stops all", highlight=False)
+
+
+def _outside(made: Plan) -> list[tuple[str, str, str, str, str]]:
+    """What is used and not started here."""
+    given = made.settings.redis_url
+    if "redis_url" in made.urls or given is None:
+        return []
+    return [("redis", "outside", "", masked(given.get_secret_value()), "")]
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _watch(out: Console, stack: Stack) -> None:
+    """Tells of parts that died and came back, and revives those that supervisord gave up on, until a signal comes."""
+    before = {each.name: each for each in stack.poll()}
+    revived = time.monotonic()
+    while True:
+        time.sleep(WATCH_SECONDS)
+        now = {each.name: each for each in stack.poll()}
+        for name, each in now.items():
+            for line in _changes(before[name], each):
+                out.print(line, highlight=False)
+        before = now
+        if time.monotonic() - revived > REVIVE_SECONDS:
+            revived = time.monotonic()
+            stack.revive()
+
+
+def _changes(before: Process, now: Process) -> list[str]:
+    if now.state == "RUNNING" and before.pid != now.pid:
+        return [f"{now.name}: running again as process {now.pid}"]
+    if now.state != before.state and now.state not in ("RUNNING", "STARTING"):
+        return [f"{now.name}: {now.state.lower()} ({now.message})"]
+    return []

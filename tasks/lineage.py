@@ -1,0 +1,83 @@
+"""What an order, or a verdict, rests on: the chain back to the screen's hit, by SQL along the foreign keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import RowMapping, text
+from sqlmodel import Session
+
+from models.errors import UsageError
+from models.tables import Run
+
+_REPORTS = text(
+    """
+    select r.role, r.status, r.verdict, r.confidence, r.summary, r.reason, r.spoken_by,
+           t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn,
+           t.total_tokens as tokens,
+           (select count(*) from tool_call c where c.turn_id = t.id) as tools
+    from verdict v
+    join verdict_report vr on vr.verdict_id = v.id
+    join report r on r.id = vr.report_id
+    join turn t on t.id = r.turn_id
+    where v.run_id = :run and v.symbol = :symbol
+    order by t.started_at
+    """
+)
+_HITS = text(
+    """
+    select h.lens, h.confidence, h.thesis, t.id as turn, t.thread_id as thread, t.codex_turn_id as codex_turn
+    from candidate c
+    join candidate_hit ch on ch.candidate_id = c.id
+    join screen_hit h on h.id = ch.hit_id
+    join turn t on t.id = h.turn_id
+    where c.run_id = :run and c.symbol = :symbol
+    order by h.lens
+    """
+)
+_VERDICT = text(
+    """
+    select v.id as verdict, v.rating, v.confidence, v.summary, c.id as candidate, c.origin, c.rank
+    from candidate c left join verdict v on v.candidate_id = c.id
+    where c.run_id = :run and c.symbol = :symbol
+    """
+)
+_ORDERS = text(
+    """
+    select o.id as "order", o.state, o.action, o.side, o.quantity, o.denial_code, o.denial_reason,
+           p.payload_hash, p.price, p.notional, d.id as decision, d.status as decision_status, d.spoken_by,
+           t.id as turn, t.thread_id as thread, t.codex_turn_id as codex_turn
+    from "order" o
+    join decision d on d.id = o.decision_id
+    join turn t on t.id = d.turn_id
+    left join preview p on p.order_id = o.id
+    where d.run_id = :decided and o.symbol = :symbol
+    order by o.ordinal
+    """
+)
+
+
+def lineage(session: Session, run: Run, symbol: str) -> dict[str, Any]:
+    """The chain of one symbol in one run: orders, verdict, reports with their threads, screen hits.
+
+    Of a trade run, the research is its source run's. Raises UsageError when the run never looked at the symbol.
+    """
+    symbol = symbol.upper()
+    source = run.params.get("source_run", run.id)
+    researched = {"run": source, "symbol": symbol}
+    verdict = session.execute(_VERDICT, researched).mappings().one_or_none()
+    if verdict is None:
+        raise UsageError(f"run {run.id} has no candidate {symbol}", remedy=f"`desk runs show {run.id}` lists them")
+    return {
+        "run": run.id,
+        "symbol": symbol,
+        "orders": _plain(session.execute(_ORDERS, {"decided": run.id, "symbol": symbol}).mappings()),
+        "verdict": dict(verdict),
+        "reports": _plain(session.execute(_REPORTS, researched).mappings()),
+        "hits": _plain(session.execute(_HITS, researched).mappings()),
+    }
+
+
+def _plain(rows: Any) -> list[dict[str, Any]]:
+    found: list[RowMapping] = list(rows)
+    return [dict(row) for row in found]

@@ -1,0 +1,68 @@
+"""The sweep: sends again what is due and unheld, fails what is worn out, closes what is overdue. Driven by the
+database alone, so that a lost message, worker or Redis costs time and nothing else."""
+
+from __future__ import annotations
+
+import structlog
+from celery import Celery, Task, shared_task
+from sqlmodel import col, select
+
+from models.states import RunState, StepKind, StepState
+from models.tables import Run, Step, utcnow
+from tasks import graph
+from tasks.bootstrap import Desk, desk_of
+from tasks.dispatch import send
+from tasks.summary import run_state, summarise
+
+log = structlog.get_logger(__name__)
+
+
+@shared_task(bind=True, name="desk.maintain")  # type: ignore[untyped-decorator]
+def maintain(self: Task) -> dict[str, int]:
+    """One sweep; safe to run twice at once, since each change is a compare-and-set or a claim away."""
+    return sweep(self.app)
+
+
+def sweep(app: Celery) -> dict[str, int]:
+    """What was found: steps sent again, joins freed by failing worn-out steps, runs closed."""
+    desk = desk_of(app)
+    with desk.store.session() as session:
+        freed = graph.fail_worn_out(session)
+        again = graph.resend(session)
+    send(app, _unique([*freed, *again]))
+    closed = close_overdue(desk)
+    found = {"sent": len(again), "freed": len(freed), "closed": closed}
+    if any(found.values()):
+        log.info("sweep", **found)
+    return found
+
+
+def _unique(steps: list[graph.Ready]) -> list[graph.Ready]:
+    return list({step.id: step for step in steps}.values())
+
+
+def close_overdue(desk: Desk) -> int:
+    """Close runs past their deadline, and runs whose finish step itself failed; how many."""
+    with desk.store.read() as session:
+        overdue = session.exec(
+            select(Run.id).where(Run.state == RunState.RUNNING, col(Run.deadline_at) < utcnow())
+        ).all()
+        unfinished = session.exec(
+            select(Run.id)
+            .join(Step, col(Step.run_id) == col(Run.id))
+            .where(Run.state == RunState.RUNNING, Step.kind == StepKind.FINISH, Step.state == StepState.FAILED)
+        ).all()
+    return sum(_close(desk, run_id, RunState.PARTIAL, "the run's deadline passed") for run_id in overdue) + sum(
+        _close(desk, run_id, RunState.FAILED, "the run could not be closed") for run_id in unfinished
+    )
+
+
+def _close(desk: Desk, run_id: str, state: RunState, reason: str) -> bool:
+    with desk.store.session() as session:
+        run = session.get_one(Run, run_id)
+        steps = session.exec(select(Step).where(Step.run_id == run_id)).all()
+        _, notes = run_state(steps)
+        closed = graph.close_run(session, run_id, state, summarise(session, run, desk.settings), [*notes, reason])
+        if closed:
+            graph.abandon(session, run_id, reason)
+    return closed

@@ -1,0 +1,262 @@
+"""A run as people and scripts see it: read from the database, shaped once, shown as text or JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter, defaultdict
+from typing import Any
+
+from sqlalchemy import func
+from sqlmodel import Session, col, select
+
+from models.errors import UsageError
+from models.research import Frozen
+from models.states import RUN_FINAL, StepKind, StepState
+from models.tables import (
+    Candidate,
+    CandidateHit,
+    Decision,
+    Order,
+    Preview,
+    Run,
+    ScreenHit,
+    Step,
+    ToolCall,
+    Turn,
+    Verdict,
+    utcnow,
+)
+
+ENTRY = frozenset({"open", "add"})
+EXIT = frozenset({"reduce", "close"})
+
+
+class CandidateRow(Frozen):
+    """One line of the closing table. Tools and tokens are those of the candidate's reports."""
+
+    symbol: str
+    origin: str
+    screeners: list[str]
+    confidence: str
+    verdict: str | None
+    verdict_confidence: str | None
+    missing: list[str]
+    tools: int
+    tokens: int
+
+
+class ActionRow(Frozen):
+    """One recommended action and what became of it. `suppressed` says why it is no order."""
+
+    symbol: str
+    action: str
+    side: str | None
+    quantity: float | None
+    notional: float | None
+    confidence: str
+    reasoning: str
+    group: str
+    order_id: str | None
+    state: str | None
+    suppressed: str | None
+    payload_hash: str | None
+
+
+class Progress(Frozen):
+    """How far a run is. Steps by kind as (final, all); candidates by phase."""
+
+    run_id: str
+    kind: str
+    state: str
+    spoken_by: str
+    steps: dict[str, tuple[int, int]]
+    candidates: dict[str, int]
+    turns_in_flight: int
+    turns: int
+    tokens: int
+    seconds: float
+    final: bool
+
+
+class RunView(Frozen):
+    """A whole run."""
+
+    run_id: str
+    kind: str
+    state: str
+    account: str
+    spoken_by: str
+    market: str
+    market_now: dt.datetime
+    created_at: dt.datetime
+    finished_at: dt.datetime | None
+    notes: list[str]
+    summary: dict[str, Any]
+    candidates: list[CandidateRow]
+    decision: str | None
+    reasoning: str | None
+    actions: list[ActionRow]
+
+
+def find_run(session: Session, run_id: str) -> Run:
+    """The run of this id, or of the only id that begins so. Raises UsageError."""
+    found = session.exec(select(Run).where(col(Run.id).startswith(run_id, autoescape=True)).limit(2)).all()
+    if len(found) == 1:
+        return found[0]
+    exact = [run for run in found if run.id == run_id]
+    if exact:
+        return exact[0]
+    what = "more than one run begins with" if found else "there is no run"
+    raise UsageError(f"{what} {run_id!r}", remedy="`desk runs list` shows them")
+
+
+def progress(session: Session, run_id: str) -> Progress:
+    """Counted afresh at each call; cheap enough for a view that is drawn twice a second."""
+    run = session.get_one(Run, run_id)
+    grouped = session.exec(
+        select(Step.kind, Step.state, func.count())
+        .where(Step.run_id == run_id)
+        .group_by(col(Step.kind), col(Step.state))
+    ).all()
+    steps: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for kind, state, count in grouped:
+        steps[kind][1] += count
+        steps[kind][0] += count if state in (StepState.DONE, StepState.FAILED) else 0
+    in_flight = session.exec(
+        select(func.count()).where(Step.run_id == run_id, Step.state == StepState.RUNNING, col(Step.role) != "")
+    ).one()
+    turns, tokens = session.exec(
+        select(func.count(), func.coalesce(func.sum(Turn.total_tokens), 0)).where(Turn.run_id == run_id)
+    ).one()
+    return Progress(
+        run_id=run.id,
+        kind=run.kind,
+        state=run.state,
+        spoken_by=run.model,
+        steps={kind: (done, total) for kind, (done, total) in steps.items()},
+        candidates=_phases(session, run_id),
+        turns_in_flight=in_flight,
+        turns=turns,
+        tokens=tokens,
+        seconds=((run.finished_at or utcnow()) - run.created_at).total_seconds(),
+        final=run.state in RUN_FINAL,
+    )
+
+
+def _phases(session: Session, run_id: str) -> dict[str, int]:
+    """Candidates by where they are: in the quick report, in the research chord, or concluded by rating."""
+    rated = Counter(session.exec(select(Verdict.rating).where(Verdict.run_id == run_id)).all())
+    total = session.exec(select(func.count()).where(Candidate.run_id == run_id)).one()
+    in_chord = session.exec(
+        select(func.count(func.distinct(col(Step.subject)))).where(
+            Step.run_id == run_id, Step.kind == StepKind.REPORT, col(Step.role) != "quick"
+        )
+    ).one()
+    chord_done = session.exec(
+        select(func.count(func.distinct(col(Step.subject))))
+        .where(Step.run_id == run_id, Step.kind == StepKind.REPORT, col(Step.role) != "quick")
+        .where(col(Step.subject).in_(select(Verdict.symbol).where(Verdict.run_id == run_id)))
+    ).one()
+    research = in_chord - chord_done
+    quick = total - sum(rated.values()) - research
+    phases = {"quick": quick, "research": research, **dict(sorted(rated.items()))}
+    return {name: count for name, count in phases.items() if count > 0}
+
+
+def view(session: Session, run: Run) -> RunView:
+    """Everything a person asks of a run first."""
+    decision = session.exec(select(Decision).where(Decision.run_id == run.id)).one_or_none()
+    return RunView(
+        run_id=run.id,
+        kind=run.kind,
+        state=run.state,
+        account=run.account,
+        spoken_by=run.model,
+        market=run.market,
+        market_now=run.market_now,
+        created_at=run.created_at,
+        finished_at=run.finished_at,
+        notes=run.notes,
+        summary=run.summary,
+        candidates=_candidates(session, run.id),
+        decision=decision.status if decision else None,
+        reasoning=decision.reasoning if decision else None,
+        actions=_actions(session, decision) if decision else [],
+    )
+
+
+def _candidates(session: Session, run_id: str) -> list[CandidateRow]:
+    rows = session.exec(select(Candidate).where(Candidate.run_id == run_id).order_by(col(Candidate.rank))).all()
+    verdicts = {v.symbol: v for v in session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()}
+    lenses: dict[str, list[str]] = defaultdict(list)
+    found = session.exec(
+        select(CandidateHit.candidate_id, ScreenHit.lens)
+        .join(ScreenHit, col(ScreenHit.id) == col(CandidateHit.hit_id))
+        .where(ScreenHit.run_id == run_id)
+    ).all()
+    for candidate_id, lens in sorted(found):
+        lenses[candidate_id].append(lens)
+    tools, tokens = _costs(session, run_id)
+    return [
+        CandidateRow(
+            symbol=row.symbol,
+            origin=row.origin,
+            screeners=lenses[row.id],
+            confidence=row.confidence,
+            verdict=verdicts[row.symbol].rating if row.symbol in verdicts else None,
+            verdict_confidence=verdicts[row.symbol].confidence if row.symbol in verdicts else None,
+            missing=verdicts[row.symbol].missing if row.symbol in verdicts else [],
+            tools=tools.get(row.symbol, 0),
+            tokens=tokens.get(row.symbol, 0),
+        )
+        for row in rows
+    ]
+
+
+def _costs(session: Session, run_id: str) -> tuple[dict[str, int], dict[str, int]]:
+    """Tool calls and tokens by candidate, over its report steps and all their attempts."""
+    of_report = (Step.run_id == run_id, Step.kind == StepKind.REPORT)
+    tools = session.exec(
+        select(Step.subject, func.count())
+        .join(Turn, col(Turn.step_id) == col(Step.id))
+        .join(ToolCall, col(ToolCall.turn_id) == col(Turn.id))
+        .where(*of_report)
+        .group_by(col(Step.subject))
+    ).all()
+    tokens = session.exec(
+        select(Step.subject, func.sum(Turn.total_tokens))
+        .join(Turn, col(Turn.step_id) == col(Step.id))
+        .where(*of_report)
+        .group_by(col(Step.subject))
+    ).all()
+    return dict(tools), dict(tokens)
+
+
+def _actions(session: Session, decision: Decision) -> list[ActionRow]:
+    orders = {o.ordinal: o for o in session.exec(select(Order).where(Order.decision_id == decision.id)).all()}
+    hashes = dict(
+        session.exec(
+            select(Preview.order_id, Preview.payload_hash)
+            .join(Order, col(Order.id) == col(Preview.order_id))
+            .where(Order.decision_id == decision.id)
+        ).all()
+    )
+    return [_action(item, orders.get(ordinal), hashes) for ordinal, item in enumerate(decision.actions)]
+
+
+def _action(item: dict[str, Any], order: Order | None, hashes: dict[str, str]) -> ActionRow:
+    kind = item["action"]
+    return ActionRow(
+        symbol=item["symbol"],
+        action=kind,
+        side=item["side"],
+        quantity=order.quantity if order else item["quantity"],
+        notional=order.notional if order else item["notional"],
+        confidence=item["confidence"],
+        reasoning=item["reasoning"],
+        group="entry" if kind in ENTRY else "exit" if kind in EXIT else "monitor",
+        order_id=order.id if order else None,
+        state=order.state if order else None,
+        suppressed=order.denial_reason if order and order.denial_code else None,
+        payload_hash=hashes.get(order.id) if order else None,
+    )

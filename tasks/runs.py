@@ -1,0 +1,134 @@
+"""Opens runs: writes the run, its finish step and its first steps, and sends the first."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from celery import Celery
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, select
+
+from models.errors import UsageError
+from models.research import Instrument, ScreenConfidence
+from models.states import RunKind, RunState, StepKind
+from models.tables import Account, Candidate, Run, Verdict, new_id, utcnow
+from tasks import graph
+from tasks.bootstrap import Desk, desk_of
+from tasks.dispatch import send
+from tasks.graph import NewStep, Ready
+from tasks.research import candidate_steps
+from tools.ledger import ensure_account
+from tools.market.universe import resolve_universe
+
+Writer = Callable[[Session, Run, str], list[NewStep]]
+
+
+def open_screen(
+    app: Celery,
+    universe: str | None = None,
+    lenses: Sequence[str] | None = None,
+    max_candidates: int | None = None,
+    schedule: str | None = None,
+    slot: str | None = None,
+) -> Run | None:
+    """Start a screen over a universe. None when this slot of the schedule has its run already."""
+    desk = desk_of(app)
+    settings = desk.settings
+    symbols = resolve_universe(universe or settings.universe, desk.market)
+    params = {
+        "universe": universe or settings.universe,
+        "symbols": symbols,
+        "lenses": list(lenses or settings.lenses),
+        "max_candidates": max_candidates or settings.max_candidates,
+    }
+    run = _new_run(desk, RunKind.SCREEN, params, schedule=schedule, slot=slot)
+    try:
+        return _open(app, run, lambda session, row, finish: [NewStep(StepKind.SCREEN, finish)])
+    except IntegrityError:
+        if schedule is None:
+            raise
+        return None
+
+
+def open_research(app: Celery, symbols: Sequence[str]) -> Run:
+    """Start research on symbols that a person named; it ends with their verdicts."""
+    desk = desk_of(app)
+    found = resolve_universe(",".join(symbols), desk.market)
+    run = _new_run(desk, RunKind.RESEARCH, {"symbols": found, "trade": False})
+
+    def write(session: Session, row: Run, finish: str) -> list[NewStep]:
+        candidates = [
+            Candidate(
+                run_id=row.id,
+                symbol=symbol,
+                instrument=Instrument.EQUITY,
+                confidence=ScreenConfidence.SPECULATIVE,
+                origin="manual",
+                rank=rank,
+                score=0.0,
+            )
+            for rank, symbol in enumerate(found, start=1)
+        ]
+        session.add_all(candidates)
+        session.flush()
+        return candidate_steps(candidates, {}, session.get_one(Account, row.account).cash, finish)
+
+    return _open(app, run, write)
+
+
+def open_trade(app: Celery, source_run: str) -> Run:
+    """Start the trader on the verdicts of an earlier run."""
+    desk = desk_of(app)
+    with desk.store.read() as session:
+        source = session.get(Run, source_run)
+        if source is None:
+            raise UsageError(f"there is no run {source_run}", remedy="`desk runs list` shows them")
+        verdicts = session.exec(select(Verdict).where(Verdict.run_id == source_run)).all()
+    if not verdicts:
+        raise UsageError(f"run {source_run} has no verdicts to trade on", remedy="`desk runs show RUN` tells why")
+    run = _new_run(desk, RunKind.TRADE, {"source_run": source_run}, parent=source_run)
+    return _open(app, run, lambda session, row, finish: [NewStep(StepKind.DECIDE, finish)])
+
+
+def _new_run(
+    desk: Desk,
+    kind: RunKind,
+    params: dict[str, Any],
+    *,
+    parent: str | None = None,
+    schedule: str | None = None,
+    slot: str | None = None,
+) -> Run:
+    settings = desk.settings
+    now = utcnow()
+    return Run(
+        id=new_id(),
+        kind=kind,
+        state=RunState.RUNNING,
+        account=settings.account,
+        provider=settings.provider,
+        model=settings.spoken_by,
+        market=desk.market.name,
+        market_now=desk.market.clock.now(),
+        params=params,
+        schedule=schedule,
+        slot=slot,
+        parent_run_id=parent,
+        created_at=now,
+        deadline_at=now + dt.timedelta(minutes=settings.run_deadline_minutes),
+    )
+
+
+def _open(app: Celery, run: Run, write: Writer) -> Run:
+    desk = desk_of(app)
+    finish = new_id()
+    ready: list[Ready] = []
+    with desk.store.session() as session:
+        ensure_account(session, run.account, desk.settings.starting_cash)
+        graph.open_run(session, run, finish, desk.settings.step_attempts)
+        first = write(session, run, finish)
+        ready = graph.add(session, run.id, first, desk.settings.step_attempts)
+    send(app, ready)
+    return run

@@ -1,0 +1,119 @@
+"""Where a home keeps what runs: sockets, logs, the Redis data and the lock of `desk up`."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.errors import UsageError
+
+# Linux takes 107 bytes, macOS 103; supervisord appends its pid while it binds.
+MAX_SOCKET_PATH = 103
+_LONGEST_NAME = "supervisor.sock.4194304"
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """The folders of one home; `sockets` is elsewhere when the home's path is too long for a socket."""
+
+    home: Path
+    run: Path
+    logs: Path
+    redis: Path
+    sockets: Path
+
+    @property
+    def services_file(self) -> Path:
+        return self.run / "services.json"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.run / "up.lock"
+
+    @property
+    def processes_file(self) -> Path:
+        return self.run / "processes.json"
+
+
+def prepare(home: Path) -> Folders:
+    """Makes the folders, private to this user. Raises UsageError when that cannot be."""
+    run = home / "run"
+    folders = Folders(home, run, home / "logs", home / "redis", _socket_folder(run))
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        for folder in (folders.run, folders.logs, folders.redis):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.chmod(0o700)
+    except OSError as error:
+        raise UsageError(
+            f"cannot use {home} as the desk's home: {error}", remedy="set DESK_HOME to a folder you may write"
+        ) from None
+    if folders.sockets != folders.run:
+        _private(folders.sockets)
+    return folders
+
+
+def remove_sockets(folders: Folders) -> None:
+    """Takes the socket folder away when it is outside the home."""
+    if folders.sockets == folders.run:
+        return
+    with suppress(OSError):
+        for entry in folders.sockets.iterdir():
+            entry.unlink()
+        folders.sockets.rmdir()
+
+
+def _socket_folder(run: Path) -> Path:
+    if len(os.fsencode(run / _LONGEST_NAME)) <= MAX_SOCKET_PATH:
+        return run
+    digest = hashlib.sha256(os.fsencode(run)).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"chordesk-{os.getuid()}-{digest}"
+
+
+def _private(folder: Path) -> None:
+    """The folder is ours alone: in a shared temp folder somebody else may have made it first."""
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise UsageError(f"{folder} is not a private folder of this user", remedy="remove it, or set DESK_HOME")
+
+
+@contextmanager
+def only_one(folders: Folders) -> Iterator[None]:
+    """Holds the home's lock; a second `desk up` on it is refused with UsageError."""
+    with folders.lock_file.open("a+") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.seek(0)
+            holder = handle.read().strip() or "unknown"
+            raise UsageError(
+                f"the desk is already up on {folders.home} (process {holder})",
+                remedy="use that one, stop it first, or choose another DESK_HOME",
+            ) from None
+        handle.seek(0)
+        handle.truncate()
+        handle.write(str(os.getpid()))
+        handle.flush()
+        yield
+
+
+def is_up(home: Path) -> bool:
+    """Whether a `desk up` holds this home."""
+    path = home / "run" / "up.lock"
+    if not path.is_file():
+        return False
+    with path.open("a+") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False

@@ -1,0 +1,103 @@
+"""What one `desk up` starts: worked out from the settings and where they came from, before anything runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.errors import UsageError
+from models.setting_sources import PREFIX, Loaded
+from models.settings import Settings
+from tasks.services import folders, ports, programs, redis
+from tasks.services.folders import Folders
+from tasks.services.programs import Choice, Ports, Program
+
+STALE = "desk up"  # origin of addresses that an earlier `desk up` left; never an address to rely on
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Programs and addresses. `urls` holds what is embedded here, by setting name; `settings` has them too."""
+
+    settings: Settings
+    folders: Folders
+    programs: tuple[Program, ...]
+    urls: Mapping[str, str]
+    environ: Mapping[str, str]
+    cwd: Path
+
+    @property
+    def services(self) -> tuple[Program, ...]:
+        return tuple(program for program in self.programs if program.group == "services")
+
+    @property
+    def desk(self) -> tuple[Program, ...]:
+        return tuple(program for program in self.programs if program.group == "desk")
+
+
+def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice | None) -> Plan:
+    """The plan for these settings; choice=None starts the services alone.
+
+    A Redis or a rulebook model that the user named is used as it is; else one is embedded.
+    Raises UsageError when the home cannot be used or Flower's port is taken, ServiceError without a Redis server.
+    """
+    where = folders.prepare(loaded.settings.home)
+    rulebook_port, flower_port = ports.free_ports(2)
+    started: list[Program] = []
+    urls: dict[str, str] = {}
+    if _ours(loaded, "redis_url"):
+        urls["redis_url"] = redis.url(where)
+        command = redis.command(redis.find_server(environ.get("PATH")), where)
+        started.append(programs.redis_server(command, urls["redis_url"]))
+    if loaded.settings.provider == "rulebook" and _ours(loaded, "rulebook_url"):
+        urls["rulebook_url"] = f"http://{ports.LOOPBACK}:{rulebook_port}/v1"
+        started.append(programs.rulebook(rulebook_port, urls["rulebook_url"]))
+    if choice is not None and choice.flower:
+        flower_port = _flower_port(loaded.settings.flower_port, flower_port)
+        urls["flower_url"] = f"http://{ports.LOOPBACK}:{flower_port}"
+    if choice is not None:
+        suffix = "" if "redis_url" in urls else _suffix(where.home)
+        started += programs.workers(choice, Ports(rulebook_port, flower_port, suffix))
+    return Plan(
+        settings=_with(loaded, urls),
+        folders=where,
+        programs=tuple(started),
+        urls=urls,
+        environ=_environ(environ, where.home, urls),
+        cwd=cwd,
+    )
+
+
+def _environ(environ: Mapping[str, str], home: Path, urls: Mapping[str, str]) -> dict[str, str]:
+    """What the children get: ours, the home, the embedded addresses, and this code wherever they are started."""
+    paths = [str(programs.CODE_ROOT), *filter(None, [environ.get("PYTHONPATH")])]
+    own = {"DESK_HOME": str(home), **{f"{PREFIX}{name.upper()}": url for name, url in urls.items()}}
+    return {**environ, **own, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _ours(loaded: Loaded, name: str) -> bool:
+    origin = loaded.origins.get(name)
+    return origin is None or origin.source == STALE
+
+
+def _flower_port(wanted: int, free: int) -> int:
+    if wanted and not ports.is_free(wanted):
+        raise UsageError(
+            f"DESK_FLOWER_PORT={wanted} is taken on {ports.LOOPBACK}",
+            remedy="set another port, or 0 for a free one, or pass --no-flower",
+        )
+    return wanted or free
+
+
+def _suffix(home: Path) -> str:
+    """Two desks of one host on one outside Redis need different node names."""
+    return f"-{hashlib.sha256(str(home).encode()).hexdigest()[:6]}"
+
+
+def _with(loaded: Loaded, urls: Mapping[str, str]) -> Settings:
+    """The settings as the children will read them."""
+    given = {name: value.value for name, value in loaded.origins.items() if value.source != STALE}
+    return Settings(**{**given, **urls})

@@ -1,0 +1,100 @@
+"""The programs of a desk: what `desk up` supervises, as data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import tasks
+from models.errors import UsageError
+
+Group = Literal["services", "desk"]
+
+CODE_ROOT = Path(tasks.__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One supervised process.
+
+    where: its address, for people. node: the Celery node name it answers to, when it is a worker.
+    stop_seconds: time between SIGTERM and SIGKILL. end: the signal it gets when its supervisor dies.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    group: Group = "desk"
+    where: str = ""
+    node: str | None = None
+    stop_seconds: int = 4
+    end: Literal["TERM", "KILL"] = "KILL"
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.group}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to start besides the services."""
+
+    research_workers: int = 1
+    beat: bool = True
+    flower: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.research_workers <= 32:
+            raise UsageError(f"--workers {self.research_workers}: allowed are 1 to 32")
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Ports of loopback; 0 means the program does not run."""
+
+    rulebook: int = 0
+    flower: int = 0
+    node_suffix: str = field(default="")
+
+
+def desk_command(*arguments: str) -> tuple[str, ...]:
+    """The `desk` command with this interpreter; -P keeps the working folder's packages out."""
+    return (sys.executable, "-P", "-m", "tasks.cli.main", *arguments)
+
+
+def rulebook(port: int, url: str) -> Program:
+    command = desk_command("rulebook", "--port", str(port))
+    return Program("rulebook", command, group="services", where=url, stop_seconds=2)
+
+
+def redis_server(command: Sequence[str], where: str) -> Program:
+    # SIGTERM lets the server flush its append-only file when the supervisor is gone.
+    return Program("redis", tuple(command), group="services", where=where, stop_seconds=3, end="TERM")
+
+
+def workers(choice: Choice, ports: Ports) -> tuple[Program, ...]:
+    """Research, ops and trade workers, then beat and Flower as chosen."""
+    names = ["research" if one == 1 else f"research-{one}" for one in range(1, choice.research_workers + 1)]
+    programs = [_worker("research", name, ports.node_suffix) for name in names]
+    programs += [_worker(role, role, ports.node_suffix) for role in ("ops", "trade")]
+    if choice.beat:
+        programs.append(Program("beat", desk_command("beat"), where="schedule in New York time", stop_seconds=2))
+    if choice.flower:
+        command = desk_command("flower", "--port", str(ports.flower))
+        programs.append(Program("flower", command, where=f"http://127.0.0.1:{ports.flower}", stop_seconds=2))
+    return tuple(programs)
+
+
+def _worker(role: str, name: str, suffix: str) -> Program:
+    node = f"{name}{suffix}"
+    return Program(name, desk_command("worker", role, "--name", node), where=f"queue {QUEUES[role]}", node=node)
+
+
+QUEUES = {
+    "research": "screen,research",
+    "ops": "ops",
+    "trade": "trade",
+    "all": "screen,research,ops,trade",
+}

@@ -1,0 +1,196 @@
+"""supervisord: its configuration file, its process, and its XML-RPC on a private unix socket."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+import xmlrpc.client
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from supervisor.xmlrpc import SupervisorTransport
+
+from models.errors import ServiceError, UsageError
+from tasks.services import tether
+from tasks.services.folders import Folders
+from tasks.services.programs import Program
+
+GROUP_PRIORITY = {"services": 100, "desk": 900}  # stopped from the highest down
+START_SECONDS = 15.0
+TETHER = Path(tether.__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What supervisord says of a program. pid is 0 when it does not run."""
+
+    name: str
+    state: str
+    pid: int
+    started: float  # seconds since the epoch
+    message: str
+
+
+def configuration(programs: Iterable[Program], folders: Folders) -> str:
+    """The text of supervisord's configuration: no secrets, nothing but commands and paths."""
+    programs = list(programs)
+    lines = [
+        "[unix_http_server]",
+        f"file={_plain(_socket(folders))}",
+        "chmod=0600",
+        "[rpcinterface:supervisor]",
+        "supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface",
+        "[supervisord]",
+        "nodaemon=true",
+        "silent=true",
+        "minfds=256",
+        f"logfile={_plain(folders.logs / 'supervisord.log')}",
+        "logfile_maxbytes=5MB",
+        "logfile_backups=1",
+        f"pidfile={_plain(folders.run / 'supervisord.pid')}",
+        f"childlogdir={_plain(folders.logs)}",
+    ]
+    for group, priority in GROUP_PRIORITY.items():
+        names = [program.name for program in programs if program.group == group]
+        if names:
+            lines += [f"[group:{group}]", f"programs={','.join(names)}", f"priority={priority}"]
+    for program in programs:
+        lines += _program(program, folders)
+    return "\n".join(lines) + "\n"
+
+
+def _program(program: Program, folders: Folders) -> list[str]:
+    command = [sys.executable, "-I", "-S", str(TETHER), f"SIG{program.end}", *program.command]
+    return [
+        f"[program:{program.name}]",
+        f"command={_plain(shlex.join(command))}",
+        "autostart=false",
+        "autorestart=true",
+        "startsecs=1",
+        "startretries=3",
+        f"stopwaitsecs={program.stop_seconds}",
+        # A worker ends its own app-servers in order, so only the last resort goes to the whole group.
+        "stopasgroup=false",
+        "killasgroup=true",
+        "redirect_stderr=true",
+        f"stdout_logfile={_plain(_plain(log_file(program.name, folders)))}",  # expanded twice
+        "stdout_logfile_maxbytes=5MB",
+        "stdout_logfile_backups=1",
+    ]
+
+
+def _plain(value: object) -> str:
+    """A value as the file takes it: % doubled; what the file would cut off as a comment is refused."""
+    text = str(value)
+    for mark in (" ;", " #", "\n", "\t;", "\t#"):
+        if mark in text:
+            raise UsageError(f"supervisord cannot take the path or command {text!r} with {mark!r} in it")
+    return text.replace("%", "%%")
+
+
+def log_file(name: str, folders: Folders) -> Path:
+    return folders.logs / f"{name}.log"
+
+
+def _socket(folders: Folders) -> Path:
+    return folders.sockets / "supervisor.sock"
+
+
+class Supervisor:
+    """One supervisord, a child of this process, that ends with it.
+
+    Start it from the main thread: the kernel ties it to the thread that started it.
+    """
+
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, programs: Iterable[Program], environ: Mapping[str, str], cwd: Path) -> None:
+        """Starts supervisord with no program running yet. Raises ServiceError."""
+        path = self._folders.run / "supervisord.conf"
+        path.write_text(configuration(programs, self._folders), encoding="utf-8")
+        path.chmod(0o600)
+        with suppress(FileNotFoundError):
+            _socket(self._folders).unlink()
+        env = {**environ, tether.PARENT: str(os.getpid())}
+        command = [sys.executable, "-I", "-S", str(TETHER), "SIGTERM"]
+        command += [sys.executable, "-P", "-m", "supervisor.supervisord", "-c", str(path)]
+        out = (self._folders.logs / "supervisord.out").open("wb")
+        with out:
+            self._process = subprocess.Popen(
+                command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            )
+        self._wait_up()
+
+    def _wait_up(self) -> None:
+        until = time.monotonic() + START_SECONDS
+        while time.monotonic() < until and self.alive():
+            if self._answers():
+                return
+            time.sleep(0.05)
+        out = self._folders.logs / "supervisord.out"
+        said = out.read_text(encoding="utf-8", errors="replace").strip()[-500:]
+        raise ServiceError(f"supervisord did not start: {said}", remedy=f"see {out}")
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self._call("getState"))
+        except (OSError, xmlrpc.client.Error, ServiceError):
+            return False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process else 0
+
+    def alive(self, settle_seconds: float = 0.0) -> bool:
+        """Whether supervisord runs; a process that is just ending is waited for so long."""
+        if self._process is None:
+            return False
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(settle_seconds)
+        return self._process.returncode is None
+
+    def run(self, program: Program) -> None:
+        """Starts a program and does not wait for it."""
+        with suppress(xmlrpc.client.Fault):  # it runs already
+            self._call("startProcess", program.full_name, False)
+
+    def restart(self, program: Program) -> None:
+        with suppress(xmlrpc.client.Fault):  # it does not run
+            self._call("stopProcess", program.full_name, True)
+        self.run(program)
+
+    def processes(self) -> list[Process]:
+        """All programs and their states. Raises ServiceError when supervisord does not answer."""
+        return [
+            Process(each["name"], each["statename"], each["pid"], float(each["start"]), each["description"])
+            for each in self._call("getAllProcessInfo")
+        ]
+
+    def _call(self, method: str, *arguments: object) -> Any:
+        transport = SupervisorTransport(None, None, f"unix://{_socket(self._folders)}")
+        with xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport) as proxy:
+            try:
+                return getattr(proxy.supervisor, method)(*arguments)
+            except (OSError, xmlrpc.client.ProtocolError) as error:
+                raise ServiceError(f"supervisord does not answer: {error}") from error
+
+    def stop(self, seconds: float) -> bool:
+        """Asks supervisord to stop all and end. True when it ended in time; else it was killed."""
+        if self._process is None:
+            return True
+        self._process.terminate()
+        try:
+            self._process.wait(seconds)
+            return True
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(5)
+            return False

@@ -1,0 +1,66 @@
+"""What a finished run amounts to: its state, its notes and its figures, all counted from the database."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import func
+from sqlmodel import Session, col, select
+
+from models.settings import Settings
+from models.states import RunState, StepKind, StepState
+from models.tables import Candidate, Order, Report, Run, ScreenHit, Step, Turn, Verdict, utcnow
+
+# Steps without which a run has done nothing of what it was started for; a single lens or report is not among them.
+_SPINE = frozenset({StepKind.MERGE, StepKind.CONCLUDE, StepKind.DECIDE, StepKind.SUBMIT})
+
+
+def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
+    """done when nothing failed; failed when every lens failed or no step of the spine got through; partial between.
+    With a note for each reason."""
+    failed = [step for step in steps if step.state == StepState.FAILED]
+    notes = [note for step in steps if step.kind == StepKind.MERGE for note in step.result.get("notes", [])]
+    notes += [_note(step) for step in failed if step.kind != StepKind.SCREEN_SHARD]
+    if not failed:
+        return RunState.DONE, notes
+    return (RunState.FAILED if _all_failed(steps) else RunState.PARTIAL), notes
+
+
+def _all_failed(steps: Sequence[Step]) -> bool:
+    shards = [step.state for step in steps if step.kind == StepKind.SCREEN_SHARD]
+    spine = [step.state for step in steps if step.kind in _SPINE]
+    return any(states and set(states) == {StepState.FAILED} for states in (shards, spine))
+
+
+def _note(step: Step) -> str:
+    name = " ".join(part for part in (step.kind, step.role, step.subject) if part)
+    return f"{name}: {step.error or 'failed'}"
+
+
+def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
+    """The figures of a run; tokens as the provider counted them."""
+    return {
+        "spokenBy": run.model,
+        "live": settings.trader_live,
+        "seconds": round((utcnow() - run.created_at).total_seconds(), 3),
+        "symbols": len(run.params.get("symbols", [])),
+        "hits": _count(session, ScreenHit, run.id),
+        "candidates": _count(session, Candidate, run.id),
+        "reports": _tally(session, Report.status, run.id),
+        "verdicts": _tally(session, Verdict.rating, run.id),
+        "orders": _tally(session, Order.state, run.id),
+        "turns": _count(session, Turn, run.id),
+        "tokens": session.exec(select(func.sum(Turn.total_tokens)).where(Turn.run_id == run.id)).one() or 0,
+    }
+
+
+def _count(session: Session, table: Any, run_id: str) -> int:
+    return session.exec(select(func.count()).select_from(table).where(table.run_id == run_id)).one()
+
+
+def _tally(session: Session, column: Any, run_id: str) -> dict[str, int]:
+    table = column.class_
+    values: Iterable[str] = session.exec(select(col(column)).where(table.run_id == run_id)).all()
+    return dict(sorted(Counter(values).items()))

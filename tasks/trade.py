@@ -1,0 +1,109 @@
+"""The trader's turn on all verdicts of a run, then orders by code alone, then the end of the run."""
+
+from __future__ import annotations
+
+from celery import Task, shared_task
+from sqlmodel import Session, col, select
+
+from agents.trader import JudgedSymbol, trader_subject
+from models.research import Refused
+from models.states import StepKind, StepState
+from models.tables import Candidate, Decision, Run, Step, Verdict
+from tasks.bootstrap import Desk
+from tasks.graph import NewStep
+from tasks.leases import Held
+from tasks.summary import run_state, summarise
+from tasks.turns import last_turn, retry_of, run_role, value_of
+from tasks.work import Closing, Done, Ending, work
+from tools.orders import process_decision
+from tools.portfolio import PortfolioArguments, portfolio_get
+
+
+@shared_task(bind=True, name="desk.decide")  # type: ignore[untyped-decorator]
+def decide(self: Task, step_id: str) -> str:
+    """The trader's turn."""
+    return work(self.app, step_id, deliberate)
+
+
+@shared_task(bind=True, name="desk.submit")  # type: ignore[untyped-decorator]
+def submit(self: Task, step_id: str) -> str:
+    """Checks, previews and, when live trading is on, submissions. No model."""
+    return work(self.app, step_id, place)
+
+
+@shared_task(bind=True, name="desk.finish")  # type: ignore[untyped-decorator]
+def finish(self: Task, step_id: str) -> str:
+    """Close the run."""
+    return work(self.app, step_id, close)
+
+
+def deliberate(desk: Desk, step: Step, held: Held) -> Ending:
+    with desk.store.read() as session:
+        run = session.get_one(Run, step.run_id)
+        verdicts = _verdicts(session, run)
+    if not verdicts:
+        return Done({"status": "skipped", "reason": "no verdict to decide on"})
+    portfolio = portfolio_get(desk.tool_context(run.id), PortfolioArguments())["portfolio"]
+    brief = trader_subject(run.account, verdicts, portfolio, desk.settings)
+    turned = run_role(desk, step, held, "trader", run.account, brief)
+    again = retry_of(step, turned)
+    if again is not None:
+        return again
+    turn = last_turn(turned)
+    value, status = value_of(turned), turned.outcome.outcome
+    reason = getattr(turned.outcome, "message", None) or getattr(turned.outcome, "text", None)
+    if turn is None:
+        return Done({"status": status, "reason": reason}, state=StepState.FAILED, error=reason)
+    decision = Decision(
+        run_id=run.id,
+        step_id=step.id,
+        turn_id=turn.id,
+        account=run.account,
+        status=status,
+        actions=value.get("actions", []),
+        reasoning=value.get("reasoning") or reason or "",
+        spoken_by=desk.settings.spoken_by,
+    )
+    rows = (turned.turns, turned.calls, [decision])
+    if not value:
+        failed = not isinstance(turned.outcome, Refused)
+        state = StepState.FAILED if failed else StepState.DONE
+        return Done({"status": status, "reason": reason}, rows, state=state, error=reason if failed else None)
+    child = NewStep(StepKind.SUBMIT, str(step.parent_id), payload={"decision_id": decision.id})
+    return Done({"status": status, "actions": len(decision.actions)}, rows, [child])
+
+
+def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
+    source = run.params.get("source_run", run.id)
+    rows = session.exec(
+        select(Verdict, Candidate.instrument)
+        .join(Candidate, col(Candidate.id) == col(Verdict.candidate_id))
+        .where(Verdict.run_id == source)
+        .order_by(col(Candidate.rank))
+    ).all()
+    return [
+        JudgedSymbol(
+            symbol=verdict.symbol,
+            instrument=instrument,
+            rating=verdict.rating,
+            confidence=verdict.confidence,
+            summary=verdict.summary,
+            key_risks=tuple(verdict.key_risks),
+            missing=tuple(verdict.missing),
+        )
+        for verdict, instrument in rows
+    ]
+
+
+def place(desk: Desk, step: Step, held: Held) -> Ending:
+    outcomes = process_decision(desk.store, desk.settings, desk.market, desk.broker, step.payload["decision_id"])
+    return Done({"orders": [outcome.model_dump(mode="json") for outcome in outcomes]})
+
+
+def close(desk: Desk, step: Step, held: Held) -> Ending:
+    with desk.store.read() as session:
+        run = session.get_one(Run, step.run_id)
+        steps = session.exec(select(Step).where(Step.run_id == run.id, Step.id != step.id)).all()
+        state, notes = run_state(steps)
+        closing = Closing(state, summarise(session, run, desk.settings), notes)
+    return Done({"state": state}, closing=closing)
