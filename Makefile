@@ -1,0 +1,71 @@
+# Every target sets up what it needs by itself. `make` alone lists them.
+
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+SET ?= fleet
+ROOMS := models tools agents tasks
+CODE := $(ROOMS) tests
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench up install lock clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
+
+demo: $(VENV)/.demo ## Screen the S&P on real prices, research, decide; nothing left running (LIVE=1: fill on paper)
+	@$(BIN)/desk demo $(if $(filter 1,$(LIVE)),--live)
+
+test: check ## Everything that must pass: check, then all tests with coverage
+	@echo "-- tests"
+	@$(BIN)/python -m pytest --cov --cov-report=term:skip-covered --cov-fail-under=90 $(TESTS)
+
+check: $(VENV)/.dev ## Lint, format, types and import rules
+	@echo "-- ruff"
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check $(CODE)
+	@echo "-- mypy"
+	@$(BIN)/mypy
+	@echo "-- import rules"
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## Put the code in the one format
+	@$(BIN)/ruff check --fix $(CODE)
+	@$(BIN)/ruff format $(CODE)
+
+bench: $(VENV)/.dev ## Measure turns per second, a whole screen, memory
+	@$(BIN)/python -m tests.bench
+
+up: $(VENV)/.demo ## Start Redis, model, workers, schedule and Flower; Ctrl-C stops all
+	@$(BIN)/desk up
+
+install: $(VENV)/.$(SET) ## Install only, from the pinned set SET=demo, dev or fleet (default)
+
+$(VENV)/bin/python:
+	@$(PYTHON) deploy/preflight.py $(VENV)
+	@echo "-- making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+
+# One stamp a set of requirements: while they and pyproject.toml stay as they are, nothing is installed again.
+# A smaller set is not installed over a larger one: whatever is there has the same pins.
+$(VENV)/.%: requirements/%.txt pyproject.toml | $(VENV)/bin/python
+	@echo "-- installing requirements/$*.txt, hash-checked (some minutes the first time)"
+	@$(PIP) install --quiet --require-hashes --only-binary :all: -r requirements/$*.txt
+	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer versions)
+	@command -v uv >/dev/null || { echo "make lock needs uv on the PATH: python3 -m pip install uv"; exit 1; }
+	@for set in "dev --all-extras" "demo --extra demo -c requirements/dev.txt" \
+	  "fleet --extra demo --extra yahoo --extra alpaca --extra postgres -c requirements/dev.txt"; do \
+	  file=requirements/$${set%% *}.txt; \
+	  echo "-- $$file"; \
+	  uv pip compile pyproject.toml requirements/build.in $${set#* } --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
+	    $(if $(filter 1,$(UPGRADE)),--upgrade) --output-file $$file >/dev/null || exit 1; \
+	done
+
+clean: ## Remove the environment and the demo's folder
+	rm -rf $(VENV) .demo

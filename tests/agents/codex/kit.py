@@ -1,0 +1,113 @@
+"""What the runtime's tests share: a toolset of given functions, and a runtime on a loopback model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import redis.asyncio
+
+from agents.codex import CodexRuntime, Conversation, ConversationSpec, RuntimeConfig, TurnResult
+from tests.fakes.responses import FakeResponses
+from tools.registry import Arguments, ToolAnswer, ToolSpec, failed
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}},
+    "required": ["ok"],
+    "additionalProperties": False,
+}
+METADATA = {"step_id": "step-1", "attempt": "2", "run_id": "run-1", "role": "quick"}
+FINAL = '{"ok":true}'
+
+Function = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class Symbols(Arguments):
+    symbols: list[str]
+
+
+async def echo(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {"echo": dict(arguments)}
+
+
+class Kit:
+    """A toolset made of plain async functions; keeps the calls it got."""
+
+    def __init__(self, **functions: Function) -> None:
+        self.functions = functions or {"quotes_get": echo}
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return [ToolSpec(name, f"The tool {name}.", Symbols, lambda _context, _args: {}) for name in self.functions]
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+        self.calls.append((name, dict(arguments)))
+        if name not in self.functions:
+            return failed(name, f"no tool {name}")
+        payload = await self.functions[name](arguments)
+        return ToolAnswer(name, True, payload, True, True, 0.0)
+
+
+def spec(
+    tools: Kit | None = None,
+    *,
+    keep: bool = False,
+    subject: str = "ACME",
+    toolset_hash: str = "h1",
+    model: str = "gpt-5.5",
+) -> ConversationSpec:
+    return ConversationSpec(
+        role="quick", subject=subject, keep=keep, base_instructions="Role: quick\nBe brief.", tools=tools or Kit(),
+        model=model, toolset_hash=toolset_hash,
+    )  # fmt: skip
+
+
+def run(work: Coroutine[Any, Any, None], seconds: float = 60) -> None:
+    asyncio.run(asyncio.wait_for(work, seconds))
+
+
+def deadline(seconds: float = 30) -> float:
+    return asyncio.get_running_loop().time() + seconds
+
+
+def config(served: FakeResponses | str, home: Path, /, **changes: Any) -> RuntimeConfig:
+    url = served if isinstance(served, str) else served.url
+    values: dict[str, Any] = {
+        "home": home, "worker": "w", "provider": "rulebook", "model": "gpt-5.5", "provider_url": url,
+        "no_progress_seconds": 20.0, "turn_seconds": 30.0, "lease_seconds": 2.0,
+    }  # fmt: skip
+    return RuntimeConfig(**{**values, **changes})
+
+
+@asynccontextmanager
+async def running(
+    served: FakeResponses | str, home: Path, redis_url: str, /, grace: float = 5.0, **changes: Any
+) -> AsyncIterator[CodexRuntime]:
+    client = redis.asyncio.Redis.from_url(redis_url)
+    runtime = CodexRuntime(config(served, home, **changes), client)
+    await runtime.start()
+    try:
+        yield runtime
+    finally:
+        await runtime.close(grace)
+        await client.aclose()
+
+
+async def turn(conversation: Conversation, text: str = "What of ACME?") -> TurnResult:
+    return await conversation.turn(text, SCHEMA, METADATA)
+
+
+async def one_turn(runtime: CodexRuntime, wanted: ConversationSpec, seconds: float = 30) -> TurnResult:
+    async with runtime.conversation(wanted, deadline(seconds)) as conversation:
+        return await turn(conversation)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    """Waits for a condition; fails when it does not come true in time."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)

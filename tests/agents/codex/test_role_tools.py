@@ -1,0 +1,47 @@
+"""What leaves for the model's wire, for every role: the role's own tools, name for name, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.roles import ROLES
+from tests.agents.codex.kit import one_turn, run, running, spec
+from tests.fakes.responses import FakeResponses
+from tools.registry import ToolAnswer, ToolSpec, failed
+from tools.toolsets import TOOL_SETS, TOOLS
+
+
+class Offered:
+    """A role's tools as they are; nobody calls them here."""
+
+    def __init__(self, key: str) -> None:
+        self.names = TOOL_SETS[ROLES[key].tools]
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return [TOOLS[name] for name in self.names]
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+        return failed(name, f"unexpected call with {dict(arguments)}")
+
+
+@pytest.mark.parametrize("role", sorted(ROLES))
+def test_a_roles_tools_on_the_wire(model: FakeResponses, tmp_path: Path, registry: str, role: str) -> None:
+    offered = Offered(role)
+    wanted = replace(spec(keep=ROLES[role].keeps_thread), role=role, tools=offered)
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            await one_turn(runtime, wanted)
+        (seen,) = model.calls()
+        assert seen.tools == list(offered.names)
+        assert "orders_submit" not in seen.tools
+        for sent, tool in zip(seen.body["tools"], offered.specs(), strict=True):
+            assert sent["description"] == tool.description
+            assert set(sent["parameters"].get("properties", {})) == set(tool.input_schema.get("properties", {}))
+
+    run(work())

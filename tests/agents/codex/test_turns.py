@@ -1,0 +1,390 @@
+"""Turns through the real app-server against a loopback model: answers, tools, deadlines, and every fault."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from models.errors import RpcError
+from models.research import Usage
+from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, run, running, spec, turn, until
+from tests.fakes.responses import (
+    Call,
+    Cut,
+    Failing,
+    FakeResponses,
+    Malformed,
+    Refusal,
+    Reply,
+    Silence,
+    Slow,
+    Status,
+    Text,
+    tool_then_final,
+)
+
+
+def test_a_turn_answers_with_its_usage_and_carries_its_metadata(
+    model: FakeResponses, tmp_path: Path, registry: str
+) -> None:
+    async def work() -> None:
+        started: list[str] = []
+        async with running(model, tmp_path, registry) as runtime:
+            async with runtime.conversation(spec(), deadline()) as conversation:
+                result = await conversation.turn("What of ACME?", SCHEMA, METADATA, started.append)
+                assert conversation.reason == "initial"
+        assert (result.status, result.text, result.failure, result.refusal) == ("completed", FINAL, None, None)
+        assert result.usage == Usage(input_tokens=100, output_tokens=20, total_tokens=120)
+        assert started == [result.turn_id]
+        (seen,) = model.calls()
+        assert seen.metadata.items() >= METADATA.items()
+        assert seen.metadata["thread_id"] == result.thread_id
+        assert seen.body["text"]["format"]["schema"] == SCHEMA
+        texts = [(item["role"], item["content"][0]["text"]) for item in seen.body["input"]]
+        assert texts == [("developer", "Role: quick\nBe brief."), ("user", "What of ACME?")]
+
+    run(work())
+
+
+def test_tools_round_trip(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    """The model sees the toolset's names and no other, its call reaches the toolset, the answer reaches the model."""
+    kit = Kit(quotes_get=_quotes, news_list=_quotes, portfolio_get=_quotes)
+    model.policy = tool_then_final("news_list", '{"symbols":["ACME","IBM"]}', FINAL)
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec(kit))
+        assert result.text == FINAL
+        assert result.usage.total_tokens == 240
+        assert kit.calls == [("news_list", {"symbols": ["ACME", "IBM"]})]
+        first, second = model.calls()
+        assert first.tools == second.tools == ["quotes_get", "news_list", "portfolio_get"]
+        assert first.body["tools"][0]["parameters"]["properties"]["symbols"]["items"] == {"type": "string"}
+        assert json.loads(second.body["input"][-1]["output"]) == {"price": 1.25}
+        assert second.metadata.items() >= METADATA.items()
+
+    run(work())
+
+
+async def _quotes(_arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {"price": 1.25}
+
+
+def test_a_large_tool_answer_arrives_whole(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    async def big(_arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return {"rows": [{"symbol": f"S{number}", "value": number * 1.5} for number in range(4000)]}
+
+    model.policy = tool_then_final("", '{"symbols":[]}', FINAL)
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            await one_turn(runtime, spec(Kit(big=big)))
+        output = model.requests[-1].body["input"][-1]["output"]
+        assert len(output) > 100_000
+        assert len(json.loads(output)["rows"]) == 4000
+
+    run(work())
+
+
+def test_tool_trouble_is_an_answer_and_the_turn_goes_on(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    """A hallucinated name, broken arguments, a tool that raises and one that hangs."""
+
+    async def raising(_arguments: Mapping[str, Any]) -> dict[str, Any]:
+        raise RuntimeError("the feed is broken")
+
+    async def hanging(_arguments: Mapping[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(60)
+        return {}
+
+    model.script(
+        Call("orders_submit"), Call("raising", '{"symbols":'), Call("raising"), Call("hanging"), Call("raising", "[1]")
+    )
+    model.script(Text(FINAL))
+    kit = Kit(raising=raising, hanging=hanging)
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry, tool_seconds=0.3) as runtime:
+            result = await one_turn(runtime, spec(kit))
+        assert result.text == FINAL
+        outputs = [seen.body["input"][-1]["output"] for seen in model.calls()[1:]]
+        assert outputs[0] == "unsupported call: orders_submit"
+        assert "failed to parse function arguments" in outputs[1]
+        assert json.loads(outputs[2]) == {"error": "raising failed: the feed is broken", "success": False}
+        assert json.loads(outputs[3]) == {"error": "hanging did not answer within 0.3 s", "success": False}
+        assert json.loads(outputs[4]) == {"error": "the arguments of raising are not a JSON object", "success": False}
+        assert [name for name, _ in kit.calls] == ["raising", "hanging"]
+
+    run(work())
+
+
+OVERLOADED = {"error": {"code": "server_is_overloaded", "message": "busy"}}
+LIMIT = {"error": {"type": "usage_limit_reached", "message": "limit", "plan_type": "plus", "resets_at": 1}}
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "retryable"),
+    [
+        (Status(400, {"error": {"message": "bad field"}}), "bad_request", False),
+        (Status(401, {"error": {"message": "bad key"}}), "unauthorized", False),
+        (Status(403), "unauthorized", False),
+        (Status(404, {"error": {"message": "no such model"}}), "not_found", False),
+        (Status(429, {"error": {"message": "slow"}}, {"Retry-After": "1"}), "rate_limited", True),
+        (Status(429, LIMIT), "usage_limit", False),
+        (Status(500), "server_error", True),
+        (Status(503, OVERLOADED), "overloaded", True),
+        (Cut(), "stream_cut", True),
+        (Malformed(), "stream_cut", True),
+        (Failing("rate_limit_exceeded", "try again in 1s"), "rate_limited", True),
+        (Failing("context_length_exceeded"), "context_window", False),
+        (Failing("insufficient_quota"), "usage_limit", False),
+        (Failing("server_error"), "stream_cut", True),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_provider_faults(
+    model: FakeResponses, tmp_path: Path, registry: str, reply: Reply, kind: str, retryable: bool
+) -> None:
+    model.policy = lambda _body: reply
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec())
+            assert result.status == "failed"
+            assert result.failure is not None
+            assert (result.failure.kind, result.failure.retryable) == (kind, retryable)
+            assert result.failure.message
+            model.policy = lambda _body: Text(FINAL)
+            assert (await one_turn(runtime, spec())).status == "completed"
+
+    run(work())
+
+
+def test_a_provider_that_is_not_there(tmp_path: Path, registry: str) -> None:
+    async def work() -> None:
+        async with running("http://127.0.0.1:9/v1", tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec())
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.retryable) == ("unreachable", True)
+
+    run(work())
+
+
+def test_a_fault_that_passes_is_not_seen(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    model.script(Status(500), Text(FINAL))
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec())
+        assert (result.status, result.failure) == ("completed", None)
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "words"),
+    [
+        (Refusal("I will not trade."), "completed", "without an answer"),
+        (Text(""), "completed", "without an answer"),
+        (Text("I'm sorry, but I can't help with trading."), "completed", "I'm sorry, but"),
+        (Failing("cyber_policy", "blocked by policy"), "failed", "blocked by policy"),
+    ],
+)
+def test_refusals(model: FakeResponses, tmp_path: Path, registry: str, reply: Reply, status: str, words: str) -> None:
+    """The app-server drops a refusal part: a turn that ends without a message is one."""
+    model.policy = lambda _body: reply
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec())
+        assert (result.status, result.failure) == (status, None)
+        assert result.refusal is not None
+        assert words in result.refusal
+
+    run(work())
+
+
+def test_a_refusal_after_a_tool_call_is_one(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    model.script(Call("quotes_get"), Refusal("no"))
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec())
+        assert result.refusal is not None
+
+    run(work())
+
+
+def test_usage_counts_only_what_is_a_count(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    odd = {"input_tokens": -5, "output_tokens": 7, "total_tokens": -1}
+    model.script(Call("quotes_get", usage=odd), Text(FINAL))
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec())
+        assert result.usage == Usage(input_tokens=100, output_tokens=27, total_tokens=120)
+
+    run(work())
+
+
+def test_a_silent_model_is_no_progress(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    model.script(Silence(30))
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry, no_progress_seconds=0.5) as runtime:
+            before = time.monotonic()
+            result = await one_turn(runtime, spec())
+            assert time.monotonic() - before < 3
+            assert result.status == "failed"
+            assert result.failure is not None
+            assert (result.failure.kind, result.failure.retryable) == ("no_progress", True)
+            assert (await one_turn(runtime, spec())).status == "completed"
+            assert len(runtime.status()) == 1, "the process went on"
+
+    run(work())
+
+
+def test_a_slow_tool_is_progress(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    async def slow(_arguments: Mapping[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(1.2)
+        return {}
+
+    model.policy = tool_then_final("", "{}", FINAL)
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry, no_progress_seconds=0.5) as runtime:
+            assert (await one_turn(runtime, spec(Kit(slow=slow)))).status == "completed"
+
+    run(work())
+
+
+def test_a_turn_ends_at_the_deadline(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    """Though every tool call is progress."""
+
+    async def slow(_arguments: Mapping[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(0.3)
+        return {}
+
+    model.policy = lambda _body: Call("slow")
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec(Kit(slow=slow)), seconds=1.5)
+            assert result.failure is not None
+            assert (result.failure.kind, result.failure.retryable) == ("timeout", True)
+            calls = len(model.requests)
+            await asyncio.sleep(1)
+            assert len(model.requests) <= calls + 1, "the turn went on after its end"
+
+    run(work())
+
+
+def test_a_cancelled_caller_ends_the_turn(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    model.policy = lambda _body: Slow(0.2, Call("quotes_get"))
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            task = asyncio.create_task(one_turn(runtime, spec()))
+            await until(lambda: len(model.requests) >= 2)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            calls = len(model.requests)
+            await asyncio.sleep(1)
+            assert len(model.requests) <= calls + 1
+            assert runtime.status()[0].in_flight == 0
+
+    run(work())
+
+
+def test_an_interrupt_ends_the_turn(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    model.script(Silence(30))
+
+    async def work() -> None:
+        async with (
+            running(model, tmp_path, registry) as runtime,
+            runtime.conversation(spec(), deadline()) as conversation,
+        ):
+            task = asyncio.create_task(turn(conversation))
+            await until(lambda: bool(model.requests))
+            conversation.interrupt()
+            result = await task
+            assert result.status == "interrupted"
+            assert result.failure is not None
+            assert result.failure.retryable
+
+    run(work())
+
+
+def test_a_killed_process_fails_its_turns_at_once_and_the_next_works(
+    model: FakeResponses, tmp_path: Path, registry: str
+) -> None:
+    model.policy = lambda _body: Silence(30)
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            turns = [asyncio.create_task(one_turn(runtime, spec(subject=str(number)))) for number in range(5)]
+            await until(lambda: len(model.requests) == 5)
+            psutil.Process(runtime.status()[0].pid).kill()
+            before = time.monotonic()
+            results = await asyncio.gather(*turns)
+            assert time.monotonic() - before < 2
+            for result in results:
+                assert result.failure is not None
+                assert (result.failure.kind, result.failure.retryable) == ("process_died", True)
+            model.policy = lambda _body: Text(FINAL)
+            assert (await one_turn(runtime, spec())).status == "completed"
+
+    run(work())
+
+
+def test_two_turns_in_one_conversation_share_the_thread(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    async def work() -> None:
+        async with (
+            running(model, tmp_path, registry) as runtime,
+            runtime.conversation(spec(), deadline()) as conversation,
+        ):
+            first, second = await asyncio.gather(turn(conversation, "one"), turn(conversation, "two"))
+            assert first.thread_id == second.thread_id
+            assert first.turn_id != second.turn_id
+            assert first.usage == second.usage
+            last = [item["content"][0]["text"] for item in model.requests[-1].body["input"]]
+            assert last[-1] == "two"
+            assert "one" in last
+
+    run(work())
+
+
+def test_sixty_four_turns_at_once(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    model.policy = tool_then_final("", '{"symbols":["ACME"]}', FINAL)
+    model.latency = 0.5
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            await one_turn(runtime, spec())
+            before = time.monotonic()
+            results = await asyncio.gather(*(one_turn(runtime, spec(subject=str(number))) for number in range(64)))
+            took = time.monotonic() - before
+            assert [result.status for result in results] == ["completed"] * 64
+            assert len({result.thread_id for result in results}) == 64
+            assert took < 15, f"64 turns of 1 s took {took:.1f} s: they did not run at once"
+
+    run(work())
+
+
+def test_a_method_the_binary_does_not_have(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    async def work() -> None:
+        async with (
+            running(model, tmp_path, registry) as runtime,
+            runtime.conversation(spec(), deadline()) as conversation,
+        ):
+            with pytest.raises(RpcError, match="no/such/method failed with -32600"):
+                await conversation._server.client.request("no/such/method", {})
+
+    run(work())

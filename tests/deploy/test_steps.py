@@ -1,0 +1,117 @@
+"""The Makefile, the Dockerfile and the pinned requirements: what they promise, run where it can be run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy import preflight
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+SETS = ("demo", "dev", "fleet")
+
+
+def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["make", *arguments], cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_each_run_step_of_the_image_is_a_target_of_the_makefile() -> None:
+    steps = re.findall(r"^RUN (.*)$", DOCKERFILE, flags=re.MULTILINE)
+    assert steps
+    for step in steps:
+        program, *arguments = step.split()
+        assert program == "make", step
+        planned = make("--dry-run", *arguments)
+        assert planned.returncode == 0, planned.stderr
+
+
+def test_a_step_with_an_unknown_target_would_be_noticed() -> None:
+    assert make("--dry-run", "no-such-target").returncode != 0
+
+
+def test_help_is_the_default_and_lists_the_targets() -> None:
+    shown = make().stdout
+    for target in ("demo", "test", "check", "bench", "up"):
+        assert re.search(rf"^ +make {target} ", shown, flags=re.MULTILINE), shown
+
+
+def test_ci_runs_the_same_command_as_people() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert "make test" in script.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_requirement_is_pinned_and_hashed(name: str) -> None:
+    text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+    entries = [entry for entry in re.split(r"\n(?=\S)", text) if entry.strip() and not entry.startswith("#")]
+    assert len(entries) > 40
+    for entry in entries:
+        assert re.match(r"^[A-Za-z0-9._-]+(\[[a-z,]+\])?==\S+", entry), entry[:80]
+        assert "--hash=sha256:" in entry, entry[:80]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_no_requirement_names_an_index_or_a_host(name: str) -> None:
+    text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+    for word in ("://", "--index-url", "--extra-index-url", "--find-links", "--trusted-host", " @ "):
+        assert word not in text
+
+
+def test_the_sets_agree_on_every_version() -> None:
+    pins: dict[str, set[str]] = {}
+    for name in SETS:
+        text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+        for package, rest in re.findall(r"^([A-Za-z0-9._-]+)==([^\\\n]+)", text, flags=re.MULTILINE):
+            pins.setdefault(package + rest.partition(";")[2], set()).add(rest.partition(";")[0].strip())
+    assert {package: versions for package, versions in pins.items() if len(versions) > 1} == {}
+
+
+def test_the_library_that_owns_our_package_name_is_never_installed() -> None:
+    for name in SETS:
+        text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+        assert "openai-agents" not in text
+
+
+def test_preflight_passes_here() -> None:
+    done = subprocess.run([sys.executable, "deploy/preflight.py"], cwd=ROOT, timeout=30, check=False)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "modules", "said"),
+    [
+        ((3, 10, 14), ["venv", "ensurepip"], "needs Python 3.11"),
+        ((3, 11, 2), ["venv"], "python3-venv"),
+        ((3, 14, 0), [], "venv and ensurepip"),
+        ((3, 11, 0), ["venv", "ensurepip"], None),
+    ],
+)
+def test_preflight_names_the_remedy(version: tuple[int, ...], modules: list[str], said: str | None) -> None:
+    found = preflight.problem(version, modules)
+    assert found == said if said is None else said in (found or "")
+
+
+def test_an_old_python_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    """A python3 that says it is 3.9: the Makefile stops with the remedy and leaves no folder."""
+    for name in ("Makefile", "pyproject.toml", "deploy", "requirements"):
+        source = ROOT / name
+        shutil.copytree(source, tmp_path / name) if source.is_dir() else shutil.copy(source, tmp_path / name)
+    old = tmp_path / "python3-old"
+    program = "import sys; sys.version_info = (3, 9, 2); import runpy; sys.argv = sys.argv[1:]; "
+    old.write_text(
+        f'#!/bin/sh\nexec {sys.executable} -c \'{program}runpy.run_path(sys.argv[0], run_name="__main__")\' "$@"\n',
+        encoding="utf-8",
+    )
+    old.chmod(0o755)
+    done = make("install", f"PYTHON={old}", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "needs Python 3.11 or newer" in done.stderr
+    assert not (tmp_path / ".venv").exists()

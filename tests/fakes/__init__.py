@@ -1,0 +1,1 @@
+"""The far sides of wires: what the desk talks to, played on loopback."""

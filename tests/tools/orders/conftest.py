@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.store import upgrade
+from tests.tools.orders.desk import Desk, make_desk
+
+
+@pytest.fixture(scope="session")
+def template_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated, empty database; tests copy it."""
+    path = tmp_path_factory.mktemp("template") / "desk.db"
+    upgrade(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def new_desk(template_db: Path, tmp_path: Path) -> Iterator[Callable[..., Desk]]:
+    """Makes desks; each closes its database at the end."""
+    made: list[Desk] = []
+
+    def make(market: Any = None, **settings: Any) -> Desk:
+        made.append(make_desk(template_db, tmp_path / str(len(made)), market, **settings))
+        return made[-1]
+
+    yield make
+    for desk in made:
+        desk.store.close()
+
+
+@pytest.fixture
+def shared_desk(new_desk: Callable[..., Desk]) -> Desk:
+    """One desk for all examples of a property test, with live trading off."""
+    return new_desk(trader_live=False)

@@ -1,0 +1,187 @@
+"""A desk for order tests: a real database, the lineage a decision rests on, and shorthands to ask what came of it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlmodel import col, select
+
+from models.orders import BrokerFill, OrderOutcome
+from models.settings import Settings
+from models.store import Store
+from models.tables import Account, Candidate, Decision, Fill, Order, Position, Run, Step, Turn, Verdict, utcnow
+from tests.tools.orders.tape import Tape
+from tools.brokers.paper import build_broker
+from tools.brokers.protocol import Broker
+from tools.ledger import apply_fill, ensure_account
+from tools.market.protocol import MarketData
+from tools.orders import process_decision
+
+BUY = "BUY"
+
+
+def action(symbol: str = "AAA", kind: str = "open", **changes: Any) -> dict[str, Any]:
+    """A trader's action as the decision row keeps it: a market order of 10 shares unless told otherwise."""
+    side = {"open": "buy", "add": "buy", "reduce": "sell", "close": "sell"}.get(kind)
+    base: dict[str, Any] = {
+        "symbol": symbol,
+        "action": kind,
+        "side": side,
+        "quantity": None if "notional" in changes else 10.0,
+        "notional": None,
+        "orderType": "market" if side else None,
+        "limitPrice": None,
+        "confidence": "high",
+        "reasoning": "a test",
+    }
+    return {**base, **changes}
+
+
+@dataclass
+class Desk:
+    store: Store
+    settings: Settings
+    market: MarketData
+    broker: Broker
+
+    def decide(
+        self,
+        *actions: Any,
+        ratings: dict[str, str] | None = None,
+        instrument: str = "equity",
+        parent: str | None = None,
+        research: bool = True,
+        **run: Any,
+    ) -> str:
+        """Write a run with verdicts (BUY on every symbol unless told) and its decision; returns the decision's id."""
+        symbols = {
+            str(item["symbol"]).strip().upper() for item in actions if isinstance(item, dict) and "symbol" in item
+        }
+        rated = dict.fromkeys(symbols, BUY) if ratings is None else ratings
+        with self.store.session() as session:
+            found = self._run(parent, **run)
+            session.add(found)
+            session.flush()
+            step = Step(run_id=found.id, kind="decide", state="done")
+            session.add(step)
+            session.flush()
+            turn = self._turn(found.id, step.id)
+            session.add(turn)
+            session.flush()
+            for symbol, rating in sorted(rated.items()) if research else ():
+                candidate = Candidate(
+                    run_id=found.id,
+                    symbol=symbol,
+                    instrument=instrument,
+                    confidence="high",
+                    origin="manual",
+                    rank=1,
+                    score=1,
+                )
+                session.add(candidate)
+                session.flush()
+                session.add(
+                    Verdict(
+                        run_id=found.id,
+                        candidate_id=candidate.id,
+                        symbol=symbol,
+                        rating=rating,
+                        confidence="high",
+                        summary="",
+                    )
+                )
+            decision = Decision(
+                run_id=found.id,
+                step_id=step.id,
+                turn_id=turn.id,
+                account=self.settings.account,
+                status="completed",
+                actions=list(actions),
+                spoken_by="a test",
+            )
+            session.add(decision)
+        return decision.id
+
+    def _run(self, parent: str | None, **changes: Any) -> Run:
+        now = utcnow()
+        return Run(
+            **{
+                "kind": "screen",
+                "state": "running",
+                "account": self.settings.account,
+                "provider": "endpoint",
+                "model": "m",
+                "market": self.market.name,
+                "market_now": self.market.clock.now(),
+                "deadline_at": now,
+                "parent_run_id": parent,
+                **changes,
+            }
+        )
+
+    def _turn(self, run_id: str, step_id: str) -> Turn:
+        now = utcnow()
+        return Turn(
+            run_id=run_id,
+            step_id=step_id,
+            attempt=1,
+            ordinal=0,
+            role="trader",
+            subject="paper",
+            kept=True,
+            provider="endpoint",
+            model="m",
+            status="completed",
+            outcome="completed",
+            started_at=now,
+            finished_at=now,
+        )
+
+    def process(self, decision_id: str, **changes: Any) -> list[OrderOutcome]:
+        settings = self.settings.model_copy(update=changes) if changes else self.settings
+        return process_decision(self.store, settings, self.market, self.broker, decision_id)
+
+    def run(self, *actions: Any, **decision: Any) -> list[OrderOutcome]:
+        return self.process(self.decide(*actions, **decision))
+
+    def hold(self, symbol: str, quantity: float, price: float = 1.0) -> None:
+        """Book shares that were there before, and give back what they cost."""
+        with self.store.session() as session:
+            account = ensure_account(session, self.settings.account, self.settings.starting_cash)
+            cash, at = account.cash, self.market.clock.now()
+            side = "buy" if quantity > 0 else "sell"
+            fill = BrokerFill(quantity=abs(quantity), price=price, commission=0, at=at)
+            apply_fill(session, account.name, symbol, side, fill)
+            account.cash = cash
+            session.add(account)
+
+    def orders(self) -> list[Order]:
+        with self.store.read() as session:
+            return list(session.exec(select(Order).order_by(col(Order.created_at), col(Order.ordinal))).all())
+
+    def fills(self) -> list[Fill]:
+        with self.store.read() as session:
+            return list(session.exec(select(Fill)).all())
+
+    def cash(self) -> float:
+        with self.store.read() as session:
+            account = session.get(Account, self.settings.account)
+            assert account is not None
+            return account.cash
+
+    def positions(self) -> dict[str, float]:
+        with self.store.read() as session:
+            return {row.symbol: row.quantity for row in session.exec(select(Position)).all()}
+
+
+def make_desk(template: Path, home: Path, market: MarketData | None = None, **settings: Any) -> Desk:
+    """A desk with its own copy of a migrated database; no cooldown, no slippage, and live unless told otherwise."""
+    home.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(template, home / "desk.db")
+    defaults: dict[str, Any] = {"trader_live": True, "cooldown_hours": 0, "slippage_bps": 0}
+    found = Settings(home=home, **{**defaults, **settings})
+    market = market or Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0})
+    return Desk(Store(found.database), found, market, build_broker(found, market))

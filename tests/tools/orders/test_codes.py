@@ -1,0 +1,326 @@
+"""Denials as they reach the order's row: drafting, pricing, sizing, the rules' context, and stale previews."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlmodel import col, select, update
+
+from models.orders import DenialCode, OrderOutcome
+from models.states import OrderState
+from models.tables import Order, Preview, Run, utcnow
+from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.tape import NEW_YORK, Tape, TapeClock
+
+NewDesk = Callable[..., Desk]
+PREVIEWED = OrderState.PREVIEWED
+
+
+def denied(outcome: OrderOutcome, code: DenialCode) -> str:
+    assert outcome.state == OrderState.DENIED, outcome
+    assert outcome.denied is not None
+    assert outcome.denied.code == code
+    assert outcome.denied.measured
+    assert outcome.denied.limit
+    assert outcome.payload_hash is None or code in (DenialCode.PREVIEW_STALE, DenialCode.PREVIEW_ALTERED)
+    return outcome.denied.reason
+
+
+MALFORMED: list[tuple[Any, str]] = [
+    (action(side="sell"), "side sell contradicts the action open"),
+    (action(kind="close", side="buy"), "side buy contradicts the action close"),
+    (action(side=None), "side none contradicts"),
+    (action(quantity=10, notional=1000), "both of quantity and notional"),
+    (action(quantity=None), "neither of quantity and notional"),
+    (action(orderType=None), "no order type"),
+    (action(orderType="limit"), "without a limit price"),
+    (action(limitPrice=100.0), "market order with a limit price"),
+    (action(quantity=-5), "quantity"),
+    (action(quantity="many"), "quantity"),
+    (action(kind="hodl"), "action"),
+    (action(action=["open"]), "action"),
+    (action(extra=1), "extra"),
+    ({"symbol": "AAA"}, "Field required"),
+    ("buy everything", "Field required"),
+    (action(notional=99.99), "less than one share"),
+    (action(quantity=0.99), "less than one share"),
+]
+
+
+@pytest.mark.parametrize(("bad", "why"), MALFORMED, ids=[why for _, why in MALFORMED])
+def test_a_malformed_action_is_a_denied_row(new_desk: NewDesk, bad: Any, why: str) -> None:
+    desk = new_desk(trader_live=False)
+    first, second = desk.run(bad, action("BBB"), ratings={"AAA": "BUY", "BBB": "BUY"})
+    assert why in denied(first, DenialCode.MALFORMED)
+    assert second.state == PREVIEWED
+
+
+def test_just_well_formed(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False)
+    one, floor, limit, lower = desk.run(
+        action(notional=100.0),
+        action("BBB", quantity=10.9),
+        action("CCC", orderType="limit", limitPrice=20.0),
+        action("bbb", notional=149.99),
+    )
+    assert [row.state for row in (one, floor, limit, lower)] == [PREVIEWED] * 4
+    assert [row.quantity for row in (one, floor, lower)] == [1, 10, 2]
+    assert floor.message == "10.9 shares asked; whole shares are traded: 10"
+    assert lower.symbol == "BBB"
+
+
+def test_hold_and_watch_make_no_order(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    outcomes = desk.run(action(kind="hold", quantity=None), action("BBB"), action("CCC", kind="watch", quantity=None))
+    assert [(row.symbol, row.ordinal) for row in outcomes] == [("BBB", 1)]
+    assert len(desk.orders()) == 1
+
+
+def test_a_symbol_without_a_verdict_of_its_runs_is_denied(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False)
+    desk.run(action("CCC"))  # another run's verdict does not count
+    inside, outside = desk.run(action("AAA"), action("CCC"), ratings={"AAA": "BUY"})
+    assert inside.state == PREVIEWED
+    assert "no verdict on CCC" in denied(outside, DenialCode.NO_VERDICT)
+
+
+def test_a_verdict_of_the_parent_run_counts_and_the_own_one_comes_first(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False)
+    desk.decide(ratings={"AAA": "BUY", "BBB": "BUY"})
+    with desk.store.read() as session:
+        parent = session.exec(select(Run.id)).one()
+    own = {"BBB": "PASS"}
+    aaa, bbb = desk.process(desk.decide(action("AAA"), action("BBB"), ratings=own, parent=parent))
+    assert aaa.state == PREVIEWED
+    denied(bbb, DenialCode.NOT_TRADABLE)
+
+
+@pytest.mark.parametrize(
+    ("rating", "opens", "reduces"),
+    [
+        ("BUY", True, True),
+        ("HOLD", True, True),
+        ("CAUTION", True, True),
+        ("PASS", False, True),
+        ("INSUFFICIENT", False, False),
+    ],
+)
+def test_what_each_rating_allows(new_desk: NewDesk, rating: str, opens: bool, reduces: bool) -> None:
+    desk = new_desk(trader_live=False)
+    desk.hold("AAA", 10)
+    rated = {"AAA": rating, "BBB": rating}
+    sell, buy = desk.run(action("AAA", kind="close"), action("BBB"), ratings=rated)
+    assert (buy.state == PREVIEWED) is opens
+    assert (sell.state == PREVIEWED) is reduces
+    for row, allowed in ((buy, opens), (sell, reduces)):
+        if not allowed:
+            assert f"verdict of {rating}" in denied(row, DenialCode.NOT_TRADABLE)
+
+
+def test_unpriced(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0})
+    desk = new_desk(market, trader_live=False)
+    inside, unknown = desk.run(action("AAA"), action("NOPE"))
+    assert inside.state == PREVIEWED
+    assert "unknown symbol NOPE" in denied(unknown, DenialCode.UNPRICED)
+    market.quoted_at = market.clock.at + dt.timedelta(seconds=1)
+    assert "later than now" in denied(desk.run(action("AAA"))[0], DenialCode.UNPRICED)
+    market.quoted_at = market.clock.at
+    assert desk.run(action("AAA"))[0].state == PREVIEWED
+
+
+def test_cooldown_is_per_symbol_in_market_time(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0})
+    desk = new_desk(market, cooldown_hours=24)
+    assert desk.run(action("AAA"))[0].state == OrderState.FILLED
+    market.clock.at += dt.timedelta(days=1, seconds=-1)
+    again, other = desk.run(action("AAA", kind="add"), action("BBB"))
+    assert "1 s of market time remain" in denied(again, DenialCode.COOLDOWN)
+    assert other.state == OrderState.FILLED
+    market.clock.at += dt.timedelta(seconds=1)
+    assert desk.run(action("AAA", kind="add"))[0].state == OrderState.FILLED
+
+
+def test_a_second_order_on_a_symbol_in_one_decision_waits(new_desk: NewDesk) -> None:
+    first, second = new_desk(cooldown_hours=24, trader_live=False).run(action("AAA"), action("AAA", kind="add"))
+    assert first.state == PREVIEWED
+    denied(second, DenialCode.COOLDOWN)
+
+
+def test_a_preview_that_was_never_sent_starts_no_cooldown(new_desk: NewDesk) -> None:
+    desk = new_desk(cooldown_hours=24, trader_live=False)
+    assert desk.run(action("AAA"))[0].state == PREVIEWED
+    assert desk.run(action("AAA"))[0].state == PREVIEWED
+
+
+def test_a_replay_set_back_forgets_the_orders_of_later_days(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0})
+    desk = new_desk(market, cooldown_hours=24)
+    desk.run(action("AAA"))
+    market.clock.at -= dt.timedelta(hours=23)
+    denied(desk.run(action("AAA"))[0], DenialCode.COOLDOWN)
+    market.clock.at -= dt.timedelta(days=7)
+    market.clock.at = market.clock.at.replace(hour=15, minute=55)
+    assert desk.run(action("AAA"))[0].state == OrderState.FILLED
+
+
+def test_selling_more_than_is_held(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False)
+    desk.hold("AAA", 10)
+    over, inside, again = desk.run(
+        action(kind="reduce", quantity=11), action(kind="reduce", quantity=10), action(kind="reduce", quantity=1)
+    )
+    assert "would go short" in denied(over, DenialCode.LONG_ONLY)
+    assert inside.state == PREVIEWED
+    denied(again, DenialCode.LONG_ONLY)  # the shares are spoken for
+    short = new_desk(trader_live=False, allow_short=True)
+    assert short.run(action(side="sell"))[0].state == PREVIEWED
+
+
+def test_options_are_not_traded(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False)
+    denied(desk.run(action(), instrument="option")[0], DenialCode.STOCKS_ONLY)
+    denied(desk.run(action(), instrument="warrant")[0], DenialCode.STOCKS_ONLY)
+    assert desk.run(action(), instrument="etf")[0].state == PREVIEWED
+
+
+def test_notional_counts_the_higher_of_quote_and_limit(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False, max_order_notional=1_000)
+    inside, over, limit = desk.run(
+        action(quantity=10),
+        action("BBB", quantity=21),
+        action("CCC", quantity=10, orderType="limit", limitPrice=100.01),
+    )
+    assert inside.state == PREVIEWED
+    denied(over, DenialCode.NOTIONAL_PER_ORDER)
+    denied(limit, DenialCode.NOTIONAL_PER_ORDER)
+
+
+def test_share_counts_what_is_held_and_what_this_decision_took(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False, starting_cash=10_000)
+    desk.hold("AAA", 4)  # equity 10,400, so 1,040 at most
+    first, over = desk.run(action(kind="add", quantity=6), action(kind="add", quantity=1))
+    assert first.state == PREVIEWED
+    denied(over, DenialCode.SHARE_PER_SYMBOL)
+
+
+def test_a_position_without_a_price_stops_buys_and_not_sells(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False)
+    desk.hold("GONE", 5)
+    desk.hold("AAA", 5)
+    buy, sell = desk.run(action("BBB"), action("AAA", kind="reduce", quantity=5))
+    assert "no price for GONE" in denied(buy, DenialCode.SHARE_PER_SYMBOL)
+    assert sell.state == PREVIEWED
+
+
+def test_buying_power_counts_this_decision_and_sells_fund_nothing(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False, starting_cash=1_500, max_symbol_share=1)
+    desk.hold("CCC", 100)
+    sell, first, over, rest = desk.run(
+        action("CCC", kind="close", quantity=100), action("AAA"), action("BBB", quantity=11), action("BBB", quantity=10)
+    )
+    assert (sell.state, first.state, rest.state) == (PREVIEWED,) * 3
+    assert over.denied is not None
+    assert (over.denied.code, over.denied.measured) == (DenialCode.BUYING_POWER, "needs 550.00")
+    assert over.denied.limit == "500.00 free"
+
+
+def test_an_order_resting_at_the_broker_keeps_its_cash(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0}, opens={"AAA": None})
+    desk = new_desk(market, starting_cash=1_500, max_symbol_share=1)
+    assert desk.run(action("AAA"))[0].state == OrderState.SUBMITTED
+    denied(desk.run(action("BBB", quantity=11))[0], DenialCode.BUYING_POWER)
+    assert desk.run(action("BBB", quantity=10))[0].state == OrderState.FILLED
+
+
+@pytest.mark.parametrize(
+    ("clock", "open_"),
+    [
+        (TapeClock(dt.datetime(2010, 8, 12, 9, 30, tzinfo=NEW_YORK)), True),
+        (TapeClock(dt.datetime(2010, 8, 12, 9, 29, 59, tzinfo=NEW_YORK)), False),
+        (TapeClock(dt.datetime(2010, 8, 12, 15, 59, 59, tzinfo=NEW_YORK)), True),
+        (TapeClock(dt.datetime(2010, 8, 12, 16, 0, tzinfo=NEW_YORK)), False),
+        (TapeClock(dt.datetime(2010, 8, 14, 12, 0, tzinfo=NEW_YORK)), False),
+        (TapeClock(fails=True), False),
+    ],
+)
+def test_market_hours(new_desk: NewDesk, clock: TapeClock, open_: bool) -> None:
+    outcome = new_desk(Tape({"AAA": 100.0}, clock=clock)).run(action())[0]
+    if open_:
+        assert outcome.state == OrderState.FILLED
+    else:
+        denied(outcome, DenialCode.MARKET_CLOSED)
+
+
+def test_a_rulebook_may_not_trade_elsewhere(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False)
+
+    class Elsewhere:
+        name = "alpaca-paper"
+
+    desk.broker = Elsewhere()  # type: ignore[assignment]
+    reason = denied(desk.run(action(), provider="rulebook")[0], DenialCode.PROVIDER_NOT_ALLOWED)
+    assert "rulebook may trade with the paper broker only" in reason
+
+
+AGES = [(dt.timedelta(minutes=15), True), (dt.timedelta(minutes=15, seconds=1), False), (-dt.timedelta(hours=1), False)]
+
+
+@pytest.mark.parametrize(("age", "fresh"), AGES)
+def test_a_preview_ages_in_market_time(new_desk: NewDesk, age: dt.timedelta, fresh: bool) -> None:
+    market = Tape({"AAA": 100.0})
+    market.clock.at = market.clock.at.replace(hour=12)
+    desk = new_desk(market)
+    decision = desk.decide(action())
+    assert desk.process(decision, trader_live=False)[0].state == PREVIEWED
+    market.clock.at += age
+    outcome = desk.process(decision)[0]
+    if fresh:
+        assert outcome.state == OrderState.FILLED
+    else:
+        denied(outcome, DenialCode.PREVIEW_STALE)
+
+
+@pytest.mark.parametrize(("minutes", "fresh"), [(14.5, True), (15.5, False)])
+def test_a_preview_ages_in_real_time_while_the_replay_stands_still(
+    new_desk: NewDesk, minutes: float, fresh: bool
+) -> None:
+    desk = new_desk()
+    decision = desk.decide(action())
+    desk.process(decision, trader_live=False)
+    with desk.store.session() as session:
+        session.exec(update(Preview).values(created_at=utcnow() - dt.timedelta(minutes=minutes)))
+    outcome = desk.process(decision)[0]
+    if fresh:
+        assert outcome.state == OrderState.FILLED
+    else:
+        denied(outcome, DenialCode.PREVIEW_STALE)
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        update(Order).values(quantity=11.0),
+        update(Order).values(side="sell"),
+        update(Order).values(limit_price=90.0),
+        update(Order).values(symbol="BBB"),
+        update(Preview).values(price=99.0),
+        update(Preview).values(payload=Preview.payload + " "),  # type: ignore[operator]
+        update(Preview).values(payload_hash="0" * 64),
+    ],
+)
+def test_an_altered_order_is_not_sent(new_desk: NewDesk, alter: Any) -> None:
+    desk = new_desk()
+    decision, same = desk.decide(action()), desk.decide(action())
+    desk.process(decision, trader_live=False)
+    desk.process(same, trader_live=False)
+    with desk.store.session() as session:
+        table = alter.table.c
+        key = table.order_id if "order_id" in table else table.id
+        session.exec(alter.where(key.in_(select(col(Order.id)).where(col(Order.decision_id) == decision))))
+    denied(desk.process(decision)[0], DenialCode.PREVIEW_ALTERED)
+    assert desk.process(same)[0].state == OrderState.FILLED
+    assert len(desk.fills()) == 1

@@ -1,0 +1,324 @@
+"""The funnel end to end: previews, the gate, fills, and being killed anywhere."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+from sqlmodel import col, select, update
+
+from models.errors import OrderError, ServiceError, SettingError
+from models.orders import AccountView, BrokerAnswer, OrderOutcome, OrderTicket
+from models.settings import Settings
+from models.states import OrderState
+from models.tables import Fill, Order, Preview
+from tests.tools.orders.desk import Desk, action, make_desk
+from tests.tools.orders.tape import Tape
+from tools.brokers.paper import build_broker
+from tools.market.clock import ReplayClock
+from tools.market.replay import ReplayMarket
+from tools.market.replay_data import replay_data
+from tools.orders import LIVE_OFF
+
+NewDesk = Callable[..., Desk]
+THREE = (action("AAA"), action("BBB", notional=1_020.0), action("NOPE"), action("CCC", kind="close", quantity=5))
+
+
+def test_with_live_trading_off_a_preview_is_where_it_ends(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False)
+    desk.hold("CCC", 5)
+    outcomes = desk.run(*THREE)
+    assert [row.state for row in outcomes] == ["previewed", "previewed", "denied", "previewed"]
+    assert [row.gate for row in outcomes] == [LIVE_OFF, LIVE_OFF, None, LIVE_OFF]
+    assert (outcomes[1].quantity, outcomes[1].price, outcomes[1].notional) == (20, 50, 1000)
+    assert desk.fills() == []
+    assert (desk.cash(), desk.positions()) == (100_000, {"CCC": 5})
+
+
+def test_a_preview_is_canonical_and_hashed(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False)
+    outcome = desk.run(action(quantity=3, orderType="limit", limitPrice=100.10))[0]
+    with desk.store.read() as session:
+        row = session.exec(select(Preview)).one()
+        order = session.exec(select(Order)).one()
+    assert row.payload_hash == outcome.payload_hash == hashlib.sha256(row.payload.encode()).hexdigest()
+    payload = json.loads(row.payload)
+    assert row.payload == json.dumps(payload, sort_keys=True, separators=(",", ":"))
+    assert payload == {
+        "account": "paper",
+        "action": "open",
+        "broker": "paper",
+        "clientOrderId": order.id,
+        "decisionId": order.decision_id,
+        "expiresAt": "2010-08-12T20:10:00+00:00",
+        "limitPrice": "100.1",
+        "market": "tape",
+        "notional": "300.3",
+        "orderType": "limit",
+        "price": "100.1",
+        "pricedAt": "2010-08-12T19:55:00+00:00",
+        "quantity": "3",
+        "side": "buy",
+        "symbol": "AAA",
+        "timeInForce": "day",
+        "verdictId": order.verdict_id,
+    }
+
+
+def test_with_live_trading_on_the_portfolio_changes(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0}, opens={"AAA": 101.0, "CCC": 19.0})
+    desk = new_desk(market, slippage_bps=10, commission_per_share=0.01)
+    desk.hold("CCC", 5)
+    outcomes = desk.run(*THREE)
+    assert [row.state for row in outcomes] == ["filled", "filled", "denied", "filled"]
+    assert [row.gate for row in outcomes] == [None] * 4
+    assert outcomes[0].fills[0].price == 101.101
+    assert outcomes[3].fills[0].price == 18.981
+    assert outcomes[0].fills[0].at == market.clock.next_open()
+    assert desk.positions() == {"AAA": 10, "BBB": 20}
+    spent = 10 * 101.101 + 20 * 50.05 - 5 * 18.981 + 35 * 0.01
+    assert desk.cash() == pytest.approx(100_000 - spent, abs=1e-9)
+
+
+def test_on_the_replay_market_an_order_fills_at_the_next_open(new_desk: NewDesk, tmp_path: Path) -> None:
+    market = ReplayMarket(replay_data(tmp_path), ReplayClock(dt.date(2010, 8, 12)))
+    filled = new_desk(market, slippage_bps=5, cooldown_hours=24).run(action("AAPL", notional=5_000.0), market="replay")[
+        0
+    ]
+    price = market.quote("AAPL").price
+    opening = market.fill_price("AAPL")
+    assert opening is not None
+    assert opening.at.date() == dt.date(2010, 8, 13)
+    assert filled.state == OrderState.FILLED
+    assert filled.quantity == 5_000 // price
+    assert filled.fills[0].price == pytest.approx(opening.price * 1.0005, abs=1e-4)
+    last = ReplayMarket(replay_data(tmp_path), ReplayClock(dt.date(2010, 8, 20)))
+    resting = new_desk(last).run(action("AAPL"))[0]
+    assert resting.state == OrderState.SUBMITTED
+    assert resting.message is not None
+    assert "no further session" in resting.message
+
+
+def test_a_second_call_changes_nothing(new_desk: NewDesk) -> None:
+    for live in (False, True):
+        desk = new_desk(trader_live=live)
+        desk.hold("CCC", 5)
+        decision = desk.decide(*THREE)
+        first = desk.process(decision)
+        rows, cash = desk.orders(), desk.cash()
+        assert desk.process(decision) == first
+        assert [row.model_dump() for row in desk.orders()] == [row.model_dump() for row in rows]
+        assert desk.cash() == cash
+
+
+def test_the_id_is_of_the_place_and_not_of_the_content(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False)
+    one, two = desk.run(action("AAA"), action("AAA"))
+    assert one.order_id != two.order_id
+    assert one.order_id.version == 5
+    assert desk.run(action("AAA"))[0].order_id not in (one.order_id, two.order_id)
+
+
+def test_a_crash_between_submission_and_fill_fills_once(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    decision = desk.decide(action("AAA"), action("BBB"))
+    desk.process(decision, trader_live=False)
+    with desk.store.session() as session:
+        session.exec(update(Order).where(col(Order.symbol) == "AAA").values(state="submitted"))
+    assert [row.state for row in desk.process(decision)] == ["filled", "filled"]
+    assert [row.state for row in desk.process(decision)] == ["filled", "filled"]
+    assert len(desk.fills()) == 2
+    assert desk.positions() == {"AAA": 10, "BBB": 10}
+    assert desk.cash() == 100_000 - 1_000 - 500
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_killed_before_any_commit_it_ends_as_if_undisturbed(template_db: Path, tmp_path: Path, live: bool) -> None:
+    undisturbed = make_desk(template_db, tmp_path / "calm", trader_live=live)
+    undisturbed.hold("CCC", 5)
+    expected = _summary(undisturbed, undisturbed.run(*THREE))
+    kills = 0
+    for survive in range(100):
+        desk = make_desk(template_db, tmp_path / str(survive), trader_live=live)
+        desk.hold("CCC", 5)
+        decision = desk.decide(*THREE)
+        if not _killed_after(desk, decision, survive):
+            break
+        kills += 1
+        assert _summary(desk, desk.process(decision)) == expected
+        desk.store.close()
+    assert kills == (
+        12 if live else 5
+    )  # draft and four checks; live, two for each of three sent and one look at the denied
+
+
+def _killed_after(desk: Desk, decision: str, commits: int) -> bool:
+    """Process the decision in a process that dies when it is about to commit for the (commits + 1)th time."""
+    left = [commits]
+
+    def die(connection: Any) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Killed
+
+    event.listen(desk.store.engine, "commit", die)
+    try:
+        desk.process(decision)
+    except Killed:
+        return True
+    finally:
+        event.remove(desk.store.engine, "commit", die)
+    return False
+
+
+def _summary(desk: Desk, outcomes: list[OrderOutcome]) -> Any:
+    shown = [row.model_dump(exclude={"order_id", "payload_hash"}) for row in outcomes]
+    return shown, desk.cash(), desk.positions(), len(desk.fills())
+
+
+def test_killed_while_the_broker_works_it_fills_once(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0})
+    desk = new_desk(market)
+    decision = desk.decide(action())
+
+    def die() -> None:
+        assert [row.state for row in desk.orders()] == ["submitted"]  # written before the broker heard of it
+        raise Killed
+
+    market.on_fill = die
+    with pytest.raises(Killed):
+        desk.process(decision)
+    market.on_fill = None
+    assert desk.process(decision)[0].state == OrderState.FILLED
+    assert desk.positions() == {"AAA": 10}
+
+
+class FarBroker:
+    """A broker on the far side of a wire whose answers get lost; it counts what reaches it."""
+
+    name = "paper"
+
+    def __init__(self, known: BrokerAnswer | None) -> None:
+        self.known = known
+        self.sent = 0
+
+    def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
+        self.sent += 1
+        raise ServiceError("the answer was lost")
+
+    def lookup(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer | None:
+        return self.known
+
+
+def test_an_order_that_the_broker_does_not_know_is_never_sent_again(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    broker = desk.broker = FarBroker(None)
+    decision = desk.decide(action())
+    first = desk.process(decision)[0]
+    assert (first.state, first.message) == ("submitted", "no answer from the broker: the answer was lost")
+    second = desk.process(decision)[0]
+    assert (second.state, second.message) == ("submitted", "the broker does not know this order; it is not sent again")
+    assert broker.sent == 1
+    assert desk.positions() == {}
+
+
+def _says(status: str, *fills: tuple[float, float], message: str | None = None) -> BrokerAnswer:
+    at = dt.datetime(2010, 8, 13, 13, 30, tzinfo=dt.UTC)
+    made = [{"quantity": quantity, "price": price, "commission": 0.5, "at": at} for quantity, price in fills]
+    return BrokerAnswer.model_validate({"status": status, "broker_order_id": "b1", "fills": made, "message": message})
+
+
+def test_a_lost_answer_is_found_and_booked_fill_by_fill(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    desk.broker = FarBroker(_says("filled", (4, 100.0), (6, 101.0)))
+    decision = desk.decide(action())
+    desk.process(decision)
+    outcome = desk.process(decision)[0]
+    assert outcome.state == OrderState.FILLED
+    assert [(fill.quantity, fill.price) for fill in outcome.fills] == [(4, 100), (6, 101)]
+    assert desk.cash() == 100_000 - 400 - 606 - 1
+    assert desk.positions() == {"AAA": 10}
+    assert desk.orders()[0].broker_order_id == "b1"
+
+
+@pytest.mark.parametrize(
+    "answer", [_says("filled", (9, 100.0)), _says("filled"), _says("rejected", (1, 100.0)), _says("expired", (10, 1.0))]
+)
+def test_an_answer_that_contradicts_itself_is_not_booked(new_desk: NewDesk, answer: BrokerAnswer) -> None:
+    desk = new_desk()
+    desk.broker = FarBroker(answer)
+    decision = desk.decide(action())
+    desk.process(decision)
+    with pytest.raises(OrderError, match="stays submitted"):
+        desk.process(decision)
+    assert [row.state for row in desk.orders()] == ["submitted"]
+    assert (desk.cash(), desk.positions(), desk.fills()) == (100_000, {}, [])
+
+
+@pytest.mark.parametrize("status", ["rejected", "expired"])
+def test_what_a_broker_refuses_moves_no_money(new_desk: NewDesk, status: str) -> None:
+    desk = new_desk()
+    desk.broker = FarBroker(_says(status, message="no"))
+    decision = desk.decide(action())
+    desk.process(decision)
+    outcome = desk.process(decision)[0]
+    assert (outcome.state, outcome.message) == (status, "no")
+    assert (desk.cash(), desk.positions(), desk.fills()) == (100_000, {}, [])
+
+
+def test_what_an_earlier_call_previewed_is_checked_anew(new_desk: NewDesk) -> None:
+    desk = new_desk(max_symbol_share=0.01)
+    gated, first = desk.decide(action()), desk.decide(action(quantity=1))
+    assert desk.process(gated, trader_live=False)[0].state == OrderState.PREVIEWED
+    assert desk.process(first)[0].state == OrderState.FILLED
+    outcome = desk.process(gated)[0]
+    assert outcome.state == OrderState.DENIED
+    assert outcome.denied is not None
+    assert outcome.denied.code == "share_per_symbol"
+    assert desk.positions() == {"AAA": 1}
+
+
+def test_switching_live_off_leaves_a_sent_order_alone(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0}, opens={"AAA": None})
+    desk = new_desk(market)
+    decision = desk.decide(action())
+    desk.process(decision)
+    market.opens = {}
+    off = desk.process(decision, trader_live=False)[0]
+    assert (off.state, off.gate) == ("submitted", None)
+    assert desk.fills() == []
+
+
+def test_an_unknown_decision_is_an_error(new_desk: NewDesk) -> None:
+    with pytest.raises(OrderError, match="no decision 'nope'"):
+        new_desk().process("nope")
+
+
+def test_a_market_without_fill_prices_has_no_paper_broker() -> None:
+    class Quotes:
+        name = "quotes"
+
+    with pytest.raises(SettingError, match="prices no fills"):
+        build_broker(Settings(), Quotes())  # type: ignore[arg-type]
+
+
+def test_lineage_of_a_fill_by_sql(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    desk.run(action())
+    with desk.store.read() as session:
+        found = session.exec(
+            select(Order.verdict_id, Preview.payload_hash, Fill.price)
+            .join(Preview, col(Preview.order_id) == col(Order.id))
+            .join(Fill, col(Fill.order_id) == col(Order.id))
+        ).one()
+    assert all(found)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from models.errors import MarketError
+from tools.market.clock import NEW_YORK, LiveClock, ReplayClock, exchange_hours
+
+
+def at(day: str, time: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=NEW_YORK)
+
+
+@pytest.mark.parametrize(
+    ("day", "opens", "closes"),
+    [
+        ("2010-08-12", "09:30", "16:00"),  # daylight saving time
+        ("2010-01-12", "09:30", "16:00"),  # standard time
+        ("2009-11-27", "09:30", "13:00"),  # the day after Thanksgiving closes early
+        ("1990-01-02", "09:30", "16:00"),
+    ],
+)
+def test_hours_of_a_session(day: str, opens: str, closes: str) -> None:
+    hours = exchange_hours()
+    session = dt.date.fromisoformat(day)
+    assert hours.is_session(session)
+    assert hours.open_of(session) == at(day, opens)
+    assert hours.close_of(session) == at(day, closes)
+    assert hours.open_of(session).tzinfo is NEW_YORK
+
+
+@pytest.mark.parametrize("day", ["2010-08-14", "2010-07-05", "2009-11-26"])
+def test_weekends_and_holidays_are_no_sessions(day: str) -> None:
+    session = dt.date.fromisoformat(day)
+    assert not exchange_hours().is_session(session)
+    with pytest.raises(MarketError, match=day):
+        exchange_hours().open_of(session)
+
+
+@pytest.mark.parametrize(
+    ("time", "is_open", "following"),
+    [
+        ("09:29", False, ("2010-08-13", "09:30")),
+        ("09:30", True, ("2010-08-16", "09:30")),  # a Friday: the next open is Monday's
+        ("15:59", True, ("2010-08-16", "09:30")),
+        ("16:00", False, ("2010-08-16", "09:30")),
+    ],
+)
+def test_open_from_the_first_to_before_the_last_minute(time: str, is_open: bool, following: tuple[str, str]) -> None:
+    now = at("2010-08-13", time)
+    assert exchange_hours().is_open(now) is is_open
+    assert exchange_hours().next_open(now) == at(*following)
+
+
+def test_a_bar_is_known_from_the_close_on() -> None:
+    hours = exchange_hours()
+    assert hours.last_closed(at("2010-08-13", "15:59")) == dt.date(2010, 8, 12)
+    assert hours.last_closed(at("2010-08-13", "16:00")) == dt.date(2010, 8, 13)
+    assert hours.last_closed(at("2010-08-15", "12:00")) == dt.date(2010, 8, 13)
+
+
+def test_the_calendar_says_where_it_ends() -> None:
+    hours = exchange_hours()
+    with pytest.raises(MarketError, match="ends before"):
+        hours.next_open(hours.opens[-1])
+    with pytest.raises(MarketError, match="begins on 1990-01-02"):
+        hours.last_closed(at("1989-12-29", "17:00"))
+
+
+def test_the_replay_clock_stands_before_the_close() -> None:
+    clock = ReplayClock(dt.date(2010, 8, 13))
+    assert clock.now().isoformat() == "2010-08-13T15:55:00-04:00"
+    assert clock.now() == clock.now()
+    assert clock.session() == dt.date(2010, 8, 13)
+    assert clock.is_open()
+    assert clock.next_open() == at("2010-08-16", "09:30")
+
+
+def test_the_replay_clock_is_honest_about_an_early_close() -> None:
+    assert not ReplayClock(dt.date(2009, 11, 27)).is_open()
+
+
+def test_the_live_clock_runs_and_knows_only_closed_sessions() -> None:
+    clock = LiveClock()
+    before = dt.datetime.now(dt.UTC)
+    assert before <= clock.now() <= dt.datetime.now(dt.UTC)
+    assert clock.now().tzinfo is NEW_YORK
+    assert exchange_hours().close_of(clock.session()) <= clock.now() < clock.next_open()
+    assert clock.is_open() == exchange_hours().is_open(clock.now())
