@@ -37,8 +37,8 @@ def ensure_account(session: Session, name: str, cash: float) -> Account:
     return account or _account(session, name)
 
 
-def _account(session: Session, name: str) -> Account:
-    account = session.get(Account, name, with_for_update=True)
+def _account(session: Session, name: str, *, lock: bool = False) -> Account:
+    account = session.get(Account, name, with_for_update=lock)
     if account is None:
         raise OrderError(f"there is no account {name!r}", remedy="ensure_account opens one")
     return account
@@ -85,7 +85,7 @@ def apply_fill(session: Session, account: str, symbol: str, side: str, fill: Bro
     The caller's transaction must also hold what makes the fill unique.
     """
     signed = exact(fill.quantity) * (1 if side == "buy" else -1)
-    head = _account(session, account)
+    head = _account(session, account, lock=True)
     head.cash = float(exact(head.cash) - signed * exact(fill.price) - exact(fill.commission))
     session.add(head)
     row = session.get(Position, (account, symbol), with_for_update=True)

@@ -111,7 +111,7 @@ class ThreadRegistry:
 
     async def run(self, script: str, keys: list[str], arguments: list[Any]) -> Any:
         async with _redis_errors():
-            return await self._client.eval(script, len(keys), *keys, *arguments)  # type: ignore[misc]
+            return await self._client.eval(script, len(keys), *keys, *arguments)
 
     async def _acquire(self, lease: Lease, wait: Callable[[], float]) -> bool:
         while True:

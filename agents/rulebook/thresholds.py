@@ -95,9 +95,9 @@ ADVERSE_NEWS_RULE = Rule("adverse_news", "adverse", "adverse headlines", True, 1
 # Company figures; the names are those of the overview's sections.
 FUNDAMENTAL_RULES = _table(
     Rule("valuation", "trailingPE", "price to trailing earnings", True, 40, 120, "times"),
-    Rule("margin", "profitMargins", "profit margin", False, 0.0, -0.25),
+    Rule("margin", "profitMargin", "profit margin", False, 0.0, -0.25),
     Rule("revenue", "revenueGrowth", "revenue growth", False, -0.02, -0.25),
-    Rule("debt", "debtToEquity", "debt to equity, per cent", True, 200, 600, "number"),
+    Rule("debt", "debtToEquityPercent", "debt to equity, per cent", True, 200, 600, "number"),
     Rule("analysts", "recommendationMean", "mean analyst rating (1 buy, 5 sell)", True, 3.0, 4.0, "number"),
 )
 
@@ -127,9 +127,11 @@ OPTIONS_BOUNDS = (
     Bound("rsi14", low=40, high=70),
 )
 
+IMPLIED = ("atTheMoneyCallIV", "atTheMoneyPutIV")  # where the options section tells implied volatility
+
 FUNDAMENTAL_BOUNDS = (
     Bound("trailingPE", low=0.0, high=30),
-    Bound("profitMargins", low=0.08),
+    Bound("profitMargin", low=0.08),
     Bound("revenueGrowth", low=0.03),
     Bound("recommendationMean", high=2.6),
 )

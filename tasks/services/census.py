@@ -78,9 +78,15 @@ class Census:
 def _member(process: psutil.Process) -> Member | None:
     try:
         with process.oneshot():
-            return Member(process.pid, process.create_time(), " ".join(process.cmdline())[:300])
+            return Member(process.pid, process.create_time(), _brief(process.cmdline()))
     except psutil.Error:
         return None
+
+
+def _brief(command: list[str]) -> str:
+    """The command in a line: the program and its last words, for an app-server has a page of flags."""
+    whole = " ".join(command)
+    return whole if len(whole) <= 300 else " ".join([command[0], "...", *command[-4:]])[:300]
 
 
 def end(members: Iterable[Member], grace_seconds: float) -> list[Member]:

@@ -90,9 +90,9 @@ class Stack:
             self._supervisor.run(program)
 
     def _services_ready(self) -> None:
-        address = self.plan.settings.redis_url
-        if address is not None:
-            self._until(lambda: redis.wait_ready(address.get_secret_value(), 1.0), "Redis")
+        address = self.plan.urls.get("redis_url")
+        if address:
+            self._until(lambda: redis.wait_ready(address, 1.0), "Redis")
         rulebook = self.plan.urls.get("rulebook_url")
         if rulebook:
             self._until(lambda: _answers(f"{rulebook}/models"), "the rulebook model")

@@ -6,9 +6,12 @@ from celery import Celery
 
 from models import store
 from tasks.app import create_app, node_name
-from tasks.services import nodes
+from tasks.bootstrap import redis_url
+from tasks.services import nodes, redis
 from tasks.services.plan import Plan
 from tasks.services.stack import Stack
+
+REDIS_SECONDS = 5.0
 
 
 def desk_stack(plan: Plan) -> Stack:
@@ -20,4 +23,9 @@ def desk_stack(plan: Plan) -> Stack:
             made.append(create_app(plan.settings, "up"))
         nodes.check(made[0], frozenset(node_name(name) for name in names))
 
-    return Stack(plan, before_desk=lambda: store.upgrade(plan.settings.database), check_nodes=check)
+    def prepare() -> None:
+        # Ours answers already; one that the user named may be down, and workers would wait for it for ever.
+        redis.wait_ready(redis_url(plan.settings), REDIS_SECONDS)
+        store.upgrade(plan.settings.database)
+
+    return Stack(plan, before_desk=prepare, check_nodes=check)

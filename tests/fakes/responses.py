@@ -194,7 +194,7 @@ class FakeResponses:
         self._socket = socket.create_server(("127.0.0.1", port), backlog=2048)
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
         config = uvicorn.Config(
-            self, lifespan="off", http="httptools", ws="none", access_log=False, log_level="error",
+            self, lifespan="off", http="httptools", ws="none", access_log=False, log_level="critical",
             timeout_keep_alive=60, timeout_graceful_shutdown=1,
         )  # fmt: skip
         self._server = uvicorn.Server(config)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from typing import Any
@@ -76,7 +77,7 @@ def test_drawdown_is_the_worst_pair(close: Any) -> None:
 
 def test_volatility_is_a_year_s_sample_deviation() -> None:
     close = np.array([100.0, 101, 99, 102, 103, 98])
-    logs = [math.log(b / a) for a, b in zip(close, close[1:], strict=False)]
+    logs = [math.log(b / a) for a, b in itertools.pairwise(close)]
     assert figures.volatility(close, 5) == pytest.approx(statistics.stdev(logs) * math.sqrt(252))
     assert figures.volatility(close, 6) is None
 

@@ -28,7 +28,11 @@ def test_the_whole_file_is_there(data: ReplayData, raw: Raw) -> None:
     assert data.cleaning == CleaningReport(rows=122_574, repaired=78, dropped=0)
     assert data.symbols == tuple(sorted(raw))
     assert len(data.symbols) == 524
-    assert (data.sessions[0], data.sessions[-1], len(data.sessions)) == (dt.date(2009, 8, 21), dt.date(2010, 8, 20), 245)
+    assert (data.sessions[0], data.sessions[-1], len(data.sessions)) == (
+        dt.date(2009, 8, 21),
+        dt.date(2010, 8, 20),
+        245,
+    )
     assert len(data.columns.day) == 122_574
 
 

@@ -63,7 +63,7 @@ def test_unknown_symbols_are_named_up_to_ten(market: ReplayMarket) -> None:
     with pytest.raises(UsageError, match="replay market does not carry NOPE, TSLA on 2010-08-12"):
         resolve_universe("AAPL,NOPE,TSLA", market)
     many = ",".join(f"X{number}" for number in range(14))
-    with pytest.raises(UsageError, match="X0, .*, X9 and 4 more on"):
+    with pytest.raises(UsageError, match=r"X0, .*, X9 and 4 more on"):
         resolve_universe(many, market)
 
 

@@ -63,11 +63,10 @@ class ExchangeHours:
 def exchange_hours() -> ExchangeHours:
     """The New York Stock Exchange since 1990. Built once: the calendar library takes a second to import."""
     calendar = importlib.import_module("exchange_calendars").get_calendar(EXCHANGE, start=FIRST_DAY)
-    schedule = calendar.schedule
     return ExchangeHours(
-        tuple(stamp.date() for stamp in schedule.index),
-        tuple(schedule["open"].dt.to_pydatetime()),
-        tuple(schedule["close"].dt.to_pydatetime()),
+        tuple(session.date() for session in calendar.sessions),
+        tuple(dt.datetime.fromtimestamp(nanos / 1e9, dt.UTC) for nanos in calendar.opens_nanos.tolist()),
+        tuple(dt.datetime.fromtimestamp(nanos / 1e9, dt.UTC) for nanos in calendar.closes_nanos.tolist()),
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from models.errors import DeskError, MarketError
 from models.market import Headline, Listing, Quote
 from tools.market.aged_cache import AgedCache, Kept
-from tools.market.bars import DailyBars
+from tools.market.bars import STALE_DAYS, DailyBars
 from tools.market.clock import NEW_YORK
 from tools.market.protocol import MarketClock
 from tools.market.replay_data import replay_data
@@ -76,11 +76,16 @@ class YahooMarket:
     def quote(self, symbol: str) -> Quote:
         """The newest price; within a session it is the one of the fetch, at most a minute and Yahoo's delay old."""
         kept = self._history(symbol, QUOTE_AGE)
-        if not kept.value["date"]:
+        now = self.clock.now().astimezone(NEW_YORK)
+        rows = zip(kept.value["date"], kept.value["close"], strict=True)
+        day, price = max(((day, price) for day, price in rows if day <= str(now.date())), default=(None, None))
+        if day is None or price is None:
             raise MarketError(f"unknown symbol {symbol}: Yahoo has no prices of it")
-        closed = dt.datetime.combine(dt.date.fromisoformat(kept.value["date"][-1]), _CLOSE, NEW_YORK)
-        at = min(kept.at, closed, self.clock.now())
-        return Quote(symbol=symbol, price=kept.value["close"][-1], at=at.astimezone(NEW_YORK), source=self.name)
+        last = dt.date.fromisoformat(day)
+        if (now.date() - last).days > STALE_DAYS:
+            raise MarketError(f"{symbol} has not traded since {last}")
+        at = min(kept.at, dt.datetime.combine(last, _CLOSE, NEW_YORK), now).astimezone(NEW_YORK)
+        return Quote(symbol=symbol, price=price, at=at, source=self.name)
 
     def headlines(self, symbol: str, limit: int) -> list[Headline]:
         stream = self._cache.get(f"news-{symbol}", NEWS_AGE, lambda: self._wire.news(symbol, _NEWS_COUNT)).value

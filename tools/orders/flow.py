@@ -120,6 +120,8 @@ def _submit(funnel: _Funnel, snapshot: Snapshot, order_id: str, recheck: bool) -
         answer, unknown = None, f"no answer from the broker: {error}"
     with funnel.store.session() as session:
         order = load_order(session, order_id)
+        if order.state != OrderState.SUBMITTED:
+            return  # another worker booked the answer meanwhile
         if answer is None:
             _note(session, order, unknown)
         else:
@@ -144,8 +146,6 @@ def _note(session: Session, order: Order, message: str | None) -> None:
 
 def _book(session: Session, order: Order, answer: BrokerAnswer) -> None:
     """Write what the broker said; fills, cash and position move in the transaction that moves the state."""
-    if order.state != OrderState.SUBMITTED:
-        return
     if answer.status == "submitted":
         order.broker_order_id = answer.broker_order_id
         _note(session, order, answer.message)

@@ -157,7 +157,7 @@ def _sound(row: Row) -> bool:
 def _fundamental_score(row: Row) -> float:
     price_earnings = number(row, "trailingPE")
     earnings_yield = 1 / price_earnings if price_earnings else 0.0
-    return _value(row, "profitMargins") + _value(row, "revenueGrowth") + earnings_yield
+    return _value(row, "profitMargin") + _value(row, "revenueGrowth") + earnings_yield
 
 
 def _fundamental_confidence(row: Row) -> str:
@@ -169,7 +169,7 @@ def _fundamental_thesis(row: Row) -> str:
     figures = _say(
         row,
         ("trailingPE", "price to earnings", "times"),
-        ("profitMargins", "profit margin", "percent"),
+        ("profitMargin", "profit margin", "percent"),
         ("revenueGrowth", "revenue growth", "percent"),
         ("recommendationMean", "mean analyst rating", "number"),
     )
@@ -207,7 +207,11 @@ def _options_score(row: Row) -> float:
 
 
 def _implied(section: object) -> float | None:
-    return number(section, "impliedVolatility") if isinstance(section, dict) else None
+    """Mean of the at-the-money implied volatilities of calls and puts, as far as they are known; a fraction."""
+    if not isinstance(section, dict):
+        return None
+    known = [value for name in limits.IMPLIED if (value := number(section, name)) is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _options_confidence(row: Row) -> str:

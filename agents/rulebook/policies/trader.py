@@ -52,7 +52,7 @@ def decide(case: Case) -> Call | Payload:
     room = _room(case, portfolio)
     fresh = [row for row in verdicts if row["symbol"] not in held]
     for row in sorted(fresh, key=lambda row: _ORDER.get(str(row.get("confidence")), len(_ORDER))):
-        action = _fresh(row, prices.get(row["symbol"]), room, options_allowed(case.subject))
+        action = _fresh(row, prices.get(row["symbol"]), room, _tradable(case.subject))
         if action is not None:
             actions.append(action)
     return {"actions": actions, "reasoning": _reasoning(case, actions, verdicts)}
@@ -101,15 +101,23 @@ def _held(position: Payload, verdict: Payload | None) -> Payload:
     return _sale(symbol, "reduce", part, confidence, f"it is held and the verdict is CAUTION: {share} goes")
 
 
-def _fresh(verdict: Payload, price: float | None, room: Room, options: bool) -> Payload | None:
+def _tradable(subject: Payload) -> str:
+    """What may be opened: stocks, options or both."""
+    if not options_allowed(subject):
+        return "stocks"
+    return "options" if subject["constraints"]["optionsMode"] == "options-only" else "both"
+
+
+def _fresh(verdict: Payload, price: float | None, room: Room, tradable: str) -> Payload | None:
     symbol, rating = str(verdict["symbol"]), str(verdict.get("rating"))
     confidence = str(verdict.get("confidence", "low"))
     if rating in ("HOLD", "CAUTION"):
         return _action(symbol, "watch", confidence, f"the verdict is {rating} and it is not held")
     if rating != "BUY":
         return None
-    if verdict.get("instrument") == "option" and not options:
-        return _action(symbol, "watch", confidence, "the verdict is BUY, but options may not be traded")
+    kind = "options" if verdict.get("instrument") == "option" else "stocks"
+    if tradable not in (kind, "both"):
+        return _action(symbol, "watch", confidence, f"the verdict is BUY, but only {tradable} may be traded")
     notional = room.size(confidence)
     if notional is None:
         return _action(symbol, "watch", confidence, "the verdict is BUY, but equity, cash or a limit is not known")

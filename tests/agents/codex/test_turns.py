@@ -36,10 +36,12 @@ def test_a_turn_answers_with_its_usage_and_carries_its_metadata(
 ) -> None:
     async def work() -> None:
         started: list[str] = []
-        async with running(model, tmp_path, registry) as runtime:
-            async with runtime.conversation(spec(), deadline()) as conversation:
-                result = await conversation.turn("What of ACME?", SCHEMA, METADATA, started.append)
-                assert conversation.reason == "initial"
+        async with (
+            running(model, tmp_path, registry) as runtime,
+            runtime.conversation(spec(), deadline()) as conversation,
+        ):
+            result = await conversation.turn("What of ACME?", SCHEMA, METADATA, started.append)
+            assert conversation.reason == "initial"
         assert (result.status, result.text, result.failure, result.refusal) == ("completed", FINAL, None, None)
         assert result.usage == Usage(input_tokens=100, output_tokens=20, total_tokens=120)
         assert started == [result.turn_id]

@@ -26,9 +26,9 @@ CALM: Row = {
 }
 SOUND: Row = {
     "trailingPE": 15.0,
-    "profitMargins": 0.2,
+    "profitMargin": 0.2,
     "revenueGrowth": 0.1,
-    "debtToEquity": 60.0,
+    "debtToEquityPercent": 60.0,
     "recommendationMean": 2.0,
 }
 
@@ -80,8 +80,8 @@ class Desk:
     def _news(self, asked: Row) -> Row:
         if self.headlines is None:
             return self._frame("headlines", [], "headlines")
-        rows = [row for row in self.headlines if row["symbol"] in asked["symbols"]]
-        return self._frame("headlines", rows)
+        # All of them, asked for or not: a rule has to look at its own symbol's alone.
+        return self._frame("headlines", self.headlines)
 
     def _frame(self, key: str, rows: list[Row], *absent: str) -> Row:
         gone = [{"what": what, "reason": "not available: configure DESK_MARKET=yahoo"} for what in absent]

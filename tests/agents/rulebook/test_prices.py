@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from tests.agents.rulebook.talk import ask, converse
 
+from tests.agents.rulebook.talk import ask, converse
 from tools.market.bars import DailyBars
 from tools.signals import symbol_signals
 from tools.technicals import symbol_technicals

@@ -6,12 +6,12 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.agents.rulebook.market import CALM, SOUND, Desk
-from tests.agents.rulebook.talk import Turn, ask, converse
 
 from agents.rulebook import thresholds as limits
 from agents.rulebook.thresholds import Level, Rule
 from models.research import ValidatorOutput, output_schema
+from tests.agents.rulebook.market import CALM, SOUND, Desk
+from tests.agents.rulebook.talk import Turn, ask, converse
 
 STANCE = {Level.CAUTION: "CAUTION", Level.REJECT: "REJECT"}
 STEP = 1e-4

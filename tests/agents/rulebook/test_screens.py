@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pandas as pd
 import pytest
-from tests.agents.rulebook.market import CALM, SOUND, Desk
-from tests.agents.rulebook.talk import Turn, ask, converse
 
 from agents.rulebook import thresholds as limits
 from agents.rulebook.thresholds import Bound
+from models.market import SymbolSignals
 from models.research import ScreenOutput, output_schema
+from tests.agents.rulebook.market import CALM, SOUND, Desk
+from tests.agents.rulebook.talk import Turn, ask, converse
+from tools.market.yahoo_shapes import options_of, section_of
 
 STOCKS = {"stockOnly": True, "optionsMode": "stocks-only"}
 
@@ -139,6 +142,27 @@ def test_the_fundamental_lens_stops_asking_a_source_that_has_nothing(http: httpx
     assert [len(asked["symbols"]) for _, asked in turn.calls] == [limits.OVERVIEW_BATCH] * 2
 
 
+def test_the_rules_read_the_names_that_the_tools_write() -> None:
+    """Every figure a rule or bound names is one of a payload: a name that drifted would read as missing for ever."""
+    info = {
+        "trailingPE": 1.0,
+        "profitMargins": 0.1,
+        "revenueGrowth": 0.1,
+        "debtToEquity": 1.0,
+        "recommendationMean": 2.0,
+    }
+    sections = [section_of(info, section) or {} for section in ("fundamentals", "ratings")]
+    company = {name for section in sections for name, value in section.items() if value is not None}
+    rules = [rule.field for rule in limits.FUNDAMENTAL_RULES.values()]
+    assert {*rules, *(bound.field for bound in limits.FUNDAMENTAL_BOUNDS)} <= company
+    chain = pd.DataFrame({"strike": [50.0], "impliedVolatility": [0.2], "volume": [1.0], "openInterest": [1.0]})
+    assert set(limits.IMPLIED) <= set(options_of(chain, chain, 50.0, "2026-12-18"))
+    prices = {field.alias for field in SymbolSignals.model_fields.values()} | {"splitLike"}
+    bounds = [*limits.TECHNICAL_BOUNDS, *limits.TECHNICAL_STRONG, *limits.CATALYST_TRIGGERS, *limits.OPTIONS_BOUNDS]
+    assert {rule.field for rule in limits.SIGNAL_RULES.values()} <= prices
+    assert {bound.field for bound in (*bounds, limits.CATALYST_CHANGE, limits.UNSPLIT)} <= prices
+
+
 def test_one_known_figure_says_too_little_of_a_company(http: httpx.Client) -> None:
     desk = Desk()
     desk.overviews = {"AA": {"fundamentals": {"trailingPE": 15.0}}}
@@ -153,11 +177,21 @@ def test_realised_volatility_is_labelled_a_stand_in(http: httpx.Client) -> None:
     assert "realised volatility 25.0% stands in for implied volatility, which is missing" in row["thesis"]
 
 
-@pytest.mark.parametrize(("implied", "confidence"), [(0.30, "high"), (0.25, "high"), (0.20, "medium")])
-def test_implied_volatility_is_used_where_it_is_known(http: httpx.Client, implied: float, confidence: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "put", "implied", "confidence"),
+    [
+        (0.30, None, 0.30, "high"),
+        (None, 0.25, 0.25, "high"),
+        (0.20, 0.30, 0.25, "high"),
+        (0.20, 0.22, 0.21, "medium"),
+    ],
+)
+def test_implied_volatility_is_used_where_it_is_known(
+    http: httpx.Client, call: float | None, put: float | None, implied: float, confidence: str
+) -> None:
     desk = Desk()
     desk.signals = {"AA": CALM}
-    desk.overviews = {"AA": {"options": {"impliedVolatility": implied}}}
+    desk.overviews = {"AA": {"options": {"atTheMoneyCallIV": call, "atTheMoneyPutIV": put}}}
     row = screen(http, "options", desk, ["AA"]).answer["candidates"][0]
     assert row["confidence"] == confidence
     assert f"implied volatility {implied:.1%} against realised 25.0%" in row["thesis"]

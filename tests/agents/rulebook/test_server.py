@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from tests.agents.rulebook.market import CALM, Desk
-from tests.agents.rulebook.talk import Live, ask, converse, events, offered, user
 
 from agents.rulebook.policies.table import POLICIES
 from agents.rulebook.server import build_server, create_app, serve
 from models.errors import SettingError
 from models.research import ValidatorOutput, output_schema
+from tests.agents.rulebook.market import CALM, Desk
+from tests.agents.rulebook.talk import Live, ask, converse, events, offered, user
 
 SUBJECT = {"symbol": "AA", "instrument": "equity", "screenTheses": [], "constraints": {}, "memory": None}
 
@@ -183,6 +187,27 @@ def test_latency_is_waited_before_each_response_and_in_parallel() -> None:
         assert time.monotonic() - began < 0.3
 
 
+def test_a_unix_socket_is_served_and_sigterm_ends_it(tmp_path: Path) -> None:
+    """As a process of its own, as the desk runs it."""
+    path = tmp_path / "r.sock"
+    code = "import sys, pathlib; from agents.rulebook.server import serve; serve(uds=pathlib.Path(sys.argv[1]))"
+    root = Path(__file__).parents[3]
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)], cwd=root)
+    try:
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://rulebook/v1") as client:
+            limit = time.monotonic() + 20
+            while not path.exists():
+                assert process.poll() is None
+                assert time.monotonic() < limit, "the rulebook did not listen within 20 s"
+                time.sleep(0.02)
+            assert client.post("/responses", json=body()).status_code == 200
+        process.terminate()
+        assert process.wait(10) in (0, -signal.SIGTERM)
+    finally:
+        process.kill()
+        process.wait(10)
+
+
 def test_only_loopback_is_served() -> None:
     for host in ("0.0.0.0", "example.org", "::"):
         with pytest.raises(SettingError, match="loopback"):
@@ -200,7 +225,7 @@ def test_a_request_of_a_whole_shard_is_cheap(http: httpx.Client) -> None:
     """Two responses of a screener turn over 131 symbols; far above the 1 to 2 ms measured, for noisy machines."""
     desk = Desk()
     symbols = [f"S{number}" for number in range(131)]
-    desk.signals = {symbol: CALM for symbol in symbols}
+    desk.signals = dict.fromkeys(symbols, CALM)
     subject = {"lens": "technical", "shard": 0, "symbols": symbols, "constraints": {}}
     began = time.perf_counter()
     for _ in range(10):

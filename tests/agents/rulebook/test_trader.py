@@ -6,11 +6,11 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.agents.rulebook.market import CALM, Desk
-from tests.agents.rulebook.talk import Turn, ask, converse
 
 from agents.rulebook import thresholds as limits
 from models.research import TraderOutput, output_schema
+from tests.agents.rulebook.market import CALM, Desk
+from tests.agents.rulebook.talk import Turn, ask, converse
 
 LIMITS = {"maxOrderNotional": 10_000.0, "maxSymbolShare": 0.1, "cooldownHours": 24.0}
 
@@ -147,11 +147,22 @@ def test_what_is_not_known_opens_nothing(
     assert actions(turn) == {"AA": "watch"}
 
 
-def test_an_option_is_watched_when_only_stocks_may_be_traded(http: httpx.Client) -> None:
-    wanted = [verdict("AA", "BUY", instrument="option")]
-    assert actions(trade(http, priced("AA"), wanted)) == {"AA": "watch"}
-    both = {"stockOnly": False, "optionsMode": "both"}
-    assert actions(trade(http, priced("AA"), wanted, constraints=both)) == {"AA": "open"}
+@pytest.mark.parametrize(
+    ("stock_only", "mode", "opened"),
+    [
+        (True, "both", {"equity"}),
+        (False, "stocks-only", {"equity"}),
+        (False, "both", {"equity", "option"}),
+        (False, "options-only", {"option"}),
+    ],
+)
+def test_only_instruments_that_may_be_traded_are_opened(
+    http: httpx.Client, stock_only: bool, mode: str, opened: set[str]
+) -> None:
+    for instrument in ("equity", "option"):
+        constraints = {"stockOnly": stock_only, "optionsMode": mode}
+        turn = trade(http, priced("AA"), [verdict("AA", "BUY", instrument=instrument)], constraints=constraints)
+        assert actions(turn) == {"AA": "open" if instrument in opened else "watch"}
 
 
 @pytest.mark.parametrize(("quantity", "action", "sold"), [(10, "reduce", 5), (3, "reduce", 1), (1, "close", 1)])

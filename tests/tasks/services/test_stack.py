@@ -23,7 +23,9 @@ from tasks.services.programs import Program
 from tasks.services.stack import Stack
 from tests.tasks.services.conftest import CLEAN, gone
 
-SLEEPER = Program("sleeper", (sys.executable, "-c", "import time; time.sleep(600)"))
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+# Starts a process in a session of its own, which no signal to a group and no tether reaches.
+ESCAPING = "import subprocess, time; subprocess.Popen(['sleep', '600'], start_new_session=True); time.sleep(600)"
 
 
 def pids(stack: Stack) -> list[int]:
@@ -44,7 +46,15 @@ def until(check: Callable[[], bool], seconds: float) -> bool:
     return False
 
 
-def test_redis_is_private_and_keeps_what_it_is_told(make_plan: Callable[..., Plan], home: Path) -> None:
+def program(name: str, code: str, *arguments: str) -> Program:
+    return Program(name, (sys.executable, "-c", code, *arguments))
+
+
+def with_programs(made: Plan, *programs: Program) -> Plan:
+    return replace(made, programs=(*made.programs, *programs))
+
+
+def test_redis_is_private_and_keeps_its_data_over_a_crash(make_plan: Callable[..., Plan], home: Path) -> None:
     with Stack(make_plan(DESK_PROVIDER="codex")) as stack:
         with client(stack) as r:
             assert r.config_get("port") == {"port": "0"}
@@ -55,92 +65,71 @@ def test_redis_is_private_and_keeps_what_it_is_told(make_plan: Callable[..., Pla
         assert (home / "run").stat().st_mode & 0o777 == 0o700
         listening = {c.laddr for pid in pids(stack) for c in psutil.Process(pid).net_connections(kind="tcp")}
         assert listening == set()
-    with Stack(make_plan(DESK_PROVIDER="codex")) as stack, client(stack) as r:
-        assert r.get("kept") == b"yes"
+    made = make_plan(DESK_PROVIDER="codex")
+    orphan = subprocess.Popen(["sleep", "600"])
+    try:
+        left = {"pid": orphan.pid, "created": psutil.Process(orphan.pid).create_time(), "command": "sleep 600"}
+        other = {"pid": os.getpid(), "created": 1.0, "command": "had this pid long ago"}
+        made.folders.processes_file.write_text(json.dumps([left, other]), encoding="utf-8")
+        with Stack(made) as stack, client(stack) as r:
+            assert r.get("kept") == b"yes"
+            assert [member.pid for member in stack.left_over] == [orphan.pid]
+            assert gone([orphan.pid], 1)
+    finally:
+        orphan.kill()
 
 
-def test_a_second_process_finds_the_services_and_none_after_the_end(make_plan: Callable[..., Plan], home: Path) -> None:
+def test_one_stack_a_home_found_by_others_and_mended(make_plan: Callable[..., Plan], home: Path) -> None:
     environ = {"DESK_HOME": str(home)}
-    with Stack(make_plan()) as stack:
+    made = make_plan()
+    with Stack(made) as stack:
         found = load_settings(environ, home)
         assert found.redis_url is not None
-        assert found.redis_url.get_secret_value() == stack.plan.urls["redis_url"]
-        assert found.rulebook_url == stack.plan.urls["rulebook_url"]
+        assert found.redis_url.get_secret_value() == made.urls["redis_url"]
+        assert found.rulebook_url == made.urls["rulebook_url"]
+        with pytest.raises(UsageError, match=str(os.getpid())), Stack(made):
+            pass
         seen = pids(stack)
         assert len(seen) == 3
+        with client(stack) as r:
+            r.set("kept", "yes")
+        before = {each.name: each.pid for each in stack.poll()}
+        os.kill(before["redis"], signal.SIGKILL)
+
+        def mended() -> bool:
+            now = {each.name: each for each in stack.poll()}["redis"]
+            return now.state == "RUNNING" and now.pid != before["redis"]
+
+        assert until(mended, 8)
+        with client(stack) as r:
+            assert r.get("kept") == b"yes"
+        seen += pids(stack)
     assert gone(seen, 0.1)
     assert not (home / "run" / "services.json").exists()
     assert load_settings(environ, home).redis_url is None
 
 
-def test_a_home_has_one_stack(make_plan: Callable[..., Plan]) -> None:
-    made = make_plan(DESK_PROVIDER="codex")
-    with Stack(made) as first:
-        with pytest.raises(UsageError, match=str(os.getpid())), Stack(made):
-            pass
-        assert first.poll()[0].state == "RUNNING"
-
-
-def test_a_part_that_dies_comes_back_with_its_data(make_plan: Callable[..., Plan]) -> None:
-    with Stack(make_plan(DESK_PROVIDER="codex")) as stack:
-        with client(stack) as r:
-            r.set("kept", "yes")
-        before = stack.poll()[0].pid
-        os.kill(before, signal.SIGKILL)
-        assert until(lambda: stack.poll()[0].state == "RUNNING" and stack.poll()[0].pid != before, 8)
-        with client(stack) as r:
-            assert r.get("kept") == b"yes"
-
-
-def test_the_end_leaves_nothing_when_the_supervisor_was_killed(make_plan: Callable[..., Plan]) -> None:
-    made = make_plan()
-    with Stack(replace(made, programs=(*made.programs, SLEEPER))) as stack:
+def test_a_killed_supervisor_takes_all_with_it(make_plan: Callable[..., Plan]) -> None:
+    made = with_programs(make_plan(), program("deaf", DEAF), program("escaping", ESCAPING))
+    with Stack(made) as stack:
+        assert until(lambda: len(pids(stack)) == 6, 5)
         seen = pids(stack)
-        assert len(seen) == 4
         os.kill(stack.supervisor_pid, signal.SIGKILL)
         with pytest.raises(ServiceError, match="supervisord has ended"):
             until(lambda: not stack.poll(), 5)
+        escaped = [pid for pid in seen if psutil.pid_exists(pid) and psutil.Process(pid).name() == "sleep"]
+        assert len(escaped) == 1
+        if sys.platform == "linux":
+            assert gone([pid for pid in seen if pid not in escaped], 5)
         began = time.monotonic()
     assert time.monotonic() - began < 10
     assert gone(seen, 0.5)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the tether polls")
-def test_children_of_a_killed_supervisor_end_by_themselves(make_plan: Callable[..., Plan]) -> None:
-    made = make_plan()
-    with Stack(replace(made, programs=(*made.programs, SLEEPER))) as stack:
-        seen = pids(stack)
-        os.kill(stack.supervisor_pid, signal.SIGKILL)
-        assert gone([pid for pid in seen if pid != stack.supervisor_pid], 5)
-
-
-def test_a_stubborn_program_does_not_hold_up_the_end(make_plan: Callable[..., Plan]) -> None:
-    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
-    made = make_plan(DESK_PROVIDER="codex")
-    stubborn = Program("stubborn", (sys.executable, "-c", deaf))
-    with Stack(replace(made, programs=(*made.programs, stubborn))) as stack:
-        seen = pids(stack)
-        began = time.monotonic()
-    assert time.monotonic() - began < 10
-    assert gone(seen, 0.1)
-
-
-def test_a_program_that_cannot_start_is_told_with_its_log(make_plan: Callable[..., Plan]) -> None:
-    broken = Program("broken", (sys.executable, "-c", "raise SystemExit('no such luck')"))
-    made = make_plan(DESK_PROVIDER="codex")
-    with (
-        pytest.raises(ServiceError, match=r"(?s)broken does not start.*no such luck"),
-        Stack(replace(made, programs=(*made.programs, broken))),
-    ):
-        pass
-    assert not (made.folders.services_file).exists()
-
-
-def test_migrations_run_between_the_services_and_the_desk(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+def test_the_end_comes_in_time_and_migrations_before_the_desk(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
     note = tmp_path / "note"
-    made = make_plan(DESK_PROVIDER="codex")
-    program = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(600)"
-    writer = Program("writer", (sys.executable, "-c", program, str(note)))
+    writer = program("writer", "import pathlib, sys; pathlib.Path(sys.argv[1]).touch();" + DEAF, str(note))
+    made = with_programs(make_plan(DESK_PROVIDER="codex"), writer)
     seen: list[bool] = []
 
     def migrate() -> None:
@@ -148,39 +137,28 @@ def test_migrations_run_between_the_services_and_the_desk(make_plan: Callable[..
         with redis.Redis.from_url(made.settings.redis_url.get_secret_value()) as r:
             seen.append(bool(r.ping()) and not note.exists())
 
-    with Stack(replace(made, programs=(*made.programs, writer)), before_desk=migrate):
+    with Stack(made, before_desk=migrate) as stack:
         assert note.exists()
+        running = pids(stack)
+        began = time.monotonic()
     assert seen == [True]
+    assert time.monotonic() - began < 10
+    assert gone(running, 0.1)
 
 
-def test_a_home_too_deep_for_a_socket_gets_a_private_folder_elsewhere(
-    make_plan: Callable[..., Plan], home: Path
-) -> None:
-    deep = home / ("x" * 100)
-    made = make_plan(DESK_HOME=str(deep), DESK_PROVIDER="codex")
+def test_a_program_that_cannot_start_is_told_with_its_log(make_plan: Callable[..., Plan]) -> None:
+    made = with_programs(make_plan(DESK_PROVIDER="codex"), program("broken", "raise SystemExit('no such luck')"))
+    with pytest.raises(ServiceError, match=r"(?s)broken does not start.*no such luck"), Stack(made):
+        pass
+    assert not made.folders.services_file.exists()
+
+
+def test_a_home_with_a_long_and_odd_path_works(make_plan: Callable[..., Plan], home: Path) -> None:
+    made = make_plan(DESK_HOME=str(home / ("x" * 100) / "my desk %1"), DESK_PROVIDER="codex")
     assert made.folders.sockets.stat().st_mode & 0o777 == 0o700
     with Stack(made) as stack, client(stack) as r:
         assert r.ping()
     assert not made.folders.sockets.exists()
-
-
-def test_a_home_with_spaces_and_percents_works(make_plan: Callable[..., Plan], home: Path) -> None:
-    with Stack(make_plan(DESK_HOME=str(home / "my desk %1"), DESK_PROVIDER="codex")) as stack, client(stack) as r:
-        assert r.ping()
-
-
-def test_what_a_crash_left_is_ended_before_a_new_start(make_plan: Callable[..., Plan], home: Path) -> None:
-    made = make_plan(DESK_PROVIDER="codex")
-    orphan = subprocess.Popen(["sleep", "600"])
-    try:
-        row = {"pid": orphan.pid, "created": psutil.Process(orphan.pid).create_time(), "command": "sleep 600"}
-        other = {"pid": os.getpid(), "created": 1.0, "command": "another process with this pid, long ago"}
-        made.folders.processes_file.write_text(json.dumps([row, other]), encoding="utf-8")
-        with Stack(made) as stack:
-            assert [member.pid for member in stack.left_over] == [orphan.pid]
-            assert gone([orphan.pid], 1)
-    finally:
-        orphan.kill()
 
 
 OUTER = """

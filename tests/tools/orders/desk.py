@@ -53,7 +53,6 @@ class Desk:
         ratings: dict[str, str] | None = None,
         instrument: str = "equity",
         parent: str | None = None,
-        research: bool = True,
         **run: Any,
     ) -> str:
         """Write a run with verdicts (BUY on every symbol unless told) and its decision; returns the decision's id."""
@@ -71,7 +70,7 @@ class Desk:
             turn = self._turn(found.id, step.id)
             session.add(turn)
             session.flush()
-            for symbol, rating in sorted(rated.items()) if research else ():
+            for symbol, rating in sorted(rated.items()):
                 candidate = Candidate(
                     run_id=found.id,
                     symbol=symbol,

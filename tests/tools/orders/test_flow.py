@@ -203,6 +203,23 @@ def test_killed_while_the_broker_works_it_fills_once(new_desk: NewDesk) -> None:
     assert desk.positions() == {"AAA": 10}
 
 
+def test_two_workers_by_mistake_fill_once(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0})
+    desk = new_desk(market)
+    decision = desk.decide(action())
+    states: list[str] = []
+
+    def second_worker() -> None:
+        market.on_fill = None
+        states.extend(row.state for row in desk.process(decision))
+
+    market.on_fill = second_worker
+    first = desk.process(decision)[0]
+    assert [first.state, *states] == ["filled", "filled"]
+    assert len(first.fills) == 1
+    assert (desk.positions(), desk.cash()) == ({"AAA": 10}, 99_000)
+
+
 class FarBroker:
     """A broker on the far side of a wire whose answers get lost; it counts what reaches it."""
 

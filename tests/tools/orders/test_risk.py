@@ -81,6 +81,7 @@ def context(**changes: Any) -> RiskContext:
 SELL = {"action": "reduce", "side": "sell"}
 SHORT = {"action": "open", "side": "sell"}
 UNPRICED = HeldPosition(symbol="ZZZ", quantity=5, average_cost=1)
+UNPRICED_SHORT = HeldPosition(symbol="ZZZ", quantity=-5, average_cost=1)
 
 # code, (ticket, context, limits) that breaks the rule, and (ticket, context, limits) just inside
 BOUNDARIES: list[tuple[DenialCode, tuple[dict, dict, dict], tuple[dict, dict, dict]]] = [
@@ -195,7 +196,7 @@ BOUNDARIES: list[tuple[DenialCode, tuple[dict, dict, dict], tuple[dict, dict, di
     ),
     (
         DenialCode.BUYING_POWER,
-        ({}, {"account": AccountView(account="paper", cash=1e5, equity=1e5, positions=[UNPRICED.model_copy(update={"quantity": -5.0})])}, {}),
+        ({}, {"account": AccountView(account="paper", cash=1e5, equity=1e5, positions=[UNPRICED_SHORT])}, {}),
         ({**SELL, "quantity": 5}, {"account": account(cash=0, AAA=5)}, {}),
     ),
     (DenialCode.MARKET_CLOSED, ({}, {"market_open": False, "next_open": NOW + HOUR}, {}), ({}, {}, {})),

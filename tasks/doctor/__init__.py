@@ -1,0 +1,1 @@
+"""The pre-flight: one function a check, each with a verdict and a remedy."""

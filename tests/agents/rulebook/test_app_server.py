@@ -1,0 +1,86 @@
+"""The rulebook behind the real app-server: its stream is understood, and it understands what the app-server sends."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import redis.asyncio
+
+from agents.codex import CodexRuntime, ConversationSpec
+from agents.codex.config import runtime_config
+from agents.researchers import validator_subject
+from agents.roles import ROLES, render
+from agents.screeners import screener_subject
+from agents.trader import trader_subject
+from models.research import output_schema
+from models.settings import LENSES, Settings
+from tools.market.factory import build_market
+from tools.registry import ToolAnswer, ToolContext
+from tools.toolsets import toolset_for
+
+SYMBOLS = ["AAPL", "IBM", "MSFT", "WMT"]
+PORTFOLIO = {"cash": 1_000.0, "equity": 1_000.0, "buyingPower": 1_000.0, "positions": []}
+
+
+def brief(key: str, settings: Settings) -> dict[str, Any]:
+    if ROLES[key].kind == "screener":
+        return screener_subject(key.removeprefix("screener_"), 0, SYMBOLS, settings)
+    if ROLES[key].kind == "validator":
+        return validator_subject("AAPL", "equity", [], settings)
+    return trader_subject("paper", [], PORTFOLIO, settings)
+
+
+class Bench:
+    def __init__(self, runtime: CodexRuntime, settings: Settings) -> None:
+        self.runtime, self.settings = runtime, settings
+        market = build_market(settings)
+        self.context = ToolContext(market, market.clock, None, settings, "paper", None)
+
+    async def turns(self, key: str, texts: int = 1, repair: str | None = None) -> tuple[list[Any], list[ToolAnswer]]:
+        """So many turns of a role on one thread, the last one with another text if given."""
+        role, seen = ROLES[key], list[ToolAnswer]()
+        tools = toolset_for(role.tools, self.context, 20.0, lambda _arguments, answer: seen.append(answer))
+        prompt = render(role, brief(key, self.settings), self.settings)
+        spec = ConversationSpec(key, "s", role.keeps_thread, prompt.base_instructions, tools, "gpt-5.5", "h")
+        asked = [prompt.user] * texts + ([repair] if repair else [])
+        results = []
+        async with self.runtime.conversation(spec, asyncio.get_running_loop().time() + 60) as conversation:
+            for text in asked:
+                results.append(await conversation.turn(text, output_schema(role.output), {"step_id": "s"}))
+        return results, seen
+
+
+def test_every_role_ends_its_turn_through_the_app_server(rulebook: str, redis_server: str, tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, rulebook_url=rulebook, replay_date=dt.date(2010, 8, 12))
+
+    async def work() -> None:
+        client = redis.asyncio.Redis.from_url(redis_server)
+        await client.flushall()
+        runtime = CodexRuntime(runtime_config(settings, "w"), client)
+        await runtime.start()
+        try:
+            bench = Bench(runtime, settings)
+            keys = [*(f"screener_{lens}" for lens in LENSES), "quick", "fundamentals", "risk", "catalyst", "trader"]
+            ended = await asyncio.gather(*(bench.turns(key) for key in keys))
+            for key, (results, seen) in zip(keys, ended, strict=True):
+                assert [result.failure for result in results] == [None], key
+                ROLES[key].output.model_validate_json(results[0].text)
+                assert 1 <= len(seen) <= 2, key
+                assert results[0].usage.total_tokens > 0
+            await check_kept_thread(bench)
+        finally:
+            await runtime.close(5)
+            await client.aclose()
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+
+
+async def check_kept_thread(bench: Bench) -> None:
+    """A second and a third turn look again; a repair message gets the same answer and looks at nothing."""
+    results, seen = await bench.turns("risk", texts=2, repair="Your last answer does not fit the required schema.")
+    assert [answer.tool for answer in seen] == ["signals_get", "technicals_get"] * 2
+    assert [result.failure for result in results] == [None] * 3
+    assert len({result.text for result in results}) == 1

@@ -1,0 +1,52 @@
+"""`make bench`: absolutes and ratios of one run of this machine, each with the bound it is held to."""
+
+from __future__ import annotations
+
+import argparse
+
+from tests.bench.screen import screen_times
+from tests.bench.throughput import Throughput, throughput
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--turns", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", choices=("throughput", "screen"))
+    given = parser.parse_args()
+    if given.only != "screen":
+        ephemeral = throughput("quick", given.turns, 64, given.rounds)
+        kept = throughput("risk", max(given.turns // 2, 64), 64, given.rounds)
+        print("(a) turns per second, 64 at once, one tool call and two model calls a turn, zero latency")
+        show(ephemeral, "ephemeral", 0.65, 100.0)
+        show(kept, "thread-keeping", 0.9, None)
+        print("(c) resident memory of the worker and its app-servers at 64 turns at once")
+        line("ephemeral and kept, the larger", f"{max(ephemeral.peak_mb, kept.peak_mb):.0f} MiB", "at most 700")
+    if given.only != "throughput":
+        found = screen_times(1.0, 20)
+        print(f"(b) the whole universe, {found.candidates} candidates, {found.turns} turns, 1.0 s a model call")
+        line("wall", f"{found.wall:.1f} s", "")
+        line(
+            "critical path",
+            f"{found.critical_path:.1f} s",
+            f"{found.most_calls} model calls in the longest turn, at most 3",
+        )
+        line("model-seconds / slots", f"{found.slot_floor:.1f} s", "")
+        line("ratio", f"{found.ratio:.2f}", "at most 1.3")
+        print("(d) after the run was opened")
+        line("first report", f"{found.first_report:.1f} s", "")
+        line("first verdict", f"{found.first_verdict:.1f} s", "")
+
+
+def show(found: Throughput, kind: str, bound: float, least: float | None) -> None:
+    line(f"{kind}, bare client", f"{found.bare:.1f}/s", "")
+    line(f"{kind}, through desk.report", f"{found.queued:.1f}/s", f"at least {least:.0f}" if least else "")
+    line(f"{kind}, ratio", f"{found.ratio:.2f}", f"at least {bound}")
+
+
+def line(name: str, figure: str, bound: str) -> None:
+    print(f"    {name:<34}{figure:>12}    {bound}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

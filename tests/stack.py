@@ -1,0 +1,177 @@
+"""Real processes for end-to-end tests and measurements: Redis, a model on loopback, workers. All end with the block."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from celery import Celery
+
+from models.setting_sources import load_settings
+from models.settings import Settings
+from models.store import upgrade
+from tasks.app import create_app
+from tasks.bootstrap import desk_of
+from tests.conftest import answers, valkey_binary
+
+REPOSITORY = Path(__file__).parents[1]
+READY_SECONDS = 40.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass(slots=True)
+class Processes:
+    """A desk made of separate processes in a home of its own."""
+
+    home: Path
+    environ: dict[str, str]
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _app: Celery | None = None
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings(self.environ, self.home)
+
+    @property
+    def app(self) -> Celery:
+        """An app of this test process, to open runs with."""
+        if self._app is None:
+            self._app = create_app(self.settings, "test")
+        return self._app
+
+    def spawn(self, name: str, *command: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        with (self.home / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                cwd=REPOSITORY,
+                env={**self.environ, **(environ or {})},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.running[name] = process
+        return process
+
+    def desk(self, name: str, *arguments: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        return self.spawn(name, sys.executable, "-m", "tasks.cli.main", *arguments, environ=environ)
+
+    def redis(self) -> None:
+        path = self.home / "run" / "redis.sock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = self.home / "redis"
+        data.mkdir(exist_ok=True)
+        self.spawn(
+            "redis", valkey_binary(), "--port", "0", "--unixsocket", str(path), "--dir", str(data),
+            "--save", "", "--appendonly", "yes", "--appendfsync", "everysec",
+        )  # fmt: skip
+        self.environ["DESK_REDIS_URL"] = f"unix://{path}"
+        wait_for(lambda: answers(path), "Redis answers")
+
+    def rulebook(self, latency: float = 0.0) -> None:
+        port = free_port()
+        self.desk("rulebook", "rulebook", "--port", str(port), "--latency", str(latency))
+        self.environ["DESK_RULEBOOK_URL"] = f"http://127.0.0.1:{port}/v1"
+        wait_for(lambda: listens(port), "the rulebook model listens")
+
+    def stand_in(self, *arguments: str) -> None:
+        """The far side of the model wire, in a process of its own."""
+        port = free_port()
+        self.spawn("model", sys.executable, "-m", "tests.fakes.responses", "--port", str(port), *arguments)
+        self.environ["DESK_PROVIDER"] = "endpoint"
+        self.environ["DESK_PROVIDER_URL"] = f"http://127.0.0.1:{port}/v1"
+        wait_for(lambda: listens(port), "the model stand-in listens")
+
+    def database(self) -> None:
+        upgrade(self.settings.database)
+
+    def workers(self, *roles: str, concurrency: int | None = None, pool: str = "threads") -> None:
+        for role in roles:
+            slots = ("--concurrency", str(concurrency)) if concurrency and role.startswith("research") else ()
+            self.desk(role, "worker", role.partition("-")[0], "--name", role, "--pool", pool, *slots)
+        wait_for(lambda: self._answering() >= len(roles), f"{len(roles)} workers answer")
+
+    def _answering(self) -> int:
+        for name, process in self.running.items():
+            assert process.poll() is None, f"{name} ended with {process.returncode}: {self.log(name)[-2000:]}"
+        return len(self.app.control.ping(timeout=0.5) or [])
+
+    def log(self, name: str) -> str:
+        return (self.home / f"{name}.log").read_text(errors="replace")
+
+    def resident_mb(self, *names: str) -> float:
+        """Resident memory of processes and all their children, MiB."""
+        found = [psutil.Process(self.running[name].pid) for name in names]
+        found += [child for process in list(found) for child in process.children(recursive=True)]
+        total = 0
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += process.memory_info().rss
+        return total / 2**20
+
+    def end(self, name: str, number: int = signal.SIGTERM) -> None:
+        process = self.running.pop(name)
+        process.send_signal(number)
+        process.wait(30)
+
+    def close(self) -> None:
+        """Workers first, Redis last; what does not end in time is killed."""
+        for process in self.running.values():
+            process.terminate()
+        for name, process in reversed(self.running.items()):
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise AssertionError(f"{name} did not end: {self.log(name)[-2000:]}") from None
+        if self._app is not None:
+            desk_of(self._app).close()
+            self._app.close()
+
+
+@contextlib.contextmanager
+def processes(**environ: str) -> Iterator[Processes]:
+    """A home, a database and Redis; the block adds the rest."""
+    # A short path: a unix socket's is limited to about 100 bytes. Not under the temp folder's root: the app-server
+    # refuses a home there.
+    base = Path(os.environ.get("DESK_TEST_HOMES", Path.home() / ".cache" / "chordesk-tests"))
+    base.mkdir(parents=True, exist_ok=True)
+    home = Path(tempfile.mkdtemp(prefix="d-", dir=base))
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("DESK_", "TRADER_", "AUTONOMOUS_"))}
+    desk = Processes(home, {**clean, "DESK_HOME": str(home), "PYTHONUNBUFFERED": "1", **environ})
+    try:
+        desk.redis()
+        desk.database()
+        yield desk
+    finally:
+        desk.close()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = READY_SECONDS) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"not within {seconds:g} s: {what}"
+        time.sleep(0.05)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex(("127.0.0.1", port)) == 0

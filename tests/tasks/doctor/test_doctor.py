@@ -1,0 +1,186 @@
+"""The pre-flight on real services, and each way in which it must say no."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import codex_cli_bin
+import pytest
+
+from models import store
+from models.errors import LoginMissing, ModelMissing, RedisDown
+from models.settings import Settings
+from tasks.bootstrap import Desk
+from tasks.doctor import machine, model, services, trading
+from tasks.doctor.check import Check, Examination, Patient, Status, examine
+from tasks.doctor.examinations import ALL
+from tasks.services.programs import desk_command
+from tests.fakes.responses import FakeResponses
+from tests.fakes.responses import Status as Http
+from tests.tasks.services.conftest import CLEAN
+from tools.ledger import ensure_account
+
+ROOT = Path(__file__).parents[3]
+
+
+def patient(home: Path, **settings: Any) -> Patient:
+    made = Settings(**{"home": home, "redis_url": f"unix://{home}/none.sock", **settings})
+    return Patient(made, Desk(made, "doctor-test"))
+
+
+def one(name: str, who: Patient) -> Check:
+    return examine(who, [each for each in ALL if each.name == name])[0]
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeResponses]:
+    with FakeResponses() as far:
+        yield far
+
+
+def desk(home: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    home.mkdir(exist_ok=True)
+    (home / ".env").touch()
+    (home / "desk.toml").touch()
+    env = {**CLEAN, "DESK_HOME": str(home), "PYTHONPATH": str(ROOT), **environ}
+    command = desk_command(*arguments)
+    return subprocess.run(command, env=env, cwd=home, capture_output=True, text=True, timeout=90, check=False)
+
+
+def test_a_fresh_desk_passes_with_the_real_binary_and_leaves_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    done = desk(home, "doctor", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    states = {each["name"]: each["status"] for each in found["checks"]}
+    assert list(states) == [each.name for each in ALL]
+    assert states.pop("database") == "warn"
+    assert set(states.values()) == {"ok"}
+    assert "rulebook" in found["model"]
+    assert not (home / "run" / "services.json").exists()
+
+
+def test_an_outside_redis_that_is_down_fails_with_the_remedy_and_exit_code_1(tmp_path: Path) -> None:
+    done = desk(
+        tmp_path / "home", "doctor", DESK_REDIS_URL=f"unix://{tmp_path}/none.sock", DESK_REPLAY_DATE="2010-08-12"
+    )
+    assert done.returncode == 1
+    assert "redis" in done.stdout
+    assert RedisDown.remedy in done.stdout
+
+
+def test_without_any_redis_server_the_check_says_so(tmp_path: Path) -> None:
+    who = patient(tmp_path, redis_url=None)
+    assert one("redis", who).status is Status.FAIL
+    assert "desk up" in one("redis", who).remedy
+
+
+def test_a_missing_binary_names_the_path_and_the_remedy(tmp_path: Path) -> None:
+    found = one("codex binary", patient(tmp_path, codex_binary=tmp_path / "codex"))
+    assert found.status is Status.FAIL
+    assert str(tmp_path / "codex") in found.detail
+    assert "DESK_CODEX_BINARY" in found.remedy
+
+
+def test_another_version_of_the_binary_is_a_warning(tmp_path: Path) -> None:
+    other = tmp_path / "codex"
+    other.write_text("#!/bin/sh\necho codex-cli 0.1.0\n", encoding="utf-8")
+    other.chmod(0o755)
+    assert one("codex binary", patient(tmp_path, codex_binary=other)).status is Status.WARN
+
+
+def test_no_login_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = one("model", patient(tmp_path / "home", provider="codex"))
+    assert found.status is Status.FAIL
+    assert found.remedy == LoginMissing.remedy
+
+
+@pytest.mark.parametrize(("code", "remedy"), [(404, ModelMissing.remedy), (401, "check DESK_PROVIDER_KEY")])
+def test_a_model_that_is_not_there_or_a_wrong_key(tmp_path: Path, fake: FakeResponses, code: int, remedy: str) -> None:
+    fake.policy = lambda _request: Http(code, {"error": {"message": "no such model"}})
+    found = one("model", patient(tmp_path, provider="endpoint", provider_url=fake.base_url, model="gpt-nowhere"))
+    assert found.status is Status.FAIL
+    assert found.remedy == remedy
+
+
+def test_a_binary_that_shows_other_tools_is_found_out(tmp_path: Path) -> None:
+    """The real binary behind a script that gives it one built-in tool back."""
+    real = codex_cli_bin.bundled_codex_path()
+    script = tmp_path / "bin"
+    script.write_text(
+        "#!/bin/sh\nfor a; do shift; "
+        '[ "$a" = app-server ] && set -- "$@" -c "tools.update_plan={enabled=true}"; set -- "$@" "$a"; done\n'
+        f'exec {real} "$@"\n',
+        encoding="utf-8",
+    )
+    script.chmod(0o755)
+    found = one("tools", patient(tmp_path, codex_binary=script))
+    assert found.status is Status.FAIL
+    assert "update_plan" in found.detail
+
+
+def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    found = machine.home(patient(blocked / "home"))
+    assert found.status is Status.FAIL
+    assert "DESK_HOME" in found.remedy
+
+
+def test_a_database_of_another_revision_fails(tmp_path: Path) -> None:
+    who = patient(tmp_path)
+    assert services.database(who).status is Status.WARN
+    store.upgrade(who.settings.database)
+    assert services.database(who).status is Status.OK
+    with who.desk.store.session() as session:
+        session.connection().exec_driver_sql("update alembic_version set version_num = 'older'")
+    found = services.database(who)
+    assert (found.status, found.remedy) == (Status.FAIL, "run `desk db upgrade`")
+
+
+def test_the_account_is_read_once_it_is_there(tmp_path: Path) -> None:
+    who = patient(tmp_path)
+    assert "not opened yet" in trading.broker(who).detail
+    store.upgrade(who.settings.database)
+    with who.desk.store.session() as session:
+        ensure_account(session, "paper", 12_345.0)
+    found = trading.broker(who)
+    assert (found.status, "12,345.00" in found.detail) == (Status.OK, True)
+
+
+def test_a_check_that_hangs_or_breaks_is_a_failed_check(tmp_path: Path) -> None:
+    never = threading.Event()
+
+    def hangs(_who: Patient) -> Check:
+        never.wait(30)
+        raise AssertionError
+
+    def breaks(_who: Patient) -> Check:
+        raise ValueError("a surprise")
+
+    found = examine(patient(tmp_path), [Examination("hangs", hangs, 0.2), Examination("breaks", breaks, 5)])
+    never.set()
+    assert [each.status for each in found] == [Status.FAIL, Status.FAIL]
+    assert "within 0.2 s" in found[0].detail
+    assert "a surprise" in found[1].detail
+
+
+def test_an_eviction_policy_or_an_old_server_is_noticed() -> None:
+    good = {"redis_version": "7.2.4", "maxmemory_policy": "noeviction", "aof_enabled": 1}
+    url = "redis://:secret@127.0.0.1:6379/0"
+    assert services.judge(url, good, False).status is Status.OK
+    assert services.judge(url, {**good, "redis_version": "6.0.16"}, False).status is Status.FAIL
+    assert services.judge(url, {**good, "maxmemory_policy": "allkeys-lru"}, False).status is Status.WARN
+    assert services.judge(url, {**good, "aof_enabled": 0}, False).status is Status.WARN
+    assert "secret" not in services.judge(url, good, False).detail
+
+
+def test_the_turn_of_the_model_check_is_the_screeners() -> None:
+    assert model.ROLE.key == "screener_technical"
+    assert not model.ROLE.keeps_thread

@@ -1,0 +1,127 @@
+"""The far side of yfinance's wire: a loopback server that answers as Yahoo's endpoints do, and a session that leads
+yfinance to it. Only what the desk reads is answered; what a test wants to go wrong is set in `trouble`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+from curl_cffi import requests
+
+NEW_YORK_OFFSET = dt.timezone(dt.timedelta(hours=-5))
+
+
+class YahooHandler(BaseHTTPRequestHandler):
+    server: FarYahoo
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self._answer(self.path)
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._answer(self.path, body)
+
+    def _answer(self, path: str, body: Any = None) -> None:
+        where = urlsplit(path).path
+        self.server.asked.append(where)
+        status, text = self.server.answer(where, body)
+        payload = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(payload)))
+        self.end_headers()
+        self.wfile.write(payload)
+
+    def log_message(self, *args: Any) -> None:
+        """Quiet."""
+
+
+class FarYahoo(ThreadingHTTPServer):
+    """charts: rows (date, open, high, low, close, volume) by symbol. trouble: (status, text) by the path's start."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), YahooHandler)
+        self.asked: list[str] = []
+        self.charts: dict[str, list[tuple[dt.date, float, float, float, float, int | None]]] = {}
+        self.infos: dict[str, dict[str, Any]] = {}
+        self.articles: dict[str, list[dict[str, Any]]] = {}
+        self.options: dict[str, dict[str, Any]] = {}
+        self.trouble: dict[str, tuple[int, str]] = {}
+
+    def start(self) -> None:
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+
+    def session(self) -> requests.Session:
+        return LoopbackSession(f"http://127.0.0.1:{self.server_port}")
+
+    def asked_for(self, start: str) -> int:
+        return sum(path.startswith(start) for path in self.asked)
+
+    def answer(self, path: str, body: Any) -> tuple[int, str]:
+        for start, answer in self.trouble.items():
+            if path.startswith(start):
+                return answer
+        name = path.rsplit("/", 1)[-1]
+        if path.endswith("/getcrumb"):
+            return 200, "crumb"
+        if path.startswith("/v8/finance/chart/"):
+            return self._chart(name)
+        if path.startswith("/v10/finance/quoteSummary/"):
+            return self._known(self.infos.get(name), "quoteSummary", lambda info: [{"financialData": info}])
+        if path.startswith("/v7/finance/quote"):
+            return 200, json.dumps({"quoteResponse": {"result": []}})
+        if path.startswith("/xhr/ncp"):
+            stream = self.articles.get(body["serviceConfig"]["s"][0], [])
+            return 200, json.dumps({"data": {"tickerStream": {"stream": stream}}})
+        if path.startswith("/v7/finance/options/"):
+            return self._known(self.options.get(name), "optionChain", lambda chain: [chain])
+        return 200, "{}"
+
+    def _known(self, found: Any, kind: str, shape: Any) -> tuple[int, str]:
+        if found is None:
+            error = {"code": "Not Found", "description": "Quote not found"}
+            return 404, json.dumps({kind: {"result": None, "error": error}})
+        return 200, json.dumps({kind: {"result": shape(found), "error": None}})
+
+    def _chart(self, symbol: str) -> tuple[int, str]:
+        rows = self.charts.get(symbol)
+        if rows is None:
+            error = {"code": "Not Found", "description": "No data found, symbol may be delisted"}
+            return 404, json.dumps({"chart": {"result": None, "error": error}})
+        stamps = [int(dt.datetime.combine(row[0], dt.time(9, 30), NEW_YORK_OFFSET).timestamp()) for row in rows]
+        names = ("open", "high", "low", "close", "volume")
+        columns = {name: [row[at] for row in rows] for at, name in enumerate(names, start=1)}
+        meta = {
+            "symbol": symbol,
+            "currency": "USD",
+            "instrumentType": "EQUITY",
+            "exchangeTimezoneName": "America/New_York",
+            "dataGranularity": "1d",
+            "range": "2y",
+            "validRanges": ["1d", "2y"],
+            "priceHint": 2,
+        }
+        result = {
+            "meta": meta,
+            "timestamp": stamps,
+            "indicators": {"quote": [columns], "adjclose": [{"adjclose": columns["close"]}]},
+        }
+        return 200, json.dumps({"chart": {"result": [result], "error": None}})
+
+
+class LoopbackSession(requests.Session):
+    """Sends every request to one loopback address, whatever its host was."""
+
+    def __init__(self, base: str) -> None:
+        super().__init__()
+        self._base = base
+
+    def request(self, method: str, url: str, *args: Any, **options: Any) -> Any:
+        parts = urlsplit(url)
+        query = f"?{parts.query}" if parts.query else ""
+        return super().request(method, f"{self._base}{parts.path}{query}", *args, **options)

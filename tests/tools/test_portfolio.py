@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import datetime as dt
+
+from models.store import Store
+from models.tables import Account, Fill, Order, Position
+from tests.tools.conftest import Call, MakeContext
+from tests.tools.ledger_rows import filled_order
+from tools.market.clock import ReplayClock
+from tools.market.replay import ReplayMarket
+from tools.market.replay_data import ReplayData
+
+NOW = ReplayClock(dt.date(2010, 8, 12)).now()
+BEFORE = NOW - dt.timedelta(days=3)
+
+
+def position(symbol: str, quantity: float, cost: float, at: dt.datetime = BEFORE) -> Position:
+    return Position(account="paper", symbol=symbol, quantity=quantity, average_cost=cost, filled_at=at)
+
+
+def hold(store: Store, cash: float, *positions: Position) -> None:
+    with store.session() as session:
+        session.add(Account(name="paper", cash=cash))
+        session.flush()
+        session.add_all(positions)
+
+
+def test_cash_and_positions_at_market_prices(
+    market: ReplayMarket, store: Store, make_context: MakeContext, call: Call
+) -> None:
+    hold(store, 1000.0, position("MMM", 10, 80.0), position("AAPL", 2, 240.5))
+    answer = call(make_context(market, store), "portfolio_get")
+    apple, mmm = market.quote("AAPL").price, market.quote("MMM").price
+    equity = 1000 + 2 * apple + 10 * mmm
+    assert answer.payload["portfolio"] == {
+        "account": "paper",
+        "cash": 1000.0,
+        "equity": round(equity, 2),
+        "buyingPower": 1000.0,
+        "positions": [
+            {
+                "symbol": "AAPL",
+                "quantity": 2.0,
+                "averageCost": 240.5,
+                "marketPrice": apple,
+                "marketValue": round(2 * apple, 2),
+                "share": round(2 * apple / equity, 4),
+            },
+            {
+                "symbol": "MMM",
+                "quantity": 10.0,
+                "averageCost": 80.0,
+                "marketPrice": mmm,
+                "marketValue": round(10 * mmm, 2),
+                "share": round(10 * mmm / equity, 4),
+            },
+        ],
+    }
+    assert answer.payload["missing"] == []
+    assert not answer.has_data  # it is about us, not about a symbol
+
+
+def test_another_account_is_not_ours(market: ReplayMarket, store: Store, make_context: MakeContext, call: Call) -> None:
+    hold(store, 1000.0)
+    with store.session() as session:
+        session.add(Account(name="other", cash=5.0))
+        session.flush()
+        session.add(Position(account="other", symbol="AAPL", quantity=9, average_cost=1, filled_at=BEFORE))
+    portfolio = call(make_context(market, store), "portfolio_get").payload["portfolio"]
+    assert (portfolio["equity"], portfolio["positions"]) == (1000.0, [])
+
+
+def test_an_account_that_is_not_open_says_what_it_opens_with(
+    market: ReplayMarket, store: Store, make_context: MakeContext, call: Call
+) -> None:
+    answer = call(make_context(market, store, starting_cash=5000.0), "portfolio_get")
+    portfolio = answer.payload["portfolio"]
+    assert (portfolio["cash"], portfolio["equity"], portfolio["buyingPower"]) == (5000.0, 5000.0, 5000.0)
+    assert answer.payload["missing"][0]["reason"].startswith("not opened yet")
+
+
+def test_a_position_without_a_price_leaves_equity_unknown(
+    market: ReplayMarket, store: Store, make_context: MakeContext, call: Call
+) -> None:
+    hold(store, 1000.0, position("WYE", 5, 40.0), position("AAPL", 1, 200.0))
+    answer = call(make_context(market, store), "portfolio_get")
+    portfolio = answer.payload["portfolio"]
+    wyeth = portfolio["positions"][1]
+    assert (wyeth["marketPrice"], wyeth["marketValue"], wyeth["share"]) == (None, None, None)
+    assert (portfolio["equity"], portfolio["cash"]) == (None, 1000.0)
+    assert portfolio["positions"][0]["share"] is None
+    assert answer.payload["missing"] == [
+        {"symbol": "WYE", "what": "marketPrice", "reason": "WYE has not traded since 2009-10-15"}
+    ]
+
+
+def test_debt_is_no_buying_power(market: ReplayMarket, store: Store, make_context: MakeContext, call: Call) -> None:
+    hold(store, -50.0)
+    portfolio = call(make_context(market, store), "portfolio_get").payload["portfolio"]
+    assert (portfolio["cash"], portfolio["buyingPower"]) == (-50.0, 0.0)
+
+
+def test_a_fill_of_tomorrow_tells_nothing_of_its_price(
+    data: ReplayData, store: Store, make_context: MakeContext, call: Call
+) -> None:
+    """Whatever the next open was, cash, equity and cost are the same now; a day later they are what they were."""
+    today, tomorrow = (ReplayMarket(data, ReplayClock(dt.date(2010, 8, day))) for day in (12, 13))
+    opening = dt.datetime(2010, 8, 13, 13, 30, tzinfo=dt.UTC)
+    hold(store, 10_000.0 - 10 * 247.0, position("AAPL", 10, 247.0, opening))
+    with store.session() as session:
+        order = filled_order(session)
+        session.add(order)
+        session.flush()
+        fill = Fill(
+            order_id=order.id,
+            account="paper",
+            symbol="AAPL",
+            side="buy",
+            quantity=10,
+            price=247.0,
+            commission=0.0,
+            filled_at=opening,
+        )
+        session.add(fill)
+    answer = call(make_context(today, store), "portfolio_get")
+    portfolio = answer.payload["portfolio"]
+    price = today.quote("AAPL").price
+    assert portfolio["cash"] == round(10_000 - 10 * price, 2)
+    assert portfolio["equity"] == 10_000
+    assert portfolio["positions"][0]["averageCost"] is None
+    assert answer.payload["missing"][0]["reason"].startswith("AAPL: filled at the next open")
+
+    with store.session() as session:
+        session.get_one(Account, "paper").cash = 10_000.0 - 10 * 333.0
+        session.get_one(Fill, fill.id).price = 333.0
+        session.get_one(Position, ("paper", "AAPL")).average_cost = 333.0
+        assert session.get(Order, order.id) is not None
+    assert call(make_context(today, store), "portfolio_get").payload == answer.payload
+
+    later = call(make_context(tomorrow, store), "portfolio_get").payload["portfolio"]
+    assert (later["cash"], later["positions"][0]["averageCost"]) == (10_000 - 3330, 333.0)
+
+
+def test_without_a_database_it_says_so(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(market), "portfolio_get")
+    assert answer.payload == {"error": "not available: configure DESK_DATABASE_URL", "success": False}

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from models.errors import MarketError
+from tests.tools.conftest import Call, MakeContext, Raw
+from tests.tools.far_market import TODAY, FarMarket, daily
+from tools.market.clock import ReplayClock
+from tools.market.replay import ReplayMarket
+from tools.market.replay_data import ReplayData
+
+
+@pytest.mark.parametrize(("direction", "sign"), [("up", 1), ("down", -1)])
+def test_movers_are_the_day_s_largest(
+    market: ReplayMarket, raw: Raw, make_context: MakeContext, call: Call, direction: str, sign: int
+) -> None:
+    answer = call(make_context(market), "sp500_movers", direction=direction, limit=15)
+    assert answer.has_data
+    today = dt.date(2010, 8, 12)
+    changes = {}
+    for symbol, rows in raw.items():
+        days = sorted(day for day in rows if day <= today)
+        if len(days) > 1 and days[-1] == today:
+            changes[symbol] = round(rows[days[-1]].close / rows[days[-2]].close - 1, 4)
+    wanted = sorted((change for change in changes.values() if change * sign > 0), key=lambda change: -change * sign)
+    movers = answer.payload["movers"]
+    assert [row["change"] for row in movers] == wanted[:15]
+    assert all(changes[row["symbol"]] == row["change"] for row in movers)
+    assert answer.payload["session"] == "2010-08-12"
+    assert {"what": "bars", "reason": "24 of 524 names have no current bars"} in answer.payload["missing"]
+
+
+def test_movers_carry_the_figures_of_the_signals(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+    context = make_context(market)
+    movers = {row["symbol"]: row for row in call(context, "sp500_movers", direction="up").payload["movers"]}
+    assert len(movers) == 20
+    for row in call(context, "signals_get", symbols=list(movers)).payload["signals"]:
+        mover = movers[row["symbol"]]
+        assert {name: row[name] for name in mover} == mover
+
+
+def test_a_split_among_the_movers_is_pointed_out(data: ReplayData, make_context: MakeContext, call: Call) -> None:
+    market = ReplayMarket(data, ReplayClock(dt.date(2010, 6, 14)))
+    answer = call(make_context(market), "sp500_movers", direction="down", limit=1)
+    assert [row["symbol"] for row in answer.payload["movers"]] == ["DHR"]
+    assert [row["symbol"] for row in answer.payload["missing"] if row["what"] == "split adjustment"] == ["DHR"]
+
+
+def test_only_the_newest_session_moves(make_context: MakeContext, call: Call) -> None:
+    market = FarMarket(
+        {
+            "NEW": daily("NEW", [100, 101]),
+            "FLAT": daily("FLAT", [100, 100]),
+            "OLD": daily("OLD", [100, 150], TODAY - dt.timedelta(days=1)),
+            "FIRST": daily("FIRST", [100]),
+        }
+    )
+    answer = call(make_context(market), "sp500_movers", direction="up")
+    assert [row["symbol"] for row in answer.payload["movers"]] == ["NEW"]
+    assert answer.payload["compared"] == 3
+
+
+def test_a_market_without_the_universe_says_so(make_context: MakeContext, call: Call) -> None:
+    class NoUniverse(FarMarket):
+        def universe(self, name: str) -> list[object]:  # type: ignore[override]
+            raise MarketError("not available: configure a list")
+
+    answer = call(make_context(NoUniverse()), "sp500_movers", direction="up")
+    assert not answer.has_data
+    assert answer.payload["missing"] == [{"what": "movers", "reason": "not available: configure a list"}]
+
+
+def test_the_universe_in_pages(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+    context = make_context(market)
+    pages = [call(context, "universe_list", offset=offset, limit=250).payload for offset in (0, 250, 500)]
+    symbols = [row["symbol"] for page in pages for row in page["listings"]]
+    assert symbols == [listing.symbol for listing in market.universe("sp500")]
+    assert {page["total"] for page in pages} == {524}
+    assert pages[0]["missing"] == [{"what": "sector", "reason": "the source names none for 82 of 524 listings"}]
+    beyond = call(context, "universe_list", offset=600)
+    assert beyond.payload["available"] is False
+
+
+def test_the_universe_by_sector(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(market), "universe_list", sector=" energy")
+    assert answer.payload["total"] == len(answer.payload["listings"]) > 30
+    assert {row["sector"] for row in answer.payload["listings"]} == {"Energy"}
+    assert not answer.has_data  # it is about the desk's list, not about the market
+
+
+def test_a_universe_of_one_s_own(make_context: MakeContext, call: Call) -> None:
+    market = FarMarket(trouble={"B": MarketError("no such name B")})
+    answer = call(make_context(market, universe="a,b"), "universe_list")
+    assert answer.payload["listings"] == [{"symbol": "A", "name": "A Inc."}, {"symbol": "B"}]
+    assert {"symbol": "B", "what": "listing", "reason": "no such name B"} in answer.payload["missing"]

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import datetime as dt
+import time
+
+import numpy as np
+import pytest
+
+from models.errors import MarketUnavailable, NotConfigured
+from tests.tools.conftest import Call, MakeContext, Raw
+from tests.tools.far_market import TODAY, FarMarket, daily, slow
+from tools import figures
+from tools.history import Budget
+from tools.market.clock import ReplayClock
+from tools.market.replay import ReplayMarket
+from tools.market.replay_data import ReplayData
+from tools.registry import Gaps, payload
+from tools.signals import SignalsArguments, signals_get, symbol_signals
+
+
+def test_the_figures_of_one_symbol(market: ReplayMarket, raw: Raw, make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(market), "signals_get", symbols=["aapl "])
+    assert answer.has_data
+    (row,) = answer.payload["signals"]
+    days = sorted(day for day in raw["AAPL"] if day <= dt.date(2010, 8, 12))
+    close = [raw["AAPL"][day].close for day in days]
+    assert (row["symbol"], row["date"], row["sessions"]) == ("AAPL", "2010-08-12", len(days))
+    assert row["close"] == close[-1]
+    assert row["change"] == round(close[-1] / close[-2] - 1, 4)
+    assert row["momentum20"] == round(close[-1] / close[-21] - 1, 4)
+    assert row["momentum60"] == round(close[-1] / close[-61] - 1, 4)
+    assert row["gap"] == round(raw["AAPL"][days[-1]].open / close[-2] - 1, 4)
+    volumes = [raw["AAPL"][day].volume for day in days]
+    assert row["volumeRatio"] == round(volumes[-1] / (sum(volumes[-21:-1]) / 20), 2)
+    assert row["fromHigh"] == round(close[-1] / max(raw["AAPL"][day].high for day in days) - 1, 4)
+    assert row["sma50"] == round(close[-1] / (sum(close[-50:]) / 50) - 1, 4)
+    assert row["rsi14"] == round(figures.rsi(np.array(close)) or -1, 2)
+    assert row["drawdown60"] == round(figures.drawdown(np.array(close)) or 1, 4)
+    assert row["volatility20"] == round(figures.volatility(np.array(close)) or -1, 4)
+
+
+def test_a_short_history_gives_nulls_and_no_figure(data: ReplayData, make_context: MakeContext, call: Call) -> None:
+    young = ReplayMarket(data, ReplayClock(dt.date(2010, 7, 2)))
+    (row,) = call(make_context(young), "signals_get", symbols=["QEP"]).payload["signals"]
+    assert row["sessions"] == 2
+    assert row["change"] is not None
+    for name in ("momentum20", "momentum60", "rsi14", "volatility20", "drawdown60", "volumeRatio", "sma20", "sma50"):
+        assert row[name] is None
+
+
+def test_missing_symbols_are_said_and_the_rest_is_answered(
+    market: ReplayMarket, make_context: MakeContext, call: Call
+) -> None:
+    answer = call(make_context(market), "signals_get", symbols=["NOPE", "AAPL", "WYE"])
+    assert [row["symbol"] for row in answer.payload["signals"]] == ["AAPL"]
+    reasons = {row["symbol"]: row["reason"] for row in answer.payload["missing"]}
+    assert reasons["WYE"] == "not traded since 2009-10-15"
+    assert reasons["NOPE"].startswith("unknown symbol NOPE")
+
+
+def test_nothing_found_is_no_data(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(market), "signals_get", symbols=["NOPE"])
+    assert answer.success
+    assert not answer.has_data
+    assert answer.payload["available"] is False
+
+
+def test_a_move_like_a_split_is_pointed_out(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(market), "signals_get", symbols=["DHR", "AAPL"])
+    (row,) = answer.payload["missing"]
+    assert (row["symbol"], row["what"]) == ("DHR", "split adjustment")
+    assert "-50% on 2010-06-14" in row["reason"]
+    adjusted = FarMarket({"X": daily("X", [100, 50])})
+    assert call(make_context(adjusted), "signals_get", symbols=["X"]).payload["missing"] == []
+
+
+def test_all_names_in_half_a_second_and_a_second_time_from_memory(data: ReplayData, make_context: MakeContext) -> None:
+    market = ReplayMarket(data, ReplayClock(dt.date(2010, 8, 11)))
+    context = make_context(market)
+    symbols = list(data.symbols)
+    shards = [SignalsArguments(symbols=symbols[at : at + 131]) for at in range(0, len(symbols), 131)]
+    began = time.process_time()
+    first = [signals_get(context, shard) for shard in shards]
+    middle = time.process_time()
+    again = [signals_get(context, shard) for shard in shards]
+    assert middle - began < 0.5
+    assert again == first
+    assert sum(len(answer["signals"]) for answer in first) >= 490
+    assert again[0]["signals"][0] is first[0]["signals"][0]
+
+
+def test_a_new_session_is_computed_anew(make_context: MakeContext, call: Call) -> None:
+    histories = {"X": daily("X", [100, 110])}
+    market = FarMarket(histories)
+    context = make_context(market)
+    assert call(context, "signals_get", symbols=["X"]).payload["signals"][0]["change"] == 0.1
+    market.clock.day = TODAY + dt.timedelta(days=1)
+    histories["X"] = daily("X", [100, 110, 55], market.clock.day)
+    assert call(context, "signals_get", symbols=["X"]).payload["signals"][0]["change"] == -0.5
+
+
+def test_140_symbols_stay_under_40_kb(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+    symbols = [listing.symbol for listing in market.universe("sp500")][:140]
+    answer = call(make_context(market), "signals_get", symbols=symbols)
+    assert len(answer.text()) < 40_000
+
+
+def test_an_unconfigured_source_is_named_once(make_context: MakeContext, call: Call) -> None:
+    closed = NotConfigured("not available: configure THIS")
+    market = FarMarket(trouble={"A": closed, "B": closed})
+    answer = call(make_context(market), "signals_get", symbols=["A", "B"])
+    assert answer.payload["missing"] == [{"what": "bars", "reason": "not available: configure THIS"}]
+    assert not answer.has_data
+
+
+def test_a_slow_source_is_answered_in_part(make_context: MakeContext, call: Call) -> None:
+    names = [f"S{number}" for number in range(8)]
+    market = FarMarket({name: daily(name, [1, 2]) for name in names}, before=slow(0.1))
+    answer = call(make_context(market, tool_seconds=0.4), "signals_get", symbols=names)
+    found = [row["symbol"] for row in answer.payload["signals"]]
+    assert 0 < len(found) < len(names)
+    assert found == names[: len(found)]
+    assert [row["symbol"] for row in answer.payload["missing"]] == names[len(found) :]
+    assert "ask for fewer symbols" in answer.payload["missing"][0]["reason"]
+
+
+def test_the_budget_runs_out(make_context: MakeContext) -> None:
+    budget = Budget(make_context(FarMarket(), tool_seconds=0.1))
+    budget.spend()
+    time.sleep(0.1)
+    with pytest.raises(MarketUnavailable, match="not fetched in time"):
+        budget.spend()
+
+
+def test_what_is_missing_is_said_once(make_context: MakeContext) -> None:
+    gaps = Gaps()
+    gaps.add("bars", "first", "A")
+    gaps.add("bars", "second", "A")
+    gaps.add("bars", "of B", "B")
+    gaps.add("sector", "of all")
+    assert gaps.only({"A"}) == 1
+    answer = payload(make_context(FarMarket()), gaps, available=True, rows=[])
+    assert answer["missing"] == [
+        {"symbol": "A", "what": "bars", "reason": "first"},
+        {"what": "sector", "reason": "of all"},
+    ]
+
+
+def test_signals_of_one_bar() -> None:
+    signals = symbol_signals(daily("X", [10]))
+    assert (signals.close, signals.sessions, signals.from_high) == (10, 1, 0)
+    assert signals.change is None
+    assert signals.gap is None

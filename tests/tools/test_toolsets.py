@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from models.errors import MarketUnavailable
+from models.market import Headline
+from tests.tools.conftest import Call, MakeContext
+from tests.tools.far_market import FarMarket, daily, slow
+from tools.market.replay import ReplayMarket
+from tools.registry import Arguments, ToolAnswer, ToolSpec
+from tools.toolsets import TOOL_SETS, TOOLS, Filtered, Recorded, Registry, Timed, toolset_for
+
+NAMES = [
+    "universe_list",
+    "sp500_movers",
+    "symbol_overview",
+    "technicals_get",
+    "signals_get",
+    "news_list",
+    "portfolio_get",
+    "report_latest",
+]
+
+
+def test_the_tools_and_the_sets(market: ReplayMarket, make_context: MakeContext) -> None:
+    assert list(TOOLS) == NAMES
+    assert set(TOOL_SETS) == {"screener", "quick", "fundamentals", "risk", "catalyst", "trader"}
+    for name, tools in TOOL_SETS.items():
+        toolset = toolset_for(name, make_context(market), 5, lambda arguments, answer: None)
+        assert tuple(spec.name for spec in toolset.specs()) == tools
+        assert not [tool for tool in tools if "submit" in tool or "order" in tool]
+    assert {name for name, spec in TOOLS.items() if not spec.data} == {
+        "universe_list",
+        "portfolio_get",
+        "report_latest",
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_schemas_are_closed_and_self_contained(name: str) -> None:
+    schema = TOOLS[name].input_schema
+    Draft202012Validator.check_schema(schema)
+    assert schema["type"] == "object"
+    assert schema["additionalProperties"] is False
+    assert "$ref" not in str(schema)
+    assert "title" not in schema
+    assert TOOLS[name].input_schema is schema
+
+
+def test_a_nested_argument_model_is_refused() -> None:
+    class Inner(Arguments):
+        x: int
+
+    class Outer(Arguments):
+        inner: Inner
+
+    with pytest.raises(TypeError, match="Outer: tool arguments are plain values"):
+        _ = ToolSpec("t", "d", Outer, lambda context, arguments: {}).input_schema
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "says"),
+    [
+        ("signals_get", {}, "argument 'symbols' is needed"),
+        ("signals_get", {"symbols": []}, "argument 'symbols' is []: List should have at least 1 item"),
+        ("signals_get", {"symbols": "AAPL"}, "argument 'symbols' is 'AAPL': Input should be a valid list"),
+        ("signals_get", {"symbols": ["AA PL"]}, "argument 'symbols.0' is 'AA PL': a symbol is 1 to 10 of A-Z"),
+        ("signals_get", {"symbols": [7]}, "argument 'symbols.0' is 7: Input should be a valid string"),
+        ("signals_get", {"symbols": [f"S{n}" for n in range(151)]}, "at most 150 items"),
+        ("signals_get", {"symbols": ["A"], "days": 5}, "unknown argument 'days'; known: symbols"),
+        ("portfolio_get", {"account": "x"}, "unknown argument 'account'; known: none"),
+        (
+            "sp500_movers",
+            {"direction": "sideways"},
+            "argument 'direction' is 'sideways': Input should be 'up' or 'down'",
+        ),
+        ("sp500_movers", {"direction": "up", "limit": 0}, "argument 'limit' is 0"),
+        ("symbol_overview", {"symbols": ["A"], "sections": ["gossip"]}, "argument 'sections.0' is 'gossip'"),
+        ("news_list", {"symbols": ["A"], "limit": float("nan")}, "argument 'limit' is nan"),
+        ("news_list", {"symbols": ["a$"] * 9}, "and 4 more"),
+        ("news_list", ["A"], "arguments must be an object with: symbols, limit"),
+    ],
+)
+def test_wrong_arguments_are_explained(
+    market: ReplayMarket, make_context: MakeContext, tool: str, arguments: Any, says: str
+) -> None:
+    answer = asyncio.run(Registry(make_context(market)).call(tool, arguments))
+    assert (answer.success, answer.has_data, answer.payload["success"]) == (False, False, False)
+    assert says in answer.payload["error"]
+
+
+def test_symbols_are_put_in_order(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(market), "signals_get", symbols=[" mmm", "AAPL", "aapl", "MMM"])
+    assert [row["symbol"] for row in answer.payload["signals"]] == ["MMM", "AAPL"]
+
+
+def test_a_role_can_call_nothing_outside_its_set(market: ReplayMarket, make_context: MakeContext) -> None:
+    tools = toolset_for("quick", make_context(market), 5, lambda arguments, answer: None)
+    for name in ("portfolio_get", "orders_submit", "shell"):
+        answer = asyncio.run(tools.call(name, {}))
+        assert answer.payload == {
+            "error": f"no tool named {name}; you have: symbol_overview, signals_get, news_list",
+            "success": False,
+        }
+    assert asyncio.run(tools.call("signals_get", {"symbols": ["AAPL"]})).success
+
+
+def test_the_base_registry_names_all_tools(market: ReplayMarket, make_context: MakeContext) -> None:
+    answer = asyncio.run(Registry(make_context(market)).call("nope", {}))
+    assert answer.payload["error"] == f"no tool named nope; you have: {', '.join(NAMES)}"
+
+
+def test_an_unknown_set_is_a_programming_error(market: ReplayMarket, make_context: MakeContext) -> None:
+    with pytest.raises(KeyError):
+        toolset_for("gambler", make_context(market), 5, lambda arguments, answer: None)
+
+
+def test_an_unexpected_error_is_an_answer_without_its_text(make_context: MakeContext, call: Call) -> None:
+    market = FarMarket(trouble={"A": RuntimeError("a secret path")})
+    answer = call(make_context(market), "signals_get", symbols=["A"])
+    assert answer.payload == {"error": "signals_get failed unexpectedly: RuntimeError", "success": False}
+    assert answer.data
+    assert not answer.has_data
+
+
+def test_an_error_of_the_desk_is_said_with_its_remedy(make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(FarMarket(), universe="nowhere/list.txt"), "universe_list")
+    assert not answer.success
+    assert "'nowhere/list.txt' cannot be read" in answer.payload["error"]
+    assert "one symbol a line" in answer.payload["error"]
+
+
+def test_too_long_an_answer_asks_for_less(make_context: MakeContext, call: Call) -> None:
+    at = dt.datetime(2024, 1, 2, tzinfo=dt.UTC)
+    long = [Headline(symbol="X", headline="h" * 300, source="wire", published_at=at)] * 25
+    names = [f"N{number}" for number in range(10)]
+    market = FarMarket(news=dict.fromkeys(names, long))
+    answer = call(make_context(market), "news_list", symbols=names, limit=25)
+    assert (answer.success, answer.has_data) == (False, False)
+    assert "more than 46 KB: ask for fewer symbols" in answer.payload["error"]
+    assert call(make_context(market), "news_list", symbols=names[:2], limit=25).has_data
+
+
+def test_a_call_that_takes_too_long_is_given_up(make_context: MakeContext) -> None:
+    market = FarMarket({"A": daily("A", [1, 2])}, before=slow(0.5))
+    tools = Timed(Registry(make_context(market)), 0.1)
+
+    async def timed() -> tuple[ToolAnswer, float]:
+        began = time.perf_counter()
+        answer = await tools.call("signals_get", {"symbols": ["A"]})
+        return answer, time.perf_counter() - began
+
+    answer, seconds = asyncio.run(timed())
+    assert seconds < 0.4
+    assert answer.payload["error"].startswith("signals_get did not answer within 0.1 s")
+    assert answer.data
+    assert not answer.has_data
+
+
+def test_calls_of_many_turns_run_at_once(make_context: MakeContext) -> None:
+    market = FarMarket({"A": daily("A", [1, 2])}, before=slow(0.2))
+    tools = Registry(make_context(market))
+
+    async def many() -> float:
+        began = time.perf_counter()
+        await asyncio.gather(*(tools.call("signals_get", {"symbols": ["A"]}) for _ in range(4)))
+        return time.perf_counter() - began
+
+    assert asyncio.run(many()) < 0.6
+
+
+def test_every_call_is_recorded_in_order(market: ReplayMarket, make_context: MakeContext) -> None:
+    seen: list[tuple[Mapping[str, Any], ToolAnswer]] = []
+    tools = toolset_for("quick", make_context(market), 5, lambda arguments, answer: seen.append((arguments, answer)))
+
+    async def calls() -> list[ToolAnswer]:
+        return [
+            await tools.call("signals_get", {"symbols": ["AAPL"]}),
+            await tools.call("nope", {"a": 1}),
+            await tools.call("signals_get", {}),
+        ]
+
+    answers = asyncio.run(calls())
+    assert [answer for _, answer in seen] == answers
+    assert [arguments for arguments, _ in seen] == [{"symbols": ["AAPL"]}, {"a": 1}, {}]
+    assert [answer.has_data for answer in answers] == [True, False, False]
+    assert answers[0].seconds > 0
+
+
+def test_what_cannot_be_recorded_is_not_answered(market: ReplayMarket, make_context: MakeContext) -> None:
+    def sink(arguments: Mapping[str, Any], answer: ToolAnswer) -> None:
+        raise OSError("disk full")
+
+    tools = Recorded(Registry(make_context(market)), sink)
+    answer = asyncio.run(tools.call("signals_get", {"symbols": ["AAPL"]}))
+    assert answer.payload == {"error": "the answer of signals_get could not be recorded", "success": False}
+
+
+def test_wrappers_show_the_specs_beneath(market: ReplayMarket, make_context: MakeContext) -> None:
+    filtered = Filtered(Registry(make_context(market)), ("news_list", "signals_get"))
+    assert [spec.name for spec in Timed(filtered, 1).specs()] == ["news_list", "signals_get"]
+    with pytest.raises(KeyError):
+        Filtered(filtered, ("portfolio_get",))
+
+
+def test_a_cancelled_turn_cancels_its_call(make_context: MakeContext) -> None:
+    market = FarMarket({"A": daily("A", [1])}, before=slow(0.3))
+    tools = toolset_for("quick", make_context(market), 5, lambda arguments, answer: None)
+
+    async def cancel() -> None:
+        task = asyncio.create_task(tools.call("signals_get", {"symbols": ["A"]}))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancel())
+
+
+def test_the_text_is_compact_json(make_context: MakeContext, call: Call) -> None:
+    market = FarMarket(trouble={"A": MarketUnavailable("down")})
+    text = call(make_context(market), "signals_get", symbols=["A"]).text()
+    assert text == (
+        '{"asOf":"2024-03-15T15:55:00-04:00","source":"far","available":false,"signals":[],'
+        '"missing":[{"symbol":"A","what":"bars","reason":"down"}]}'
+    )
