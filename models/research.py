@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -183,8 +184,12 @@ class VerdictResult(Frozen):
     missing: list[str]
 
 
+@cache
 def output_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The strict JSON schema of a wire model: every property required, nothing else allowed, no references."""
+    """The strict JSON schema of a wire model: every property required, nothing else allowed, no references.
+
+    Built once a model; do not change what comes back.
+    """
     schema = model.model_json_schema(by_alias=True)
     strict: dict[str, Any] = _strict(schema, schema.get("$defs", {}))
     return strict

@@ -15,12 +15,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import and_, case, insert, or_, select, update
+from sqlalchemy import and_, insert, or_, select, update
 from sqlmodel import Session, col
 
 from models.errors import LeaseLost
 from models.states import RUN_FINAL, STEP_FINAL, RunState, StepKind, StepState
 from models.tables import Run, Step, new_id, utcnow
+from tasks import statements
 
 # A step that was sent and not claimed is sent again after this long, doubling each time, so that a long queue
 # is not flooded with copies.
@@ -39,6 +40,22 @@ class NewStep:
     payload: dict[str, Any] = field(default_factory=dict)
     waits: bool = False
     id: str = field(default_factory=new_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A step that we hold; the fields in the order of `statements.CLAIMED`."""
+
+    id: str
+    run_id: str
+    parent_id: str | None
+    kind: str
+    subject: str
+    role: str
+    attempt: int
+    max_attempts: int
+    owner: str
+    payload: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,32 +118,13 @@ def _insert(session: Session, run_id: str, steps: Sequence[NewStep], attempts: i
     session.execute(insert(Step), rows)
 
 
-def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> Step | None:
+def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> Claimed | None:
     """Take a step that is ready, or whose lease has run out. None when there is nothing to do: it is final, waits,
     is another's, is not due yet, has used up its attempts, or its run has ended."""
     now = utcnow()
-    free = or_(
-        and_(col(Step.state) == StepState.READY, col(Step.due_at) <= now),
-        and_(col(Step.state) == StepState.RUNNING, col(Step.lease_until) < now),
-    )
-    running = select(col(Run.id)).where(col(Run.id) == col(Step.run_id), col(Run.state).not_in(RUN_FINAL)).exists()
-    statement = (
-        update(Step)
-        .where(col(Step.id) == step_id, free, col(Step.attempt) < col(Step.max_attempts), running)
-        .values(
-            state=StepState.RUNNING,
-            owner=owner,
-            attempt=col(Step.attempt) + 1,
-            lease_until=now + dt.timedelta(seconds=lease_seconds),
-            started_at=case((col(Step.started_at).is_(None), now), else_=col(Step.started_at)),
-        )
-        .returning(Step)
-        .execution_options(synchronize_session=False)
-    )
-    step = session.scalars(statement).one_or_none()
-    if step is not None:
-        session.expunge(step)
-    return step
+    values = {"step": step_id, "owner": owner, "now": now, "until": now + dt.timedelta(seconds=lease_seconds)}
+    row = session.connection().execute(statements.claim(), values).one_or_none()
+    return Claimed(*row) if row is not None else None
 
 
 def renew(session: Session, held: Iterable[tuple[str, int]], owner: str, lease_seconds: float) -> set[str]:
@@ -145,7 +143,7 @@ def renew(session: Session, held: Iterable[tuple[str, int]], owner: str, lease_s
 
 def finish(
     session: Session,
-    step: Step,
+    step: Claimed,
     state: StepState,
     *,
     result: dict[str, Any] | None = None,
@@ -162,49 +160,24 @@ def finish(
     return ready + _take_off(session, step.parent_id)
 
 
-def give_back(session: Session, step: Step, delay_seconds: float, error: str) -> None:
+def give_back(session: Session, step: Claimed, delay_seconds: float, error: str) -> None:
     """Let a step we hold be tried again after a delay; the sweep sends it when it is due."""
     due = utcnow() + dt.timedelta(seconds=delay_seconds)
     _fenced(session, step, state=StepState.READY, due_at=due, owner=None, lease_until=None, sent_at=None, error=error)
 
 
-def _fenced(session: Session, step: Step, **values: Any) -> None:
-    done = session.execute(
-        update(Step)
-        .where(
-            col(Step.id) == step.id,
-            col(Step.owner) == step.owner,
-            col(Step.attempt) == step.attempt,
-            col(Step.state) == StepState.RUNNING,
-        )
-        .values(**values)
-        .execution_options(synchronize_session=False)
-    )
-    if done.rowcount != 1:  # type: ignore[attr-defined]
+def _fenced(session: Session, step: Claimed, **values: Any) -> None:
+    parameters = {f"new_{name}": value for name, value in values.items()}
+    parameters |= {"step": step.id, "held_by": step.owner, "held_attempt": step.attempt}
+    done = session.connection().execute(statements.fenced(*values), parameters)
+    if done.rowcount != 1:
         raise LeaseLost(f"step {step.id} attempt {step.attempt} is no longer held by {step.owner}")
 
 
 def _take_off(session: Session, parent_id: str | None) -> list[Ready]:
-    """One child fewer; the parent comes back when it was the last. One statement, so two last children cannot both
-    think that the other is still running."""
     if parent_id is None:
         return []
-    now = utcnow()
-    last = and_(col(Step.pending) == 1, col(Step.state) == StepState.WAITING)
-    statement = (
-        update(Step)
-        .where(col(Step.id) == parent_id, col(Step.state) == StepState.WAITING)
-        .values(
-            pending=col(Step.pending) - 1,
-            state=case((last, StepState.READY.value), else_=col(Step.state)),
-            due_at=case((last, now), else_=col(Step.due_at)),
-            sent_at=case((last, now), else_=col(Step.sent_at)),
-            sends=case((last, 1), else_=col(Step.sends)),
-        )
-        .returning(col(Step.id), col(Step.kind), col(Step.role), col(Step.parent_id), col(Step.state))
-        .execution_options(synchronize_session=False)
-    )
-    rows = session.execute(statement).all()
+    rows = session.connection().execute(statements.take_off(), {"parent": parent_id, "now": utcnow()}).all()
     return [Ready(r.id, StepKind(r.kind), r.role, r.parent_id) for r in rows if r.state == StepState.READY]
 
 

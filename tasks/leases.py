@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import structlog
 
 from models.store import Store
-from models.tables import Step
 from tasks import graph
+from tasks.graph import Claimed
 
 log = structlog.get_logger(__name__)
 
@@ -69,7 +69,7 @@ class LeaseKeeper:
         return len(self._held)
 
     @contextmanager
-    def hold(self, step: Step) -> Iterator[Held]:
+    def hold(self, step: Claimed) -> Iterator[Held]:
         held = Held(step.id, step.attempt, time.monotonic() + self._deadline_seconds)
         with self._lock:
             self._held[step.id] = held

@@ -13,7 +13,7 @@ from models.research import Confidence, ReportStatus, RoleReport, Stance
 from models.states import StepKind, StepState
 from models.tables import Candidate, Report, Step, Verdict, VerdictReport, new_id
 from tasks.bootstrap import Desk
-from tasks.graph import NewStep
+from tasks.graph import Claimed, NewStep
 from tasks.leases import Held
 from tasks.turns import last_turn, retry_of, run_role, status_of, value_of
 from tasks.work import Done, Ending, work
@@ -51,7 +51,7 @@ def candidate_steps(
     return steps
 
 
-def examine(desk: Desk, step: Step, held: Held) -> Ending:
+def examine(desk: Desk, step: Claimed, held: Held) -> Ending:
     symbol, payload = step.subject, step.payload
     theses = [Thesis(**said) for said in payload["theses"]]
     brief = validator_subject(symbol, payload["instrument"], theses, desk.settings, capital=payload["capital"])
@@ -92,7 +92,7 @@ def examine(desk: Desk, step: Step, held: Held) -> Ending:
     )
 
 
-def reduce(desk: Desk, step: Step, held: Held) -> Ending:
+def reduce(desk: Desk, step: Claimed, held: Held) -> Ending:
     with desk.store.read() as session:
         found = session.exec(select(Report).where(Report.run_id == step.run_id, Report.symbol == step.subject)).all()
         steps = session.exec(select(Step).where(Step.parent_id == step.id)).all()

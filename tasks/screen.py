@@ -13,7 +13,7 @@ from models.states import StepKind, StepState
 from models.tables import Account, Candidate, CandidateHit, Position, Run, ScreenHit, Step, new_id
 from tasks.bootstrap import Desk
 from tasks.calendar import session_slot
-from tasks.graph import NewStep
+from tasks.graph import Claimed, NewStep
 from tasks.leases import Held
 from tasks.research import candidate_steps
 from tasks.runs import open_screen
@@ -43,7 +43,7 @@ def merge(self: Task, step_id: str) -> str:
     return work(self.app, step_id, gather)
 
 
-def split(desk: Desk, step: Step, held: Held) -> Ending:
+def split(desk: Desk, step: Claimed, held: Held) -> Ending:
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         params, capital = run.params, session.get_one(Account, run.account).cash
@@ -63,7 +63,7 @@ def split(desk: Desk, step: Step, held: Held) -> Ending:
     return Done(result={"symbols": len(params["symbols"]), "shards": len(children)}, children=[join, *children])
 
 
-def look(desk: Desk, step: Step, held: Held) -> Ending:
+def look(desk: Desk, step: Claimed, held: Held) -> Ending:
     asked = step.payload
     lens, symbols = asked["lens"], asked["symbols"]
     brief = screener_subject(lens, asked["shard"], symbols, desk.settings, asked["capital"])
@@ -85,7 +85,7 @@ def look(desk: Desk, step: Step, held: Held) -> Ending:
     return Done(result, (run.turns, run.calls, hits), state=state, error=reason if failed else None)
 
 
-def _hit(step: Step, turn_id: str, lens: str, item: ScreenCandidate) -> ScreenHit:
+def _hit(step: Claimed, turn_id: str, lens: str, item: ScreenCandidate) -> ScreenHit:
     return ScreenHit(
         run_id=step.run_id,
         step_id=step.id,
@@ -98,7 +98,7 @@ def _hit(step: Step, turn_id: str, lens: str, item: ScreenCandidate) -> ScreenHi
     )
 
 
-def gather(desk: Desk, step: Step, held: Held) -> Ending:
+def gather(desk: Desk, step: Claimed, held: Held) -> Ending:
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         hits = session.exec(select(ScreenHit).where(ScreenHit.run_id == run.id)).all()

@@ -10,7 +10,7 @@ from models.research import Refused
 from models.states import StepKind, StepState
 from models.tables import Candidate, Decision, Run, Step, Verdict
 from tasks.bootstrap import Desk
-from tasks.graph import NewStep
+from tasks.graph import Claimed, NewStep
 from tasks.leases import Held
 from tasks.summary import run_state, summarise
 from tasks.turns import last_turn, retry_of, run_role, value_of
@@ -37,7 +37,7 @@ def finish(self: Task, step_id: str) -> str:
     return work(self.app, step_id, close)
 
 
-def deliberate(desk: Desk, step: Step, held: Held) -> Ending:
+def deliberate(desk: Desk, step: Claimed, held: Held) -> Ending:
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         verdicts = _verdicts(session, run)
@@ -95,12 +95,12 @@ def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
     ]
 
 
-def place(desk: Desk, step: Step, held: Held) -> Ending:
+def place(desk: Desk, step: Claimed, held: Held) -> Ending:
     outcomes = process_decision(desk.store, desk.settings, desk.market, desk.broker, step.payload["decision_id"])
     return Done({"orders": [outcome.model_dump(mode="json") for outcome in outcomes]})
 
 
-def close(desk: Desk, step: Step, held: Held) -> Ending:
+def close(desk: Desk, step: Claimed, held: Held) -> Ending:
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         steps = session.exec(select(Step).where(Step.run_id == run.id, Step.id != step.id)).all()

@@ -10,8 +10,9 @@ from agents.roles import ROLES
 from agents.runner import Assignment, RoleRun
 from models.errors import LeaseLost
 from models.research import Completed, Failed, Interrupted, Refused, ReportStatus
-from models.tables import Step, Turn
+from models.tables import Turn
 from tasks.bootstrap import Desk
+from tasks.graph import Claimed
 from tasks.leases import Held
 from tasks.work import Again, backoff
 
@@ -20,7 +21,7 @@ _LONG_PAUSE_KINDS = frozenset({"rate_limited", "overloaded"})
 _LONG_PAUSE_SECONDS = 10.0
 
 
-def run_role(desk: Desk, step: Step, held: Held, role: str, subject: str, brief: Mapping[str, Any]) -> RoleRun:
+def run_role(desk: Desk, step: Claimed, held: Held, role: str, subject: str, brief: Mapping[str, Any]) -> RoleRun:
     """One role's turn. Raises LeaseLost when another worker has the step."""
     job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief)
     future = desk.loop.submit(desk.runner.run(job))
@@ -35,7 +36,7 @@ def run_role(desk: Desk, step: Step, held: Held, role: str, subject: str, brief:
         return RoleRun(Failed(kind="deadline", retryable=True, message=message))
 
 
-def retry_of(step: Step, run: RoleRun) -> Again | None:
+def retry_of(step: Claimed, run: RoleRun) -> Again | None:
     """Another attempt, when the failure is one that may pass and attempts are left."""
     outcome = run.outcome
     if isinstance(outcome, Interrupted):

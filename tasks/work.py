@@ -14,11 +14,11 @@ from sqlmodel import SQLModel
 
 from models.errors import DeskError, LeaseLost
 from models.states import RunState, StepState
-from models.tables import Step
+from models.store import insert_rows
 from tasks import graph
 from tasks.bootstrap import Desk, desk_of
 from tasks.dispatch import send
-from tasks.graph import NewStep, Ready
+from tasks.graph import Claimed, NewStep, Ready
 from tasks.leases import Held
 
 log = structlog.get_logger(__name__)
@@ -55,7 +55,7 @@ class Again:
 
 
 Ending = Done | Again
-Handler = Callable[[Desk, Step, Held], Ending]
+Handler = Callable[[Desk, Claimed, Held], Ending]
 
 
 def work(app: Celery, step_id: str, handler: Handler) -> str:
@@ -76,14 +76,14 @@ def work(app: Celery, step_id: str, handler: Handler) -> str:
     return step_id
 
 
-def _hold(desk: Desk, app: Celery, step: Step, handler: Handler) -> None:
+def _hold(desk: Desk, app: Celery, step: Claimed, handler: Handler) -> None:
     with desk.leases.hold(step) as held:
         ending = _attempt(desk, step, held, handler)
         ready = settle(desk, step, ending)
     send(app, ready, chord_sends_conclude=step.attempt == 1)
 
 
-def _attempt(desk: Desk, step: Step, held: Held, handler: Handler) -> Ending:
+def _attempt(desk: Desk, step: Claimed, held: Held, handler: Handler) -> Ending:
     try:
         return handler(desk, step, held)
     except LeaseLost:
@@ -97,12 +97,11 @@ def _attempt(desk: Desk, step: Step, held: Held, handler: Handler) -> Ending:
         return Done(state=StepState.FAILED, error=reason)
 
 
-def settle(desk: Desk, step: Step, ending: Ending) -> list[Ready]:
+def settle(desk: Desk, step: Claimed, ending: Ending) -> list[Ready]:
     """Write a step's end, with its rows, in one transaction fenced with its owner."""
     with desk.store.session() as session:
         for group in ending.rows:
-            session.add_all(group)
-            session.flush()
+            insert_rows(session, group)
         if isinstance(ending, Again):
             graph.give_back(session, step, ending.delay_seconds, ending.reason)
             return []

@@ -12,11 +12,11 @@ from agents.rulebook import server
 from models.errors import ServiceError
 from models.setting_sources import load_settings
 from models.settings import Settings
+from tasks import logs
 from tasks.app import create_app, node_name
 from tasks.cli.output import console, fail
 from tasks.services import nodes, ports
 from tasks.services.programs import QUEUES
-
 
 NO_ANSWER = 1
 
@@ -47,7 +47,7 @@ def worker(
     name: Annotated[str | None, typer.Option(help="Name of this worker, unique on its host.")] = None,
 ) -> None:
     """Run one worker in the foreground."""
-    settings = load_settings()
+    settings = _configured()
     called = name or default_name(role)
     create_app(settings, called).worker_main(worker_arguments(settings, role, pool, concurrency, called))
 
@@ -70,6 +70,12 @@ def ping(
     console().print(f"{node} answers", highlight=False)
 
 
+def _configured() -> Settings:
+    settings = load_settings()
+    logs.configure(settings)
+    return settings
+
+
 def worker_arguments(settings: Settings, role: Role, pool: Pool, concurrency: int | None, name: str) -> list[str]:
     """The arguments of Celery's worker command."""
     slots = {Role.OPS: 8, Role.TRADE: 1}.get(role, settings.worker_threads)
@@ -86,7 +92,7 @@ def worker_arguments(settings: Settings, role: Role, pool: Pool, concurrency: in
 
 def beat() -> None:
     """Run the schedule in the foreground; a second one waits for the first one's lock."""
-    settings = load_settings()
+    settings = _configured()
     app = create_app(settings, "beat")
     raise typer.Exit(app.start(["beat", "-S", "redbeat.RedBeatScheduler", "-l", settings.log_level]))
 
@@ -98,7 +104,7 @@ def flower(
     ] = ports.LOOPBACK,
 ) -> None:
     """Run Flower on loopback: the queue's web page and its metrics."""
-    settings = load_settings()
+    settings = _configured()
     app = create_app(settings, "flower")
     chosen = port or settings.flower_port or ports.free_ports(1)[0]
     raise typer.Exit(app.start(flower_arguments(settings, address, chosen)))
@@ -122,6 +128,6 @@ def rulebook(
     latency: Annotated[float | None, typer.Option(help="Seconds added to each answer.", min=0)] = None,
 ) -> None:
     """Serve the rulebook model on loopback: fixed rules behind a Responses API, no model."""
-    settings = load_settings()
+    settings = _configured()
     seconds = settings.rulebook_latency_seconds if latency is None else latency
     server.serve(port=port, latency_seconds=seconds)

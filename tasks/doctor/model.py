@@ -8,7 +8,7 @@ from dataclasses import replace
 from agents.roles import ROLES
 from agents.runner import Assignment, RoleRun
 from agents.screeners import screener_subject
-from models.errors import LoginMissing, ModelMissing
+from models.errors import BinaryMissing, LoginMissing, ModelMissing
 from models.research import Completed, Failed, Refused
 from models.settings import Settings
 from tasks.bootstrap import Desk
@@ -23,6 +23,8 @@ SYMBOLS = 3
 GRACE_SECONDS = 2.0
 
 _REMEDIES = {
+    "login_missing": LoginMissing.remedy,
+    "binary_missing": BinaryMissing.remedy,
     "unauthorized": "check DESK_PROVIDER_KEY",
     "not_found": ModelMissing.remedy,
     "bad_request": ModelMissing.remedy,
@@ -86,4 +88,5 @@ def _failed(name: str, settings: Settings, done: RoleRun) -> Check:
     remedy = _REMEDIES.get(outcome.kind, "see the worker's log in the home")
     if outcome.kind == "unauthorized" and settings.provider == "codex":
         remedy = LoginMissing.remedy
-    return Check(name, Status.FAIL, f"{outcome.kind}: {outcome.message}", remedy)
+    message = outcome.message.replace(f" ({remedy})", "")  # an error's own text may end with it
+    return Check(name, Status.FAIL, f"{outcome.kind}: {message}", remedy)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -231,3 +233,12 @@ def test_the_text_is_compact_json(make_context: MakeContext, call: Call) -> None
         '{"asOf":"2024-03-15T15:55:00-04:00","source":"far","available":false,"signals":[],'
         '"missing":[{"symbol":"A","what":"bars","reason":"down"}]}'
     )
+
+
+def test_importing_the_tools_is_light_and_warming_loads_the_rest() -> None:
+    code = (
+        "import sys, tools.toolsets as t; heavy = {'pandas', 'talib', 'exchange_calendars', 'yfinance'};"
+        "print(sorted(heavy & sys.modules.keys())); t.warm(); print(sorted(heavy & sys.modules.keys()))"
+    )
+    said = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines() == ["[]", "['exchange_calendars', 'pandas', 'talib']"]

@@ -95,6 +95,15 @@ def test_answers_are_kept_in_memory_and_on_disk(market: YahooMarket, far: FarYah
     assert len(far.asked) > asked
 
 
+def test_a_home_that_cannot_be_written_is_no_obstacle(far: FarYahoo, tmp_path: Path) -> None:
+    market = build_yahoo(tmp_path, FarClock(), far.session())
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "yahoo").write_text("a file where a folder should be")
+    assert market.bars("AAPL", 1).close.tolist() == [50]
+    assert market.bars("AAPL", 1).close.tolist() == [50]
+    assert far.asked_for("/v8/finance/chart/AAPL") <= 2  # time zone and history
+
+
 def test_what_is_too_old_is_asked_again(market: YahooMarket, far: FarYahoo, monkeypatch: pytest.MonkeyPatch) -> None:
     market.bars("AAPL", 3)
     asked = far.asked_for("/v8/finance/chart/AAPL")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
-import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +10,8 @@ from typing import Any, NamedTuple
 
 import orjson
 import structlog
+
+from tools.market.files import replacing
 
 log = structlog.get_logger(__name__)
 
@@ -65,10 +65,7 @@ class AgedCache:
 
     def _write(self, key: str, kept: Kept) -> None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            handle, aside = tempfile.mkstemp(dir=self._folder)
-            with os.fdopen(handle, "wb") as file:
+            with replacing(self._folder / f"{key}.json") as file:
                 file.write(orjson.dumps({"at": kept.at.isoformat(), "value": kept.value}))
-            os.replace(aside, self._folder / f"{key}.json")
         except OSError as error:
             log.warning("cache.not_written", key=key, error=str(error))

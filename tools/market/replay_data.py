@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib.metadata
-import os
-import tempfile
 import xml.etree.ElementTree as ElementTree
 import zipfile
 from collections.abc import Mapping
@@ -23,6 +21,7 @@ import structlog
 
 from models.errors import MarketError, NotConfigured
 from models.market import Listing
+from tools.market.files import replacing
 from tools.market.protocol import Floats
 from tools.market.replay_cleaning import ROW, CleaningReport, clean
 
@@ -138,12 +137,8 @@ def _read_cache(path: Path) -> tuple[Columns, CleaningReport] | None:
 
 
 def _write_cache(path: Path, columns: Columns, cleaning: CleaningReport) -> None:
-    """Written aside and renamed, so that another process never reads half a file."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, aside = tempfile.mkstemp(dir=path.parent, suffix=".npz")
-        with os.fdopen(handle, "wb") as file:
+        with replacing(path) as file:
             np.savez(file, cleaning=np.array([*cleaning]), **columns._asdict())
-        os.replace(aside, path)
     except OSError as error:
         log.warning("replay.cache_not_written", path=str(path), error=str(error))

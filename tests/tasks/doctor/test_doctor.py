@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,13 +18,10 @@ from tasks.bootstrap import Desk
 from tasks.doctor import machine, model, services, trading
 from tasks.doctor.check import Check, Examination, Patient, Status, examine
 from tasks.doctor.examinations import ALL
-from tasks.services.programs import desk_command
 from tests.fakes.responses import FakeResponses
 from tests.fakes.responses import Status as Http
-from tests.tasks.services.conftest import CLEAN
+from tests.tasks.cli.running import desk
 from tools.ledger import ensure_account
-
-ROOT = Path(__file__).parents[3]
 
 
 def patient(home: Path, **settings: Any) -> Patient:
@@ -41,15 +37,6 @@ def one(name: str, who: Patient) -> Check:
 def fake() -> Iterator[FakeResponses]:
     with FakeResponses() as far:
         yield far
-
-
-def desk(home: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    home.mkdir(exist_ok=True)
-    (home / ".env").touch()
-    (home / "desk.toml").touch()
-    env = {**CLEAN, "DESK_HOME": str(home), "PYTHONPATH": str(ROOT), **environ}
-    command = desk_command(*arguments)
-    return subprocess.run(command, env=env, cwd=home, capture_output=True, text=True, timeout=90, check=False)
 
 
 def test_a_fresh_desk_passes_with_the_real_binary_and_leaves_nothing(tmp_path: Path) -> None:
@@ -104,7 +91,7 @@ def test_no_login_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(("code", "remedy"), [(404, ModelMissing.remedy), (401, "check DESK_PROVIDER_KEY")])
 def test_a_model_that_is_not_there_or_a_wrong_key(tmp_path: Path, fake: FakeResponses, code: int, remedy: str) -> None:
     fake.policy = lambda _request: Http(code, {"error": {"message": "no such model"}})
-    found = one("model", patient(tmp_path, provider="endpoint", provider_url=fake.base_url, model="gpt-nowhere"))
+    found = one("model", patient(tmp_path, provider="endpoint", provider_url=fake.url, model="gpt-nowhere"))
     assert found.status is Status.FAIL
     assert found.remedy == remedy
 

@@ -1,0 +1,74 @@
+"""The statements that every step runs, built once: composing SQL costs more than running it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from sqlalchemy import Table, Update, and_, bindparam, case, or_, select, update
+
+from models.states import RUN_FINAL, StepState
+from models.tables import Run, Step, Utc
+
+_steps: Table = Step.__table__  # type: ignore[attr-defined]
+_runs: Table = Run.__table__  # type: ignore[attr-defined]
+_c = _steps.c
+
+CLAIMED = ("id", "run_id", "parent_id", "kind", "subject", "role", "attempt", "max_attempts", "owner", "payload")
+
+
+@cache
+def claim() -> Update:
+    """Parameters: step, owner, now, until. Returns the columns of CLAIMED when the step was free."""
+    now = bindparam("now", type_=Utc())
+    free = or_(
+        and_(_c.state == StepState.READY, _c.due_at <= now),
+        and_(_c.state == StepState.RUNNING, _c.lease_until < now),
+    )
+    running = select(_runs.c.id).where(_runs.c.id == _c.run_id, _runs.c.state.not_in(RUN_FINAL)).exists()
+    return (
+        update(_steps)
+        .where(_c.id == bindparam("step"), free, _c.attempt < _c.max_attempts, running)
+        .values(
+            state=StepState.RUNNING.value,
+            owner=bindparam("owner"),
+            attempt=_c.attempt + 1,
+            lease_until=bindparam("until", type_=Utc()),
+            started_at=case((_c.started_at.is_(None), now), else_=_c.started_at),
+        )
+        .returning(*(_c[name] for name in CLAIMED))
+    )
+
+
+@cache
+def fenced(*columns: str) -> Update:
+    """Sets `columns` of a step still held. Parameters: step, held_by, held_attempt, and each column as new_NAME."""
+    return (
+        update(_steps)
+        .where(
+            _c.id == bindparam("step"),
+            _c.owner == bindparam("held_by"),
+            _c.attempt == bindparam("held_attempt"),
+            _c.state == StepState.RUNNING,
+        )
+        .values({name: bindparam(f"new_{name}", type_=_c[name].type) for name in columns})
+    )
+
+
+@cache
+def take_off() -> Update:
+    """One child fewer of a waiting step, which is ready with the last. Parameters: parent, now. One statement, so that
+    two last children cannot each think that the other still runs."""
+    now = bindparam("now", type_=Utc())
+    last = _c.pending == 1
+    return (
+        update(_steps)
+        .where(_c.id == bindparam("parent"), _c.state == StepState.WAITING)
+        .values(
+            pending=_c.pending - 1,
+            state=case((last, StepState.READY.value), else_=_c.state),
+            due_at=case((last, now), else_=_c.due_at),
+            sent_at=case((last, now), else_=_c.sent_at),
+            sends=case((last, 1), else_=_c.sends),
+        )
+        .returning(_c.id, _c.kind, _c.role, _c.parent_id, _c.state)
+    )

@@ -1,0 +1,25 @@
+"""Runs the command `desk` as people do, on a home of the test's own."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tasks.services.programs import desk_command
+from tests.tasks.services.conftest import CLEAN
+
+ROOT = Path(__file__).parents[3]
+
+
+def environment(home: Path, **environ: str) -> dict[str, str]:
+    """An environment without settings of the person who runs the tests; the search for files ends in the home."""
+    home.mkdir(exist_ok=True)
+    for name in (".env", "desk.toml"):
+        (home / name).touch()
+    return {**CLEAN, "DESK_HOME": str(home), "PYTHONPATH": str(ROOT), **environ}
+
+
+def desk(home: Path, *arguments: str, seconds: float = 60, **environ: str) -> subprocess.CompletedProcess[str]:
+    env = environment(home, **environ)
+    command = desk_command(*arguments)
+    return subprocess.run(command, env=env, cwd=home, capture_output=True, text=True, timeout=seconds, check=False)

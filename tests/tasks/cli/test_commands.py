@@ -1,0 +1,126 @@
+"""The commands around the desk: what they take, say and answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from models.setting_sources import load
+from models.settings import Settings
+from tasks.cli import config
+from tasks.cli.main import build
+from tasks.cli.processes import Pool, Role, flower_arguments, worker_arguments
+from tests.tasks.cli.running import desk
+
+OURS = {"up", "demo", "doctor", "config", "db", "worker", "ping", "beat", "flower", "rulebook"}
+
+
+def test_the_commands_are_there_and_each_says_what_it_does() -> None:
+    commands: dict[str, Any] = get_command(build()).commands  # type: ignore[attr-defined]
+    assert set(commands) >= OURS
+    assert [name for name, command in commands.items() if not command.help] == []
+
+
+def test_config_shows_every_setting_where_it_came_from_and_no_secret(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("DESK_SHARD_SIZE=99\n", encoding="utf-8")
+    (tmp_path / "desk.toml").write_text("market = 'replay'\n", encoding="utf-8")
+    environ = {
+        "DESK_HOME": str(tmp_path),
+        "DESK_PROVIDER": "endpoint",
+        "DESK_PROVIDER_KEY": "sk-very-secret",
+        "DESK_PROVIDER_URL": "https://me:hidden-word@example.org/v1",
+        "DESK_REDIS_URL": "redis://:hidden-word@127.0.0.1:6379/0",
+        "DESK_DATABASE_URL": "postgresql+psycopg://desk:hidden-word@127.0.0.1/desk",
+        "SCREENER_MAX_CANDIDATES": "7",
+        "TRADER_LIVE": "1",
+    }
+    rows = {row["name"]: row for row in config.describe(load(environ, tmp_path))}
+    assert set(rows) == set(Settings.model_fields)
+    said = json.dumps(list(rows.values()))
+    assert "hidden-word" not in said
+    assert "very-secret" not in said
+    assert rows["redis_url"]["value"] == "redis://:********@127.0.0.1:6379/0"
+    assert rows["max_candidates"]["source"] == "SCREENER_MAX_CANDIDATES (environment)"
+    assert rows["shard_size"] == {**rows["shard_size"], "value": 99, "source": "DESK_SHARD_SIZE (.env)"}
+    assert rows["market"]["source"].endswith("desk.toml)")
+    assert rows["trader_live"] == {**rows["trader_live"], "value": True, "source": "TRADER_LIVE (environment)"}
+    assert rows["codex_turns"]["source"] == "default"
+
+
+def test_config_as_a_command_prints_json_and_a_table(tmp_path: Path) -> None:
+    found = json.loads(desk(tmp_path, "config", "--json").stdout)
+    assert {row["name"] for row in found} == set(Settings.model_fields)
+    shown = desk(tmp_path, "config").stdout
+    assert "max_candidates" in shown
+    assert "default" in shown
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"DESK_CODEX_TURNS": "many"}, ("DESK_CODEX_TURNS", "many")),
+        ({"DESK_MAX_CANDIDATE": "5"}, ("DESK_MAX_CANDIDATE", "not a setting")),
+        ({"DESK_PROVIDER": "gpt"}, ("DESK_PROVIDER", "rulebook")),
+    ],
+)
+def test_a_wrong_setting_is_told_with_its_name_and_ends_with_2(
+    tmp_path: Path, environ: dict[str, str], words: tuple[str, ...]
+) -> None:
+    done = desk(tmp_path, "config", **environ)
+    assert done.returncode == 2
+    for word in words:
+        assert word in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_db_upgrade_makes_the_schema_and_current_knows_it(tmp_path: Path) -> None:
+    before = desk(tmp_path, "db", "current", "--json")
+    assert before.returncode == 1
+    assert json.loads(before.stdout)["revision"] is None
+    assert desk(tmp_path, "db", "upgrade").returncode == 0
+    after = desk(tmp_path, "db", "current", "--json")
+    found = json.loads(after.stdout)
+    assert (after.returncode, found["revision"]) == (0, found["newest"])
+    assert "up to date" in desk(tmp_path, "db", "upgrade").stdout
+
+
+def test_a_worker_without_redis_says_what_to_do(tmp_path: Path) -> None:
+    done = desk(tmp_path, "worker", "ops")
+    assert done.returncode == 2
+    assert "desk up" in done.stderr
+
+
+def _value(arguments: list[str], flag: str) -> str:
+    return arguments[arguments.index(flag) + 1]
+
+
+@pytest.mark.parametrize(
+    ("role", "queues", "count"),
+    [
+        (Role.RESEARCH, "screen,research", "128"),
+        (Role.OPS, "ops", "8"),
+        (Role.TRADE, "trade", "1"),
+        (Role.ALL, "screen,research,ops,trade", "128"),
+    ],
+)
+def test_each_role_serves_its_queues(role: Role, queues: str, count: str) -> None:
+    made = worker_arguments(Settings(), role, Pool.THREADS, None, "w")
+    assert (_value(made, "-Q"), _value(made, "-c"), _value(made, "-P")) == (queues, count, "threads")
+    assert {"-E", "--without-mingle", "--without-gossip"} <= set(made)
+    assert _value(made, "-n").startswith("w@")
+
+
+def test_trades_go_one_after_the_other_whatever_is_asked() -> None:
+    assert _value(worker_arguments(Settings(), Role.TRADE, Pool.THREADS, 5, "w"), "-c") == "1"
+    assert _value(worker_arguments(Settings(), Role.RESEARCH, Pool.THREADS, 5, "w"), "-c") == "5"
+    assert _value(worker_arguments(Settings(), Role.RESEARCH, Pool.PREFORK, None, "w"), "-c") == "2"
+
+
+def test_flower_listens_on_loopback_unless_told_and_keeps_its_state() -> None:
+    made = flower_arguments(Settings(), "127.0.0.1", 5555)
+    assert "--address=127.0.0.1" in made
+    assert "--persistent=True" in made

@@ -1,0 +1,111 @@
+"""`desk up` whole: real Redis, workers, schedule and Flower, watched from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tasks.services.programs import desk_command
+from tests.tasks.cli.running import desk, environment
+from tests.tasks.services.conftest import gone
+
+PROGRAMS = {"redis", "rulebook", "research", "ops", "trade", "beat", "flower"}
+
+
+class Up:
+    """A running `desk up`: its lines so far, and the pids of its table."""
+
+    def __init__(self, home: Path, *arguments: str) -> None:
+        self.home = home
+        self.process = subprocess.Popen(
+            desk_command("up", *arguments), env=environment(home), cwd=home, stdout=subprocess.PIPE, text=True
+        )
+        self.lines: list[str] = []
+        self.pids: dict[str, int] = {}
+
+    def until(self, words: str) -> str:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            row = re.match(r"(\S+) +running +(\d+) ", line)
+            if row:
+                self.pids[row[1]] = int(row[2])
+            if words in line:
+                return line
+        raise AssertionError(f"{words!r} never came: {''.join(self.lines)}")
+
+    def everybody(self) -> list[int]:
+        return [each.pid for each in psutil.Process(self.process.pid).children(recursive=True)]
+
+    def stop(self) -> float:
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(15)
+        return time.monotonic() - began
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    up = Up(tmp_path_factory.mktemp("up") / "home")
+    try:
+        up.until("Ctrl-C stops all")
+        yield up
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            up.stop()
+        up.process.kill()
+
+
+def test_all_programs_run_and_the_workers_answer(running: Up) -> None:
+    assert set(running.pids) == PROGRAMS
+    assert all(psutil.pid_exists(pid) for pid in running.pids.values())
+    answer = desk(running.home, "ping", "ops", "--name", "ops")
+    assert answer.returncode == 0, answer.stderr
+    assert desk(running.home, "ping", "ops", "--name", "nobody").returncode == 1
+    assert desk(running.home, "db", "current").returncode == 0
+
+
+def test_whatever_listens_listens_on_loopback(running: Up) -> None:
+    listening = {
+        connection.laddr.ip
+        for pid in [running.process.pid, *running.everybody()]
+        for connection in psutil.Process(pid).net_connections(kind="tcp")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert listening == {"127.0.0.1"}
+
+
+def test_flower_is_where_the_table_says(running: Up) -> None:
+    services = json.loads((running.home / "run" / "services.json").read_text(encoding="utf-8"))
+    with urllib.request.urlopen(f"{services['flower_url']}/healthcheck", timeout=5) as answer:
+        assert answer.status == 200
+
+
+def test_a_second_one_on_the_home_is_refused(running: Up) -> None:
+    again = desk(running.home, "up")
+    assert again.returncode == 2
+    assert "already up" in again.stderr
+    assert str(running.process.pid) in again.stderr
+
+
+def test_a_killed_worker_comes_back_and_the_end_leaves_nothing(running: Up) -> None:
+    os.kill(running.pids["trade"], signal.SIGKILL)
+    assert "trade" in running.until("running again")
+    os.kill(running.pids["redis"], signal.SIGKILL)
+    everybody = running.everybody()
+    assert len(everybody) >= len(PROGRAMS)
+    assert running.stop() < 10
+    assert running.process.returncode == 0
+    assert gone(everybody, 0.5)
+    assert not (running.home / "run" / "services.json").exists()
