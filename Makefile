@@ -46,7 +46,7 @@ install: $(VENV)/.$(SET) ## Install only, from the pinned set SET=demo, dev or f
 $(VENV)/bin/python:
 	@$(PYTHON) deploy/preflight.py $(VENV)
 	@echo "-- making $(VENV) with $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # One stamp a set of requirements: while they and pyproject.toml stay as they are, nothing is installed again.
 # A smaller set is not installed over a larger one: whatever is there has the same pins.

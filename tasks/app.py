@@ -74,6 +74,10 @@ def _configuration(settings: Settings, address: str) -> dict[str, Any]:
             "unacked_restore_interval": 2,
             "unacked_restore_throttle": 1,
         },
+        # Nobody waits for a result, so nobody should wait long for the server that keeps them.
+        "result_backend_transport_options": {
+            "retry_policy": {"max_retries": 4, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}
+        },
         "timezone": "America/New_York",
         "beat_schedule": beat_schedule(settings),
         "beat_max_loop_interval": 1,

@@ -54,4 +54,5 @@ def _chords(app: Celery, roles: Sequence[Ready]) -> Iterable[Signature]:
 
 
 def _signature(app: Celery, step_id: str, kind: StepKind) -> Signature:
-    return app.signature(task_name(kind), args=(step_id,), immutable=True)
+    # Results are read from the database. A sender that kept them would subscribe to each task's end.
+    return app.signature(task_name(kind), args=(step_id,), immutable=True).set(ignore_result=True)

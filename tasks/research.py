@@ -19,7 +19,7 @@ from tasks.turns import last_turn, retry_of, run_role, status_of, value_of
 from tasks.work import Done, Ending, work
 
 
-@shared_task(bind=True, name="desk.report", ignore_result=False)  # type: ignore[untyped-decorator]
+@shared_task(bind=True, name="desk.report")  # type: ignore[untyped-decorator]
 def report(self: Task, step_id: str) -> str:
     """One role's report on one candidate; in the chord's header, so its id is its result."""
     return work(self.app, step_id, examine)

@@ -129,17 +129,23 @@ class Processes:
         process.send_signal(number)
         process.wait(30)
 
+    def _await_end(self, name: str) -> None:
+        process = self.running[name]
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"{name} did not end: {self.log(name)[-2000:]}") from None
+
     def close(self) -> None:
         """Workers first, Redis last; what does not end in time is killed."""
-        for process in self.running.values():
-            process.terminate()
-        for name, process in reversed(self.running.items()):
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                raise AssertionError(f"{name} did not end: {self.log(name)[-2000:]}") from None
+        services = [name for name in ("rulebook", "model", "redis") if name in self.running]
+        for names in ([name for name in self.running if name not in services], services):
+            for name in names:
+                self.running[name].terminate()
+            for name in names:
+                self._await_end(name)
         if self._app is not None:
             desk_of(self._app).close()
             self._app.close()

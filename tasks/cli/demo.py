@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -77,7 +79,7 @@ def _lines(made: Plan, found: Proofs | None) -> list[str]:
         f"{found.decisions} trader decision; orders: {_counts(found.orders)}",
         f"{found.turns} turns on {found.threads} threads, {found.tokens:,} tokens: database {home}/desk.db",
         f"{found.rollouts} threads on disk: {home}/codex/*/*/sessions/**/rollout-*.jsonl",
-        f"look further: DESK_HOME={home} desk runs show {found.run_id}",
+        f"look further: DESK_HOME={home} {_command()} runs show {found.run_id}",
     ]
 
 
@@ -91,6 +93,13 @@ def _seen(seen: Seen, left: list[Member]) -> list[str]:
 
 def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
+
+
+def _command() -> str:
+    """`desk` as this person can type it."""
+    if shutil.which("desk"):
+        return "desk"
+    return _relative(Path(sys.executable).with_name("desk"))
 
 
 def _relative(path: Path) -> str:

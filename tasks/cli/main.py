@@ -43,12 +43,18 @@ def build() -> typer.Typer:
     return app
 
 
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
-) -> None:
-    if version:
+def _version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"chordesk {importlib.metadata.version('chordesk')}")
         raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """Options of the command itself."""
 
 
 def main() -> None:

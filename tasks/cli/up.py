@@ -78,22 +78,27 @@ def _short(path: Path) -> str:
 def _watch(out: Console, stack: Stack) -> None:
     """Tells of parts that died and came back, and revives those that supervisord gave up on, until a signal comes."""
     before = {each.name: each for each in stack.poll()}
+    running = {name: each.pid for name, each in before.items()}
     revived = time.monotonic()
     while True:
         time.sleep(WATCH_SECONDS)
         now = {each.name: each for each in stack.poll()}
         for name, each in now.items():
-            for line in _changes(before[name], each):
-                out.print(line, highlight=False)
+            line = change(running[name], before[name], each)
+            if line:
+                out.print(line, highlight=False, markup=False)
+            if each.state == "RUNNING":
+                running[name] = each.pid
         before = now
         if time.monotonic() - revived > REVIVE_SECONDS:
             revived = time.monotonic()
             stack.revive()
 
 
-def _changes(before: Process, now: Process) -> list[str]:
-    if now.state == "RUNNING" and before.pid != now.pid:
-        return [f"{now.name}: running again as process {now.pid}"]
-    if now.state != before.state and now.state not in ("RUNNING", "STARTING"):
-        return [f"{now.name}: {now.state.lower()} ({now.message})"]
-    return []
+def change(running: int, before: Process, now: Process) -> str | None:
+    """A line about a program that died, gave up or came back. running: the pid with which it last ran."""
+    if now.state == "RUNNING":
+        return f"{now.name}: running again as process {now.pid}" if now.pid != running else None
+    if now.state != before.state and now.state != "STARTING":
+        return f"{now.name}: {now.state.lower()} ({now.message})"
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -11,10 +12,11 @@ from pathlib import Path
 
 from models.errors import UsageError
 from models.setting_sources import load
-from tasks.services import folders, plan
+from tasks.services import folders, plan, tether
 from tasks.services.plan import Plan
 from tasks.services.programs import Choice, desk_command
 from tasks.services.stack import Stack
+from tasks.services.supervision import tethered
 
 MARK = ".chordesk-demo"
 SAMPLE_SECONDS = 0.5
@@ -80,8 +82,9 @@ def screen(stack: Stack, arguments: tuple[str, ...] = ()) -> tuple[int, Seen]:
     """Runs `desk screen --wait` on the stack, its output on our terminal; returns its exit code and what was seen."""
     seen = Seen()
     until = time.monotonic() + LONGEST_SECONDS
-    command = desk_command("screen", "--wait", *arguments)
-    with subprocess.Popen(command, env=stack.plan.environ, cwd=stack.plan.cwd) as process:
+    command = tethered("TERM", desk_command("screen", "--wait", *arguments))
+    environ = {**stack.plan.environ, tether.PARENT: str(os.getpid())}
+    with subprocess.Popen(command, env=environ, cwd=stack.plan.cwd) as process:
         try:
             while process.poll() is None:
                 _sample(stack, seen)
@@ -95,6 +98,7 @@ def screen(stack: Stack, arguments: tuple[str, ...] = ()) -> tuple[int, Seen]:
 
 
 def _sample(stack: Stack, seen: Seen) -> None:
+    stack.poll()  # raises when supervisord has ended: then nobody works on the run
     members = stack.members()
     seen.most_processes = max(seen.most_processes, len(members))
     for member in members:

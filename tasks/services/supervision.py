@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import xmlrpc.client
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,8 +65,13 @@ def configuration(programs: Iterable[Program], folders: Folders) -> str:
     return "\n".join(lines) + "\n"
 
 
+def tethered(end: str, command: Sequence[str]) -> list[str]:
+    """The command, ended by SIG{end} when the process that starts it dies."""
+    return [sys.executable, "-I", "-S", str(TETHER), f"SIG{end}", *command]
+
+
 def _program(program: Program, folders: Folders) -> list[str]:
-    command = [sys.executable, "-I", "-S", str(TETHER), f"SIG{program.end}", *program.command]
+    command = tethered(program.end, program.command)
     return [
         f"[program:{program.name}]",
         f"command={_plain(shlex.join(command))}",
@@ -120,8 +125,7 @@ class Supervisor:
         with suppress(FileNotFoundError):
             _socket(self._folders).unlink()
         env = {**environ, tether.PARENT: str(os.getpid())}
-        command = [sys.executable, "-I", "-S", str(TETHER), "SIGTERM"]
-        command += [sys.executable, "-P", "-m", "supervisor.supervisord", "-c", str(path)]
+        command = tethered("TERM", [sys.executable, "-P", "-m", "supervisor.supervisord", "-c", str(path)])
         out = (self._folders.logs / "supervisord.out").open("wb")
         with out:
             self._process = subprocess.Popen(

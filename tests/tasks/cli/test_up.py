@@ -11,12 +11,15 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tasks.cli.up import change
 from tasks.services.programs import desk_command
+from tasks.services.supervision import Process
 from tests.tasks.cli.running import desk, environment
 from tests.tasks.services.conftest import gone
 
@@ -53,6 +56,19 @@ class Up:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(15)
         return time.monotonic() - began
+
+
+def test_what_is_told_of_a_program() -> None:
+    ran = Process("ops", "RUNNING", 10, 0.0, "")
+    died = replace(ran, state="BACKOFF", pid=0, message="Exited too quickly")
+    starts = replace(ran, state="STARTING", pid=11)
+    back = replace(ran, pid=11)
+    assert change(10, ran, ran) is None
+    assert change(10, ran, died) == "ops: backoff (Exited too quickly)"
+    assert change(10, died, died) is None
+    assert change(10, died, starts) is None
+    assert change(10, starts, back) == "ops: running again as process 11"
+    assert change(10, ran, back) == "ops: running again as process 11"
 
 
 @pytest.fixture(scope="module")
