@@ -11,7 +11,7 @@ from celery.signals import worker_process_shutdown, worker_shutdown
 from kombu.entity import Exchange, Queue
 
 from models.settings import Settings
-from tasks import guards
+from tasks import guards, transport
 from tasks.bootstrap import Desk, desk_of, redis_url
 from tasks.schedule import beat_schedule
 
@@ -33,6 +33,7 @@ VISIBILITY_SECONDS = 30
 def create_app(settings: Settings, name: str = "desk") -> Celery:
     """An app wired to a desk of its own; `name` tells its processes apart in leases and folders."""
     guards.guard_lost_connection()
+    transport.keep_clients()
     address = redis_url(settings)
     app = Celery(
         "desk",
@@ -43,7 +44,7 @@ def create_app(settings: Settings, name: str = "desk") -> Celery:
     )
     app.conf.update(_configuration(settings, address))
     app.desk = Desk(settings, name)
-    app.steps["consumer"].add(guards.KeepUnacked)
+    app.steps["consumer"].update((guards.KeepUnacked, transport.BatchEvents))
     _close_with_worker(app)
     return app
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 PARENT = "CHORDESK_TETHER"  # pid of the process a child must not outlive
 PR_SET_PDEATHSIG = 1
 POLL_SECONDS = 0.3
+GRACE_SECONDS = 4.0
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -52,10 +53,21 @@ def watch(end: signal.Signals, parent: int, command: list[str]) -> int:
         if pid:
             return os.waitstatus_to_exitcode(status) % 256
         if os.getppid() != parent:
-            os.kill(child, end)
-            os.waitpid(child, 0)
+            stop(child, end)
             return 1
         time.sleep(POLL_SECONDS)
+
+
+def stop(child: int, end: signal.Signals) -> None:
+    """Sends the signal, and SIGKILL to a child that does not end by it."""
+    os.kill(child, end)
+    until = time.monotonic() + GRACE_SECONDS
+    while time.monotonic() < until:
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
 
 
 if __name__ == "__main__":

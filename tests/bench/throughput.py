@@ -70,7 +70,8 @@ def _queued(desk: Processes, role: str, turns: int) -> tuple[float, float]:
     run, finish = run_row(provider="endpoint", params={}), new_id()
     steps, candidates = [], []
     for number in range(turns):
-        symbol = f"{symbols[number % len(symbols)]}-{number}"
+        # A subject of its own each time: a resumed thread would carry a history that the baseline's has not.
+        symbol = f"{symbols[number % len(symbols)]}-{run.id[:12]}-{number}"
         candidate = Candidate(
             id=new_id(), run_id=run.id, symbol=symbol, instrument="equity", confidence="medium", origin="screen",
             rank=number, score=1.0,
@@ -112,11 +113,11 @@ def _until_final(desk: Processes, run: Run, turns: int) -> None:
         assert failed is None, failed
         if done >= turns:
             return
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 class _Peak:
-    """Samples the memory of the worker and its children ten times a second."""
+    """Samples the memory of the worker and its children twice a second: looking costs time too."""
 
     def __init__(self, desk: Processes) -> None:
         self._desk = desk
@@ -133,5 +134,5 @@ class _Peak:
         self._thread.join()
 
     def _sample(self) -> None:
-        while not self._stop.wait(0.1):
+        while not self._stop.wait(0.5):
             self.megabytes = max(self.megabytes, self._desk.resident_mb("research"))

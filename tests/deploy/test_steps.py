@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,19 @@ def test_the_sets_agree_on_every_version() -> None:
         for package, rest in re.findall(r"^([A-Za-z0-9._-]+)==([^\\\n]+)", text, flags=re.MULTILINE):
             pins.setdefault(package + rest.partition(";")[2], set()).add(rest.partition(";")[0].strip())
     assert {package: versions for package, versions in pins.items() if len(versions) > 1} == {}
+
+
+def test_every_dependency_of_the_project_is_in_its_set() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    extras = project["optional-dependencies"]
+    sets = {"demo": ["demo"], "fleet": ["demo", "yahoo", "alpaca", "postgres"], "dev": list(extras)}
+    for name, included in sets.items():
+        text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+        pinned = {found.lower().replace("_", "-") for found in re.findall(r"^([A-Za-z0-9._-]+)", text, re.MULTILINE)}
+        wanted = [*project["dependencies"], *(each for extra in included for each in extras[extra])]
+        names = {re.split(r"[\[<>=!~;\s]", each, maxsplit=1)[0].lower().replace("_", "-") for each in wanted}
+        assert names - pinned == set(), f"requirements/{name}.txt is older than pyproject.toml: run make lock"
 
 
 def test_the_library_that_owns_our_package_name_is_never_installed() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from models.settings import Settings
 from tasks.cli import config
 from tasks.cli.main import build
 from tasks.cli.processes import Pool, Role, flower_arguments, worker_arguments
-from tests.tasks.cli.running import desk
+from tests.tasks.cli.running import ROOT, desk
 
 OURS = {"up", "demo", "doctor", "config", "db", "worker", "ping", "beat", "flower", "rulebook"}
 
@@ -23,6 +25,16 @@ def test_the_commands_are_there_and_each_says_what_it_does() -> None:
     commands: dict[str, Any] = get_command(build()).commands  # type: ignore[attr-defined]
     assert set(commands) >= OURS
     assert [name for name, command in commands.items() if not command.help] == []
+
+
+def test_the_version_is_the_distributions(tmp_path: Path) -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        version = tomllib.load(file)["project"]["version"]
+    try:
+        importlib.metadata.version("chordesk")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("chordesk is not installed here")
+    assert desk(tmp_path, "--version").stdout == f"chordesk {version}\n"
 
 
 def test_config_shows_every_setting_where_it_came_from_and_no_secret(tmp_path: Path) -> None:

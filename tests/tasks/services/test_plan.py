@@ -1,0 +1,113 @@
+"""What is planned before anything runs: what is embedded, what is taken as given, what is refused."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from models.errors import UsageError
+from tasks.services import folders, ports
+from tasks.services.plan import Plan
+from tasks.services.programs import Choice
+from tasks.services.supervision import configuration
+
+WHOLE = ["redis", "rulebook", "research", "ops", "trade", "beat", "flower"]
+
+
+def names(made: Plan) -> list[str]:
+    return [program.name for program in made.programs]
+
+
+def test_by_default_everything_is_embedded_on_loopback_and_a_private_socket(make_plan: Callable[..., Plan]) -> None:
+    made = make_plan(Choice())
+    assert names(made) == WHOLE
+    assert set(made.urls) == {"redis_url", "rulebook_url", "flower_url"}
+    assert made.urls["redis_url"].startswith("unix://")
+    assert made.urls["rulebook_url"].startswith("http://127.0.0.1:")
+    assert made.environ["DESK_REDIS_URL"] == made.urls["redis_url"]
+    assert made.settings.rulebook_url == made.urls["rulebook_url"]
+
+
+def test_what_the_user_named_is_used_and_not_started(make_plan: Callable[..., Plan]) -> None:
+    made = make_plan(Choice(), DESK_REDIS_URL="redis://127.0.0.1:6379/0", DESK_RULEBOOK_URL="http://127.0.0.1:9/v1")
+    assert names(made) == WHOLE[2:]
+    assert set(made.urls) == {"flower_url"}
+    nodes = [program.node for program in made.desk if program.node]
+    assert all(node.startswith(("research-", "ops-", "trade-")) for node in nodes)
+
+
+def test_another_provider_needs_no_rulebook(make_plan: Callable[..., Plan]) -> None:
+    made = make_plan(Choice(), DESK_PROVIDER="endpoint", DESK_PROVIDER_URL="https://example.org/v1")
+    assert "rulebook" not in names(made)
+
+
+def test_addresses_left_by_an_earlier_run_are_not_relied_on(make_plan: Callable[..., Plan], home: Path) -> None:
+    (home / "run").mkdir(parents=True)
+    left = {"redis_url": "unix:///gone/redis.sock", "rulebook_url": "http://127.0.0.1:1/v1"}
+    (home / "run" / "services.json").write_text(json.dumps(left), encoding="utf-8")
+    made = make_plan(Choice())
+    assert names(made) == WHOLE
+    assert made.settings.redis_url is not None
+    assert "gone" not in made.settings.redis_url.get_secret_value()
+
+
+def test_more_research_workers_and_fewer_helpers(make_plan: Callable[..., Plan]) -> None:
+    made = make_plan(Choice(research_workers=3, beat=False, flower=False))
+    assert names(made) == ["redis", "rulebook", "research", "research-2", "research-3", "ops", "trade"]
+    nodes = [program.node for program in made.desk]
+    assert len(set(nodes)) == len(nodes)
+
+
+@pytest.mark.parametrize("count", [0, 33])
+def test_a_foolish_number_of_workers_is_refused(count: int) -> None:
+    with pytest.raises(UsageError, match=f"--workers {count}"):
+        Choice(research_workers=count)
+
+
+def test_flowers_port_is_the_settings_or_told_as_taken(make_plan: Callable[..., Plan]) -> None:
+    free = ports.free_ports(1)[0]
+    assert make_plan(Choice(), DESK_FLOWER_PORT=str(free)).urls["flower_url"].endswith(f":{free}")
+    with socket.create_server((ports.LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"DESK_FLOWER_PORT={port} is taken"):
+            make_plan(Choice(), DESK_FLOWER_PORT=str(port))
+
+
+def test_free_ports_differ() -> None:
+    found = ports.free_ports(20)
+    assert len(set(found)) == 20
+    assert all(ports.is_free(port) for port in found)
+
+
+def test_no_secret_reaches_the_supervisors_file(make_plan: Callable[..., Plan]) -> None:
+    made = make_plan(Choice(), DESK_PROVIDER_KEY="sk-secret", DESK_REDIS_URL="redis://:pass-word@127.0.0.1:6379/0")
+    text = configuration(made.programs, made.folders)
+    assert "sk-secret" not in text
+    assert "pass-word" not in text
+
+
+def test_a_path_that_the_supervisor_would_cut_is_refused(make_plan: Callable[..., Plan], home: Path) -> None:
+    made = make_plan(None, DESK_HOME=str(home / "a #b"))
+    with pytest.raises(UsageError, match="a #b"):
+        configuration(made.programs, made.folders)
+
+
+def test_a_home_that_cannot_be_made_names_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="DESK_HOME"):
+        folders.prepare(tmp_path / "file" / "home")
+
+
+def test_a_socket_folder_that_others_can_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "shared"))
+    (tmp_path / "shared").mkdir()
+    deep = tmp_path / ("x" * 120)
+    made = folders.prepare(deep)
+    assert made.sockets.parent == tmp_path / "shared"
+    made.sockets.chmod(0o755)
+    with pytest.raises(UsageError, match="private folder"):
+        folders.prepare(deep)
