@@ -60,9 +60,9 @@ TOOL_SETS: Mapping[str, tuple[str, ...]] = {
     ),
     "quick": ("symbol_overview", "signals_get", "news_list"),
     "fundamentals": ("symbol_overview", "news_list", "report_latest"),
-    "risk": ("symbol_overview", "technicals_get", "signals_get", "portfolio_get", "report_latest"),
-    "catalyst": ("sp500_movers", "symbol_overview", "signals_get", "news_list", "report_latest"),
-    "trader": ("portfolio_get", "report_latest", "symbol_overview", "technicals_get", "signals_get", "news_list"),
+    "risk": ("signals_get", "technicals_get", "symbol_overview"),
+    "catalyst": ("news_list", "symbol_overview", "sp500_movers"),
+    "trader": ("portfolio_get", "symbol_overview", "news_list", "signals_get", "technicals_get"),
 }
 
 # The app-server cuts a tool's output at about 48 KB, in the middle of a figure if it must.
