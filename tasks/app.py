@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import platform
+import threading
 from typing import Any
 from urllib.parse import urlsplit
 
 from celery import Celery
-from celery.signals import worker_process_shutdown, worker_shutdown
+from celery.signals import worker_process_init, worker_process_shutdown, worker_ready, worker_shutdown
 from kombu.entity import Exchange, Queue
 
 from models.settings import Settings
@@ -30,8 +31,11 @@ ROUTES = {
 VISIBILITY_SECONDS = 30
 
 
-def create_app(settings: Settings, name: str = "desk") -> Celery:
-    """An app wired to a desk of its own; `name` tells its processes apart in leases and folders."""
+def create_app(settings: Settings, name: str = "desk", *, turns: bool = False) -> Celery:
+    """An app wired to a desk of its own; `name` tells its processes apart in leases and folders.
+
+    turns: this process will run turns, and loads what they need as soon as it is up.
+    """
     guards.guard_lost_connection()
     transport.keep_clients()
     address = redis_url(settings)
@@ -45,7 +49,7 @@ def create_app(settings: Settings, name: str = "desk") -> Celery:
     app.conf.update(_configuration(settings, address))
     app.desk = Desk(settings, name)
     app.steps["consumer"].update((guards.KeepUnacked, transport.BatchEvents))
-    _close_with_worker(app)
+    _follow_worker(app, turns)
     return app
 
 
@@ -93,12 +97,18 @@ def _queue(name: str) -> Queue:
     return Queue(name, Exchange(name, type="direct"), routing_key=name)
 
 
-def _close_with_worker(app: Celery) -> None:
+def _follow_worker(app: Celery, turns: bool) -> None:
     """App-servers are processes: whoever started them ends them, in the worker and in each prefork child."""
+
+    def warm(**_: Any) -> None:
+        threading.Thread(target=desk_of(app).warm, name="warm", daemon=True).start()
 
     def close(**_: Any) -> None:
         desk_of(app).close()
 
+    if turns:
+        worker_ready.connect(warm, weak=False)
+        worker_process_init.connect(warm, weak=False)
     worker_shutdown.connect(close, weak=False)
     worker_process_shutdown.connect(close, weak=False)
 

@@ -26,6 +26,7 @@ from tools.brokers.protocol import Broker
 from tools.market.factory import build_market
 from tools.market.protocol import MarketData
 from tools.registry import ToolContext
+from tools.toolsets import warm
 
 T = TypeVar("T")
 START_SECONDS = 60.0
@@ -93,6 +94,11 @@ class Desk:
             account=self.settings.account,
             run_id=run_id,
         )
+
+    def warm(self) -> None:
+        """Load what the first turn would otherwise wait for: prices, indicators, the exchange's calendar."""
+        warm()
+        _ = self.market
 
     def close(self, grace_seconds: float = 5.0) -> None:
         """Stop what was started here; app-servers first, for they are processes."""

@@ -32,27 +32,30 @@ def send(app: Celery, ready: Sequence[Ready], *, chord_sends_conclude: bool = Fa
 
 
 def canvases(app: Celery, ready: Sequence[Ready], *, chord_sends_conclude: bool) -> Iterable[Signature]:
+    """Groups of one and chords of one are sent as they are: a single message."""
     shards = [step for step in ready if step.kind is StepKind.SCREEN_SHARD]
-    roles = [step for step in ready if step.kind is StepKind.REPORT and step.role != FIRST_ROLE and step.parent_id]
+    roles = [step for step in ready if step.kind is StepKind.REPORT and step.role != FIRST_ROLE]
+    together = (shards if len(shards) > 1 else []) + (roles if len(roles) > 1 else [])
     if len(shards) > 1:
-        yield group(_signature(app, step.id, step.kind) for step in shards)
+        yield group(_signature(app, step) for step in shards)
     if len(roles) > 1:
         yield from _chords(app, roles)
     for step in ready:
-        if (step in shards and len(shards) > 1) or (step in roles and len(roles) > 1):
-            continue
-        if step.kind is StepKind.CONCLUDE and chord_sends_conclude:
-            continue
-        yield _signature(app, step.id, step.kind)
+        if step not in together and not (chord_sends_conclude and step.kind is StepKind.CONCLUDE):
+            yield _signature(app, step)
 
 
 def _chords(app: Celery, roles: Sequence[Ready]) -> Iterable[Signature]:
     """One flat chord a candidate. The header's results are ids; the body reads the database."""
     for parent in dict.fromkeys(step.parent_id for step in roles):
-        header = [_signature(app, step.id, step.kind) for step in roles if step.parent_id == parent]
-        yield chord(header, body=_signature(app, str(parent), StepKind.CONCLUDE), app=app)
+        header = [step for step in roles if step.parent_id == parent]
+        body = Ready(str(parent), StepKind.CONCLUDE, "", None, header[0].subject)
+        yield chord([_signature(app, step) for step in header], body=_signature(app, body), app=app)
 
 
-def _signature(app: Celery, step_id: str, kind: StepKind) -> Signature:
+def _signature(app: Celery, step: Ready) -> Signature:
     # Results are read from the database. A sender that kept them would subscribe to each task's end.
-    return app.signature(task_name(kind), args=(step_id,), immutable=True).set(ignore_result=True)
+    # The shown arguments are for Flower's readers; the message itself carries the id alone.
+    shown = f"({' '.join(part for part in (step.role, step.subject, step.id) if part)})"
+    signature = app.signature(task_name(step.kind), args=(step.id,), immutable=True)
+    return signature.set(ignore_result=True, argsrepr=shown)

@@ -66,6 +66,7 @@ class Ready:
     kind: StepKind
     role: str
     parent_id: str | None
+    subject: str = ""
 
 
 def open_run(session: Session, run: Run, finish_id: str, attempts: int) -> None:
@@ -89,7 +90,7 @@ def add(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) 
             .where(col(Step.id) == parent, col(Step.state).not_in(STEP_FINAL))
             .values(pending=col(Step.pending) + count)
         )
-    return [Ready(step.id, step.kind, step.role, step.parent) for step in steps if not step.waits]
+    return [Ready(step.id, step.kind, step.role, step.parent, step.subject) for step in steps if not step.waits]
 
 
 def _insert(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) -> None:
@@ -178,7 +179,7 @@ def _take_off(session: Session, parent_id: str | None) -> list[Ready]:
     if parent_id is None:
         return []
     rows = session.connection().execute(statements.take_off(), {"parent": parent_id, "now": utcnow()}).all()
-    return [Ready(r.id, StepKind(r.kind), r.role, r.parent_id) for r in rows if r.state == StepState.READY]
+    return [Ready(r.id, StepKind(r.kind), r.role, r.parent_id, r.subject) for r in rows if r.state == StepState.READY]
 
 
 def resend(session: Session, limit: int = 500) -> list[Ready]:
@@ -199,7 +200,7 @@ def resend(session: Session, limit: int = 500) -> list[Ready]:
     for step in late:
         step.sent_at, step.sends = now, step.sends + 1
         session.add(step)
-    return [Ready(step.id, StepKind(step.kind), step.role, step.parent_id) for step in late]
+    return [Ready(step.id, StepKind(step.kind), step.role, step.parent_id, step.subject) for step in late]
 
 
 def _is_late(step: Step, now: dt.datetime) -> bool:

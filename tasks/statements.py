@@ -70,5 +70,5 @@ def take_off() -> Update:
             sent_at=case((last, now), else_=_c.sent_at),
             sends=case((last, 1), else_=_c.sends),
         )
-        .returning(_c.id, _c.kind, _c.role, _c.parent_id, _c.state)
+        .returning(_c.id, _c.kind, _c.role, _c.parent_id, _c.subject, _c.state)
     )

@@ -49,7 +49,8 @@ def worker(
     """Run one worker in the foreground."""
     settings = _configured()
     called = name or default_name(role)
-    create_app(settings, called).worker_main(worker_arguments(settings, role, pool, concurrency, called))
+    app = create_app(settings, called, turns=role in (Role.RESEARCH, Role.ALL))
+    app.worker_main(worker_arguments(settings, role, pool, concurrency, called))
 
 
 def default_name(role: Role) -> str:

@@ -37,6 +37,9 @@ FORCED = {
     "DESK_BROKER": "paper",
     "DESK_ACCOUNT": "paper",
     "DESK_LOG_LEVEL": "WARNING",
+    # Beat is there for its sweep, which sends again what failed for a moment; it starts no screen of its own.
+    "DESK_PREMARKET": "off",
+    "DESK_MIDDAY": "off",
 }
 
 
@@ -73,9 +76,9 @@ def fresh_home(home: Path) -> Path:
 
 
 def make_plan(environ: Mapping[str, str], home: Path, live: bool) -> Plan:
-    """The demo's stack: Redis, the rulebook model and the workers; no schedule and no web page."""
+    """The demo's stack: Redis, the rulebook model, the workers and the sweep; no web page."""
     own = environment(environ, home, live)
-    return plan.make(load(own, home), own, home, Choice(beat=False, flower=False))
+    return plan.make(load(own, home), own, home, Choice(flower=False))
 
 
 def screen(stack: Stack, arguments: tuple[str, ...] = ()) -> tuple[int, Seen]:
