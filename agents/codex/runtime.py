@@ -107,16 +107,16 @@ class CodexRuntime:
             self._registry.hold(spec.role, spec.subject, lambda: fork_at - loop.time()) as lease,
             self._leased(self._kept, deadline) as server,
         ):
-            record = await self._registry.record(spec.role, spec.subject)
+            record = lease.record
             wanted = wanted_record(spec, server, self._home_id)
             why = why_fresh(record, wanted, self._config)
-            open_thread = fork_or_start if lease is None else resume_or_start
+            open_thread = resume_or_start if lease.held else fork_or_start
             opened = await open_thread(server, spec, record, why)
             async with self._talk(server, spec, opened, deadline) as conversation:
                 try:
                     yield conversation
                 finally:
-                    if lease is not None:
+                    if lease.held:
                         base = record if record is not None and opened.reason == "resumed" else wanted
                         await _remember(lease, base, conversation)
 

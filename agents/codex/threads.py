@@ -27,8 +27,17 @@ log = logging.getLogger(__name__)
 
 _RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 _RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
-# A record is written by whoever holds the lease and by nobody else.
-_SAVE = "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[2], ARGV[2]) return 1 end return 0"
+# One round trip to take the lease and read the record.
+_ACQUIRE = """
+local got = redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
+return {got and 1 or 0, redis.call('get', KEYS[2])}
+"""
+# A record is written by whoever holds the lease and by nobody else; the lease ends with it.
+_SAVE = """
+if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('set', KEYS[2], ARGV[2])
+return redis.call('del', KEYS[1])
+"""
 _FORGET = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[2]) end return 0"
 
 POLL_SECONDS = (0.05, 0.25)
@@ -53,18 +62,25 @@ class ThreadRecord(BaseModel):
 
 
 class Lease:
-    """The right to run turns in one kept thread. `lost` is set when it could not be renewed."""
+    """The right to run turns in one kept thread, if `held`, and the thread's record as it was found.
+
+    `lost` is set when the lease could not be renewed, `ended` when it was given back.
+    """
 
     def __init__(self, registry: ThreadRegistry, role: str, subject: str) -> None:
         self._registry = registry
         self.record_key = f"desk:thread:{role}:{subject}"
         self.key = f"desk:thread-lease:{role}:{subject}"
         self.token = secrets.token_hex(12)
+        self.held = False
         self.lost = False
+        self.ended = False
+        self.record: ThreadRecord | None = None
 
     async def save(self, record: ThreadRecord) -> bool:
-        """Writes the record if the lease is still ours; says whether it did."""
+        """Writes the record and gives the lease back, if it is still ours; says whether it did."""
         saved = await self._registry.run(_SAVE, [self.key, self.record_key], [self.token, record.model_dump_json()])
+        self.ended = True
         return bool(saved)
 
     async def forget(self) -> None:
@@ -79,35 +95,24 @@ class ThreadRegistry:
         self._client = client
         self._lease_ms = int(lease_seconds * 1000)
 
-    async def record(self, role: str, subject: str) -> ThreadRecord | None:
-        """The record of a kept thread; None when there is none or it cannot be read. Raises RedisDown."""
-        async with _redis_errors():
-            raw = await self._client.get(f"desk:thread:{role}:{subject}")
-        if raw is None:
-            return None
-        try:
-            return ThreadRecord.model_validate_json(raw)
-        except ValidationError as error:
-            log.warning("the record of thread %s/%s is not readable and is left: %s", role, subject, error)
-            return None
-
     @asynccontextmanager
-    async def hold(self, role: str, subject: str, wait: Callable[[], float]) -> AsyncIterator[Lease | None]:
-        """The thread's lease for the length of the block, or None when it stayed busy.
+    async def hold(self, role: str, subject: str, wait: Callable[[], float]) -> AsyncIterator[Lease]:
+        """The thread's lease for the length of the block; not `held` when the thread stayed busy.
 
         wait() says how many more seconds to go on asking. Raises RedisDown.
         """
         lease = Lease(self, role, subject)
         if not await self._acquire(lease, wait):
-            yield None
+            yield lease
             return
         renewal = asyncio.create_task(self._renew(lease))
         try:
             yield lease
         finally:
             renewal.cancel()
-            with contextlib.suppress(RedisDown):
-                await self.run(_RELEASE, [lease.key], [lease.token])
+            if not lease.ended:
+                with contextlib.suppress(RedisDown):
+                    await self.run(_RELEASE, [lease.key], [lease.token])
 
     async def run(self, script: str, keys: list[str], arguments: list[Any]) -> Any:
         async with _redis_errors():
@@ -115,9 +120,12 @@ class ThreadRegistry:
 
     async def _acquire(self, lease: Lease, wait: Callable[[], float]) -> bool:
         while True:
-            async with _redis_errors():
-                if await self._client.set(lease.key, lease.token, nx=True, px=self._lease_ms):
-                    return True
+            keys, arguments = [lease.key, lease.record_key], [lease.token, self._lease_ms]
+            got, raw = await self.run(_ACQUIRE, keys, arguments)
+            lease.record = _readable(raw, lease.record_key)
+            if got:
+                lease.held = True
+                return True
             left = wait()
             if left <= 0:
                 return False
@@ -134,6 +142,17 @@ class ThreadRegistry:
             if not renewed:
                 log.warning("the lease %s is no longer ours", lease.key)
                 lease.lost = True
+
+
+def _readable(raw: bytes | None, key: str) -> ThreadRecord | None:
+    """The record; None when there is none or it cannot be read."""
+    if raw is None:
+        return None
+    try:
+        return ThreadRecord.model_validate_json(raw)
+    except ValidationError as error:
+        log.warning("%s is not readable and is left: %s", key, error)
+        return None
 
 
 def why_fresh(record: ThreadRecord | None, wanted: ThreadRecord, config: RuntimeConfig) -> str | None:

@@ -231,11 +231,11 @@ def test_a_lease_is_renewed_and_seen_to_be_lost(registry: str) -> None:
         client = redis.asyncio.Redis.from_url(registry)
         threads = ThreadRegistry(client, 0.3)
         async with threads.hold("quick", "ACME", lambda: 0) as lease:
-            assert lease is not None
+            assert lease.held
             await asyncio.sleep(0.8)
             assert not lease.lost
             async with threads.hold("quick", "ACME", lambda: 0) as other:
-                assert other is None
+                assert not other.held
             await client.delete(LEASE)
             await until(lambda: lease.lost)
         await client.aclose()
@@ -247,7 +247,9 @@ def test_an_unreadable_record_counts_as_none(registry: str) -> None:
     async def work() -> None:
         client = redis.asyncio.Redis.from_url(registry)
         await client.set(KEY, "{}")
-        assert await ThreadRegistry(client, 1).record("quick", "ACME") is None
+        async with ThreadRegistry(client, 1).hold("quick", "ACME", lambda: 0) as lease:
+            assert lease.held
+            assert lease.record is None
         await client.aclose()
 
     run(work())
