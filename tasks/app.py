@@ -5,14 +5,14 @@ from __future__ import annotations
 import platform
 import threading
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from celery import Celery
 from celery.signals import worker_process_init, worker_process_shutdown, worker_ready, worker_shutdown
 from kombu.entity import Exchange, Queue
 
 from models.settings import Settings
-from tasks import guards, transport
+from tasks import guards, results, transport
 from tasks.bootstrap import Desk, desk_of, redis_url
 from tasks.schedule import beat_schedule
 
@@ -31,10 +31,10 @@ ROUTES = {
 VISIBILITY_SECONDS = 30
 
 
-def create_app(settings: Settings, name: str = "desk", *, turns: bool = False) -> Celery:
+def create_app(settings: Settings, name: str = "desk", *, warm: bool = False) -> Celery:
     """An app wired to a desk of its own; `name` tells its processes apart in leases and folders.
 
-    turns: this process will run turns, and loads what they need as soon as it is up.
+    warm: load prices and the exchange's calendar as soon as the worker is up, not with its first task.
     """
     guards.guard_lost_connection()
     transport.keep_clients()
@@ -46,10 +46,11 @@ def create_app(settings: Settings, name: str = "desk", *, turns: bool = False) -
         include=["tasks.screen", "tasks.research", "tasks.trade", "tasks.maintenance"],
         set_as_current=True,
     )
+    results.use_chord_counter(app)
     app.conf.update(_configuration(settings, address))
     app.desk = Desk(settings, name)
     app.steps["consumer"].update((guards.KeepUnacked, transport.BatchEvents))
-    _follow_worker(app, turns)
+    _follow_worker(app, warm)
     return app
 
 
@@ -97,29 +98,38 @@ def _queue(name: str) -> Queue:
     return Queue(name, Exchange(name, type="direct"), routing_key=name)
 
 
-def _follow_worker(app: Celery, turns: bool) -> None:
+def _follow_worker(app: Celery, warm: bool) -> None:
     """App-servers are processes: whoever started them ends them, in the worker and in each prefork child."""
 
-    def warm(**_: Any) -> None:
+    def load(**_: Any) -> None:
         threading.Thread(target=desk_of(app).warm, name="warm", daemon=True).start()
 
     def close(**_: Any) -> None:
         desk_of(app).close()
 
-    if turns:
-        worker_ready.connect(warm, weak=False)
-        worker_process_init.connect(warm, weak=False)
+    if warm:
+        worker_ready.connect(load, weak=False)
+        worker_process_init.connect(load, weak=False)
     worker_shutdown.connect(close, weak=False)
     worker_process_shutdown.connect(close, weak=False)
 
 
 def celery_url(address: str) -> str:
-    """Celery's form of a redis-py URL: broker and results spell a unix socket `redis+socket://`."""
+    """Celery's form of a redis-py URL, with the same meaning: a unix socket is spelled `redis+socket://` with the login
+    before its path, and TLS checks the server's certificate unless the URL says otherwise (kombu would not)."""
     parts = urlsplit(address)
+    query = dict(parse_qsl(parts.query))
+    if parts.scheme == "rediss":
+        query.setdefault("ssl_cert_reqs", "required")
+        return urlunsplit(parts._replace(query=urlencode(query)))
     if parts.scheme != "unix":
         return address
-    query = f"?{parts.query.replace('db=', 'virtual_host=')}" if parts.query else ""
-    return f"redis+socket://{parts.netloc}{parts.path}{query}"
+    user, password = query.pop("username", ""), query.pop("password", "")
+    login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user or password else ""
+    if "db" in query:
+        query["virtual_host"] = query.pop("db")
+    rest = f"?{urlencode(query)}" if query else ""
+    return f"redis+socket://{parts.netloc or login}{parts.path}{rest}"
 
 
 def node_name(role: str, suffix: str = "") -> str:

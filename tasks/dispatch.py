@@ -9,6 +9,7 @@ import structlog
 from celery import Celery, chord, group
 from celery.canvas import Signature
 from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
 from agents.researchers import FIRST_ROLE
 from models.states import StepKind
@@ -27,7 +28,7 @@ def send(app: Celery, ready: Sequence[Ready], *, chord_sends_conclude: bool = Fa
     try:
         for canvas in canvases(app, ready, chord_sends_conclude=chord_sends_conclude):
             canvas.apply_async()
-    except (OperationalError, OSError) as error:
+    except (OperationalError, RedisError, OSError) as error:
         log.warning("dispatch.failed", steps=len(ready), error=str(error))
 
 

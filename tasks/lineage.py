@@ -21,18 +21,19 @@ _REPORTS = text(
     join report r on r.id = vr.report_id
     join turn t on t.id = r.turn_id
     where v.run_id = :run and v.symbol = :symbol
-    order by t.started_at
+    order by t.started_at, r.role
     """
 )
 _HITS = text(
     """
-    select h.lens, h.confidence, h.thesis, t.id as turn, t.thread_id as thread, t.codex_turn_id as codex_turn
+    select h.lens, h.confidence, h.thesis, t.model as spoken_by,
+           t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn
     from candidate c
     join candidate_hit ch on ch.candidate_id = c.id
     join screen_hit h on h.id = ch.hit_id
     join turn t on t.id = h.turn_id
     where c.run_id = :run and c.symbol = :symbol
-    order by h.lens
+    order by h.lens, h.id
     """
 )
 _VERDICT = text(
@@ -44,9 +45,10 @@ _VERDICT = text(
 )
 _ORDERS = text(
     """
-    select o.id as "order", o.state, o.action, o.side, o.quantity, o.denial_code, o.denial_reason,
-           p.payload_hash, p.price, p.notional, d.id as decision, d.status as decision_status, d.spoken_by,
-           t.id as turn, t.thread_id as thread, t.codex_turn_id as codex_turn
+    select o.id as "order", o.verdict_id as verdict, o.state, o.action, o.side, o.quantity, o.denial_code,
+           o.denial_reason, p.payload_hash, p.price, p.notional,
+           d.id as decision, d.status as decision_status, d.spoken_by,
+           t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn
     from "order" o
     join decision d on d.id = o.decision_id
     join turn t on t.id = d.turn_id
@@ -60,19 +62,22 @@ _ORDERS = text(
 def lineage(session: Session, run: Run, symbol: str) -> dict[str, Any]:
     """The chain of one symbol in one run: orders, verdict, reports with their threads, screen hits.
 
-    Of a trade run, the research is its source run's. Raises UsageError when the run never looked at the symbol.
+    Of a trade run, the research is its source run's. `verdict` is None for an order on a symbol without research.
+    Raises UsageError when the run never looked at the symbol.
     """
-    symbol = symbol.upper()
-    source = run.params.get("source_run", run.id)
-    researched = {"run": source, "symbol": symbol}
+    symbol = symbol.strip().upper()
+    source = run.params.get("source_run")
+    researched = {"run": source or run.id, "symbol": symbol}
     verdict = session.execute(_VERDICT, researched).mappings().one_or_none()
-    if verdict is None:
+    orders = _plain(session.execute(_ORDERS, {"decided": run.id, "symbol": symbol}).mappings())
+    if verdict is None and not orders:
         raise UsageError(f"run {run.id} has no candidate {symbol}", remedy=f"`desk runs show {run.id}` lists them")
     return {
         "run": run.id,
+        "source_run": source,
         "symbol": symbol,
-        "orders": _plain(session.execute(_ORDERS, {"decided": run.id, "symbol": symbol}).mappings()),
-        "verdict": dict(verdict),
+        "orders": orders,
+        "verdict": dict(verdict) if verdict is not None else None,
         "reports": _plain(session.execute(_REPORTS, researched).mappings()),
         "hits": _plain(session.execute(_HITS, researched).mappings()),
     }

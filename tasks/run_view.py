@@ -6,12 +6,12 @@ import datetime as dt
 from collections import Counter, defaultdict
 from typing import Any
 
-from sqlalchemy import func
+from sqlalchemy import func, or_
 from sqlmodel import Session, col, select
 
 from models.errors import UsageError
 from models.research import Frozen
-from models.states import RUN_FINAL, StepKind, StepState
+from models.states import RUN_FINAL, STEP_FINAL, Phase, StepKind, StepState
 from models.tables import (
     Candidate,
     CandidateHit,
@@ -29,6 +29,7 @@ from models.tables import (
 
 ENTRY = frozenset({"open", "add"})
 EXIT = frozenset({"reduce", "close"})
+NO_VERDICT = "no verdict"
 
 
 class CandidateRow(Frozen):
@@ -62,12 +63,28 @@ class ActionRow(Frozen):
     payload_hash: str | None
 
 
+class PositionRow(Frozen):
+    """Shares held, and what they cost each."""
+
+    symbol: str
+    quantity: float
+    average_cost: float
+
+
+class Portfolio(Frozen):
+    """The account when the run ended, as the ledger says it; not valued at a price."""
+
+    cash: float
+    positions: list[PositionRow]
+
+
 class Progress(Frozen):
-    """How far a run is. Steps by kind as (final, all); candidates by phase."""
+    """How far a run is. Steps by kind as (final, all); candidates by phase. `begun`: some worker has taken it up."""
 
     run_id: str
     kind: str
     state: str
+    begun: bool
     spoken_by: str
     steps: dict[str, tuple[int, int]]
     candidates: dict[str, int]
@@ -79,11 +96,14 @@ class Progress(Frozen):
 
 
 class RunView(Frozen):
-    """A whole run."""
+    """A whole run. Of a trade run the candidates are its source run's, and `judged_by` is who spoke in that one;
+    `portfolio` is there when orders were filled."""
 
     run_id: str
     kind: str
     state: str
+    source_run: str | None
+    judged_by: str
     account: str
     spoken_by: str
     market: str
@@ -94,8 +114,10 @@ class RunView(Frozen):
     summary: dict[str, Any]
     candidates: list[CandidateRow]
     decision: str | None
+    decided_by: str | None
     reasoning: str | None
     actions: list[ActionRow]
+    portfolio: Portfolio | None
 
 
 def find_run(session: Session, run_id: str) -> Run:
@@ -121,10 +143,12 @@ def progress(session: Session, run_id: str) -> Progress:
     steps: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for kind, state, count in grouped:
         steps[kind][1] += count
-        steps[kind][0] += count if state in (StepState.DONE, StepState.FAILED) else 0
+        steps[kind][0] += count if state in STEP_FINAL else 0
+    takes_turns = or_(col(Step.role) != "", col(Step.kind) == StepKind.DECIDE)
     in_flight = session.exec(
-        select(func.count()).where(Step.run_id == run_id, Step.state == StepState.RUNNING, col(Step.role) != "")
+        select(func.count()).where(Step.run_id == run_id, Step.state == StepState.RUNNING, takes_turns)
     ).one()
+    taken_up = select(Step.id).where(Step.run_id == run_id, col(Step.started_at).is_not(None)).limit(1)
     turns, tokens = session.exec(
         select(func.count(), func.coalesce(func.sum(Turn.total_tokens), 0)).where(Turn.run_id == run_id)
     ).one()
@@ -132,6 +156,7 @@ def progress(session: Session, run_id: str) -> Progress:
         run_id=run.id,
         kind=run.kind,
         state=run.state,
+        begun=session.exec(taken_up).first() is not None,
         spoken_by=run.model,
         steps={kind: (done, total) for kind, (done, total) in steps.items()},
         candidates=_phases(session, run_id),
@@ -144,32 +169,41 @@ def progress(session: Session, run_id: str) -> Progress:
 
 
 def _phases(session: Session, run_id: str) -> dict[str, int]:
-    """Candidates by where they are: in the quick report, in the research chord, or concluded by rating."""
-    rated = Counter(session.exec(select(Verdict.rating).where(Verdict.run_id == run_id)).all())
-    total = session.exec(select(func.count()).where(Candidate.run_id == run_id)).one()
-    in_chord = session.exec(
-        select(func.count(func.distinct(col(Step.subject)))).where(
-            Step.run_id == run_id, Step.kind == StepKind.REPORT, col(Step.role) != "quick"
-        )
-    ).one()
-    chord_done = session.exec(
-        select(func.count(func.distinct(col(Step.subject))))
-        .where(Step.run_id == run_id, Step.kind == StepKind.REPORT, col(Step.role) != "quick")
-        .where(col(Step.subject).in_(select(Verdict.symbol).where(Verdict.run_id == run_id)))
-    ).one()
-    research = in_chord - chord_done
-    quick = total - sum(rated.values()) - research
-    phases = {"quick": quick, "research": research, **dict(sorted(rated.items()))}
-    return {name: count for name, count in phases.items() if count > 0}
+    """Candidates by where they are: in the quick report, in the research chord, concluded by rating, or left without
+    a verdict because their conclusion failed."""
+    reports = select(Step.subject).where(Step.run_id == run_id, Step.kind == StepKind.REPORT, col(Step.role) != "quick")
+    failed = select(Step.subject).where(
+        Step.run_id == run_id, Step.kind == StepKind.CONCLUDE, Step.state == StepState.FAILED
+    )
+    researched, lost = set(session.exec(reports).all()), set(session.exec(failed).all())
+    rated = session.exec(
+        select(Candidate.symbol, Verdict.rating)
+        .join(Verdict, col(Verdict.candidate_id) == col(Candidate.id), isouter=True)
+        .where(Candidate.run_id == run_id)
+    ).all()
+    counts = Counter(_phase(rating, symbol in researched, symbol in lost) for symbol, rating in rated)
+    first = [name for name in (Phase.QUICK, Phase.RESEARCH) if name in counts]
+    return {str(name): counts[name] for name in [*first, *sorted(counts.keys() - set(first))]}
+
+
+def _phase(rating: str | None, researched: bool, lost: bool) -> str:
+    if rating is not None:
+        return rating
+    if lost:
+        return NO_VERDICT
+    return Phase.RESEARCH if researched else Phase.QUICK
 
 
 def view(session: Session, run: Run) -> RunView:
     """Everything a person asks of a run first."""
     decision = session.exec(select(Decision).where(Decision.run_id == run.id)).one_or_none()
+    source, ledger = run.params.get("source_run"), run.summary.get("portfolio")
     return RunView(
         run_id=run.id,
         kind=run.kind,
         state=run.state,
+        source_run=source,
+        judged_by=session.get_one(Run, source).model if source else run.model,
         account=run.account,
         spoken_by=run.model,
         market=run.market,
@@ -178,10 +212,12 @@ def view(session: Session, run: Run) -> RunView:
         finished_at=run.finished_at,
         notes=run.notes,
         summary=run.summary,
-        candidates=_candidates(session, run.id),
+        candidates=_candidates(session, source or run.id),
         decision=decision.status if decision else None,
+        decided_by=decision.spoken_by if decision else None,
         reasoning=decision.reasoning if decision else None,
         actions=_actions(session, decision) if decision else [],
+        portfolio=Portfolio.model_validate(ledger) if ledger else None,
     )
 
 

@@ -12,7 +12,7 @@ from sqlmodel import Session, select
 
 from models.errors import UsageError
 from models.research import Instrument, ScreenConfidence
-from models.states import RunKind, RunState, StepKind
+from models.states import RUN_FINAL, RunKind, RunState, StepKind
 from models.tables import Account, Candidate, Run, Verdict, new_id, utcnow
 from tasks import graph
 from tasks.bootstrap import Desk, desk_of
@@ -85,11 +85,21 @@ def open_trade(app: Celery, source_run: str) -> Run:
         source = session.get(Run, source_run)
         if source is None:
             raise UsageError(f"there is no run {source_run}", remedy="`desk runs list` shows them")
+        _check_source(source)
         verdicts = session.exec(select(Verdict).where(Verdict.run_id == source_run)).all()
     if not verdicts:
         raise UsageError(f"run {source_run} has no verdicts to trade on", remedy="`desk runs show RUN` tells why")
     run = _new_run(desk, RunKind.TRADE, {"source_run": source_run}, parent=source_run)
     return _open(app, run, lambda session, row, finish: [NewStep(StepKind.DECIDE, finish)])
+
+
+def _check_source(source: Run) -> None:
+    """Raises UsageError for a run that has no verdicts of its own, or not all of them yet."""
+    if source.kind == RunKind.TRADE:
+        origin = source.params["source_run"]
+        raise UsageError(f"run {source.id} is a trade itself", remedy=f"`desk trade {origin}` trades on its research")
+    if source.state not in RUN_FINAL:
+        raise UsageError(f"run {source.id} is still running", remedy="trade on it when it has ended")
 
 
 def _new_run(

@@ -10,8 +10,8 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from models.settings import Settings
-from models.states import RunState, StepKind, StepState
-from models.tables import Candidate, Order, Report, Run, ScreenHit, Step, Turn, Verdict, utcnow
+from models.states import OrderState, RunState, StepKind, StepState
+from models.tables import Account, Candidate, Order, Position, Report, Run, ScreenHit, Step, Turn, Verdict, utcnow
 
 # Steps without which a run has done nothing of what it was started for; a single lens or report is not among them.
 _SPINE = frozenset({StepKind.MERGE, StepKind.CONCLUDE, StepKind.DECIDE, StepKind.SUBMIT})
@@ -40,7 +40,9 @@ def _note(step: Step) -> str:
 
 
 def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
-    """The figures of a run; tokens as the provider counted them."""
+    """The figures of a run; tokens as the provider counted them. With the portfolio when an order was filled."""
+    orders = _tally(session, Order.state, run.id)
+    portfolio = {"portfolio": _portfolio(session, run.account)} if OrderState.FILLED in orders else {}
     return {
         "spokenBy": run.model,
         "live": settings.trader_live,
@@ -50,9 +52,20 @@ def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
         "candidates": _count(session, Candidate, run.id),
         "reports": _tally(session, Report.status, run.id),
         "verdicts": _tally(session, Verdict.rating, run.id),
-        "orders": _tally(session, Order.state, run.id),
+        "orders": orders,
         "turns": _count(session, Turn, run.id),
         "tokens": session.exec(select(func.sum(Turn.total_tokens)).where(Turn.run_id == run.id)).one() or 0,
+        **portfolio,
+    }
+
+
+def _portfolio(session: Session, account: str) -> dict[str, Any]:
+    """Cash in account currency, and shares with their average cost, as the ledger has them now."""
+    rows = session.exec(select(Position).where(Position.account == account).order_by(col(Position.symbol))).all()
+    fields = {"symbol", "quantity", "average_cost"}
+    return {
+        "cash": round(session.get_one(Account, account).cash, 2),
+        "positions": [row.model_dump(include=fields) for row in rows],
     }
 
 

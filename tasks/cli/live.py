@@ -5,25 +5,37 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.text import Text
 
 from models.store import Store
 from tasks.cli.render import progress_line, progress_panel
 from tasks.run_view import Progress, progress
 
 POLL_SECONDS = 0.4
+NOBODY_SECONDS = 8.0
+NOBODY = "no worker has taken the run up yet: is `desk up` or `desk worker` running?"
 
 
 def follow(store: Store, run_id: str, console: Console, *, quiet: bool = False) -> Progress:
     """Returns when the run has ended. Ctrl-C leaves the run going: it belongs to the workers."""
     if quiet:
         return _wait(store, run_id, lambda seen: None)
-    if console.is_terminal:
+    # Colours may be forced on a pipe; a view that is drawn over itself needs a real terminal.
+    if console.is_terminal and not console.is_dumb_terminal and console.file.isatty():
         with Live(console=console, refresh_per_second=4, transient=True) as live:
-            return _wait(store, run_id, lambda seen: live.update(progress_panel(seen)))
+            return _wait(store, run_id, lambda seen: live.update(_view(seen)))
     lines = _Lines(console)
     return _wait(store, run_id, lines.show)
+
+
+def _view(seen: Progress) -> RenderableType:
+    return Group(progress_panel(seen), Text(NOBODY, style="yellow")) if _nobody(seen) else progress_panel(seen)
+
+
+def _nobody(seen: Progress) -> bool:
+    return not seen.begun and not seen.final and seen.seconds > NOBODY_SECONDS
 
 
 class _Lines:
@@ -33,8 +45,12 @@ class _Lines:
         self._console = console
         self._last = ""
         self._at = 0.0
+        self._hinted = False
 
     def show(self, seen: Progress) -> None:
+        if _nobody(seen) and not self._hinted:
+            self._hinted = True
+            self._console.print(NOBODY, soft_wrap=True, highlight=False)
         line = progress_line(seen)
         now = time.monotonic()
         if line != self._last and (seen.final or now - self._at >= 1.0):

@@ -49,7 +49,7 @@ def worker(
     """Run one worker in the foreground."""
     settings = _configured()
     called = name or default_name(role)
-    app = create_app(settings, called, turns=role in (Role.RESEARCH, Role.ALL))
+    app = create_app(settings, called, warm=role is not Role.OPS)
     app.worker_main(worker_arguments(settings, role, pool, concurrency, called))
 
 

@@ -1,19 +1,42 @@
-"""How runs look on a terminal: the closing table, the actions, the lineage. Pure: data in, rich renderables out."""
+"""How runs look on a terminal: progress, the closing table, the actions. Pure: data in, rich renderables out.
+
+Everything fits 80 columns. What a model wrote is cut to a few lines; the whole of it is in --json.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from zoneinfo import ZoneInfo
 
+from rich import box
 from rich.console import Group, RenderableType
-from rich.markup import escape
+from rich.padding import Padding
+from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tasks.run_view import ActionRow, Progress, RunView
+from models.tables import Run
+from tasks.run_view import ActionRow, CandidateRow, Portfolio, Progress, RunView
 
-_COLOURS = {"BUY": "green", "HOLD": "cyan", "CAUTION": "yellow", "PASS": "red", "INSUFFICIENT": "magenta"}
-_PHASES = ("screen_shard", "report", "conclude", "decide", "submit")
+COLUMNS = ("Symbol", "Screeners", "Conf.", "Verdict", "Conf.", "Tools", "Tokens")
+SHORT_ID = 16
+_NEW_YORK = ZoneInfo("America/New_York")
+_LONGEST_TEXT = 320
+_COLOURS = {
+    "BUY": "green",
+    "HOLD": "cyan",
+    "CAUTION": "yellow",
+    "PASS": "red",
+    "INSUFFICIENT": "magenta",
+    "filled": "green",
+    "previewed": "cyan",
+    "denied": "yellow",
+    "rejected": "red",
+    "failed": "red",
+    "partial": "yellow",
+    "done": "green",
+}
 _TITLES = {
     "screen_shard": "screen",
     "report": "reports",
@@ -24,9 +47,16 @@ _TITLES = {
 _GROUPS = (("entry", "Entry"), ("exit", "Exit"), ("monitor", "Monitor"))
 
 
+def said(text: str | None, longest: int = _LONGEST_TEXT) -> str:
+    """What somebody wrote, as one paragraph that cannot steer a terminal, cut where it gets long."""
+    shown = "".join(c if c.isprintable() else " " for c in text or "")
+    shown = " ".join(shown.split())
+    return shown if len(shown) <= longest else f"{shown[: longest - 1].rstrip()}…"
+
+
 def progress_line(seen: Progress) -> str:
     """One plain line; also what piped output prints whenever it changes."""
-    phases = [f"{_TITLES[k]} {seen.steps[k][0]}/{seen.steps[k][1]}" for k in _PHASES if k in seen.steps]
+    phases = [f"{_TITLES[k]} {seen.steps[k][0]}/{seen.steps[k][1]}" for k in _TITLES if k in seen.steps]
     candidates = " ".join(f"{name}:{count}" for name, count in seen.candidates.items()) or "none yet"
     return (
         f"{' | '.join(phases) or 'queued'} | candidates {candidates} | "
@@ -35,81 +65,134 @@ def progress_line(seen: Progress) -> str:
 
 
 def progress_panel(seen: Progress) -> RenderableType:
+    """Phases, candidates by state, turns in flight, tokens and elapsed time, for a view that is drawn again."""
     table = Table.grid(padding=(0, 2))
-    table.add_row("run", f"{seen.run_id}  {seen.kind}  {seen.state}  {seen.seconds:.1f} s")
-    table.add_row("speaks", seen.spoken_by)
-    for kind in _PHASES:
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for kind, title in _TITLES.items():
         if kind in seen.steps:
             done, total = seen.steps[kind]
-            table.add_row(_TITLES[kind], f"{_bar(done, total)} {done}/{total}")
-    table.add_row("candidates", " ".join(f"{name} {count}" for name, count in seen.candidates.items()) or "-")
-    table.add_row("turns", f"{seen.turns} done, {seen.turns_in_flight} in flight, {seen.tokens} tokens")
+            table.add_row(title, Text.assemble(_bar(done, total), f" {done}/{total}"))
+    table.add_row("candidates", _phases(seen.candidates))
+    table.add_row("turns", f"{seen.turns} done, {seen.turns_in_flight} in flight")
+    table.add_row("tokens", f"{seen.tokens:,}")
+    table.add_row("elapsed", f"{seen.seconds:.1f} s" if seen.begun else f"{seen.seconds:.1f} s, not taken up yet")
+    title = f"{seen.kind} {seen.run_id[:SHORT_ID]} {seen.state}"
+    return Panel(table, title=title, subtitle=seen.spoken_by, title_align="left", subtitle_align="left", width=78)
+
+
+def _bar(done: int, total: int, width: int = 28) -> Text:
+    filled = int(width * done / total) if total else 0
+    return Text.assemble(("█" * filled, "green"), ("░" * (width - filled), "dim"))
+
+
+def _phases(candidates: dict[str, int]) -> Text:
+    parts = [(f"{name} {count}  ", _COLOURS.get(name, "")) for name, count in candidates.items()]
+    return Text.assemble(*parts) if parts else Text("none yet")
+
+
+def run_list(runs: Sequence[Run]) -> Table:
+    """One line a run; ids are cut to what `desk runs show` needs."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    for name in ("Run", "Kind", "State"):
+        table.add_column(name, no_wrap=True)
+    for name in ("Started (UTC)", "Market", "Spoken by", "Verdicts"):
+        table.add_column(name)
+    for run in runs:
+        table.add_row(
+            run.id[:SHORT_ID],
+            run.kind,
+            Text(run.state, style=_COLOURS.get(run.state, "")),
+            f"{run.created_at:%Y-%m-%d %H:%M}",
+            f"{run.market} {run.market_now:%Y-%m-%d}",
+            Text(run.model),
+            _tally(run.summary.get("verdicts", {}), "-"),
+        )
     return table
 
 
-def _bar(done: int, total: int, width: int = 24) -> str:
-    filled = int(width * done / total) if total else 0
-    return "█" * filled + "░" * (width - filled)
-
-
 def run_report(run: RunView) -> RenderableType:
-    """The whole of a finished run."""
+    """The whole of a run, as far as it has come."""
     parts: list[RenderableType] = [_headline(run)]
     if run.candidates:
-        parts.append(_candidates(run))
-    parts += [Text(f"note: {note}", style="dim") for note in run.notes]
+        parts += ["", _candidates(run)]
+    parts += [Text(f"missing {line}", style="dim") for line in _missing(run.candidates)]
+    parts += [Text(f"note: {said(note)}", style="dim") for note in run.notes]
     if run.decision:
-        parts.append(Text(f"\nTrader ({run.decision}, {run.spoken_by}): {run.reasoning}"))
+        parts += ["", Text.assemble((f"Trader ({run.decided_by}): ", "bold"), f"{run.decision}. {said(run.reasoning)}")]
         parts += _actions(run.actions)
-        parts.append(_gate(run))
+    if run.decision and run.summary:
+        parts += ["", _gate(run)]
+    if run.portfolio:
+        parts += ["", _portfolio(run, run.portfolio)]
     return Group(*parts)
 
 
 def _headline(run: RunView) -> Text:
     figures = run.summary
-    spent = f", {figures['turns']} turns, {figures['tokens']} tokens, {figures['seconds']:.1f} s" if figures else ""
-    return Text(
-        f"Run {run.run_id} ({run.kind}) {run.state}{spent}\n"
-        f"Market {run.market} at {run.market_now:%Y-%m-%d %H:%M %Z}, account {run.account}, spoken by {run.spoken_by}"
+    seconds = f" in {figures['seconds']:.1f} s" if figures else ""
+    spent = f"{figures['turns']} turns, {figures['tokens']:,} tokens, " if figures else ""
+    now = run.market_now.astimezone(_NEW_YORK)
+    return Text.assemble(
+        ("Run ", "bold"),
+        run.run_id,
+        f": {run.kind} ",
+        (run.state, _COLOURS.get(run.state, "")),
+        f"{seconds}\n{spent}spoken by {run.spoken_by}\n",
+        f"{run.market} market at {now:%Y-%m-%d %H:%M %Z}, account {run.account}",
     )
 
 
 def _candidates(run: RunView) -> Table:
-    table = Table(title=None, header_style="bold")
-    for name in ("Symbol", "Screeners", "Conf.", "Verdict", "Conf."):
-        table.add_column(name)
-    for name in ("Tools", "Tokens"):
-        table.add_column(name, justify="right")
+    of = f" of run {run.source_run}" if run.source_run else ""
+    table = Table(title=f"Verdicts{of}, spoken by {run.judged_by}", title_justify="left", title_style="dim")
+    table.box, table.header_style = box.ROUNDED, "bold"
+    for place, name in enumerate(COLUMNS):
+        table.add_column(name, no_wrap=name != "Screeners", justify="right" if place > 4 else "left")
     for row in run.candidates:
-        colour = _COLOURS.get(row.verdict or "", "white")
-        table.add_row(
-            row.symbol,
-            ", ".join(row.screeners) or row.origin,
-            row.confidence,
-            f"[{colour}]{row.verdict or '-'}[/]",
-            row.verdict_confidence or "-",
-            str(row.tools),
-            str(row.tokens),
-        )
+        verdict = Text(row.verdict or "-", style=_COLOURS.get(row.verdict or "", ""))
+        screeners = ", ".join(row.screeners) or row.origin
+        judged = row.verdict_confidence or "-"
+        table.add_row(row.symbol, screeners, row.confidence, verdict, judged, str(row.tools), f"{row.tokens:,}")
     return table
+
+
+def _missing(rows: Sequence[CandidateRow]) -> Iterable[str]:
+    """Reports that verdicts had to do without, each reason once."""
+    counts = Counter(said(entry) for row in rows for entry in row.missing)
+    judged = sum(row.verdict is not None for row in rows)
+    return (f"{entry}: {count} of {judged} verdicts" for entry, count in counts.most_common())
 
 
 def _actions(actions: Sequence[ActionRow]) -> Iterable[RenderableType]:
     for key, title in _GROUPS:
         rows = [row for row in actions if row.group == key]
-        if not rows:
-            continue
-        yield Text(f"\n{title}", style="bold")
+        if rows:
+            yield Text(f"\n{title}", style="bold")
         for row in rows:
-            yield Text(f"  {row.symbol:<6} {row.action:<6} {_size(row):<24} {row.state or '':<10} {row.reasoning}")
-            if row.suppressed:
-                yield Text(f"         suppressed: {row.suppressed}", style="yellow")
+            yield from _action(row)
+
+
+def _action(row: ActionRow) -> Iterable[RenderableType]:
+    parts = [f"  {row.symbol:<7}{row.action:<7}"]
+    if size := _size(row):
+        parts.append(f"{size}, ")
+    yield Text.assemble(*parts, f"{row.confidence} confidence", *_state(row))
+    if row.suppressed:
+        yield Padding(Text(f"suppressed: {said(row.suppressed)}", style="yellow"), (0, 0, 0, 9))
+    yield Padding(Text(said(row.reasoning), style="dim"), (0, 0, 0, 9))
+
+
+def _state(row: ActionRow) -> Iterable[str | tuple[str, str]]:
+    if row.state:
+        yield ", "
+        yield row.state, _COLOURS.get(row.state, "")
 
 
 def _size(row: ActionRow) -> str:
     if row.action in ("hold", "watch"):
         return ""
-    quantity = f"{row.quantity:g} shares" if row.quantity is not None else ""
+    quantity = f"{row.quantity:,g} shares" if row.quantity is not None else ""
     notional = f"{row.notional:,.0f} notional" if row.notional is not None else ""
     return " ".join(part for part in (row.side or "", quantity or notional) if part)
 
@@ -117,51 +200,22 @@ def _size(row: ActionRow) -> str:
 def _gate(run: RunView) -> Text:
     orders = run.summary.get("orders", {})
     if run.summary.get("live"):
-        return Text(f"\nGate: TRADER_LIVE=1, orders went to the paper account: {_tally(orders)}", style="bold")
-    said = "live trading is off (TRADER_LIVE is not 1); previews are stored, nothing was submitted"
-    return Text(f"\nGate: {said}: {_tally(orders)}", style="bold")
+        gate = f"TRADER_LIVE=1, cleared orders go to the {run.account} account"
+    else:
+        gate = "live trading is off (TRADER_LIVE is not 1); previews are stored, nothing was submitted"
+    return Text.assemble(("Gate: ", "bold"), f"{gate}: {_tally(orders, 'no orders')}")
 
 
-def _tally(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "no orders"
+def _portfolio(run: RunView, found: Portfolio) -> RenderableType:
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+    table.add_column("  Symbol")
+    table.add_column("Shares", justify="right")
+    table.add_column("Average cost", justify="right")
+    for row in found.positions:
+        table.add_row(f"  {row.symbol}", f"{row.quantity:,g}", f"{row.average_cost:,.2f}")
+    head = Text.assemble(("Portfolio ", "bold"), f"of account {run.account} after the run: cash {found.cash:,.2f}")
+    return Group(head, table) if found.positions else Group(head, Text("  no positions"))
 
 
-def lineage_report(found: dict[str, Any]) -> RenderableType:
-    """order -> preview -> decision -> verdict -> reports -> turn -> thread -> screen hit, from the top down."""
-    lines: list[RenderableType] = [Text(f"{found['symbol']} in run {found['run']}", style="bold")]
-    for order in found["orders"]:
-        lines += _order_lines(order)
-    if not found["orders"]:
-        lines.append(Text("order: none"))
-    verdict = found["verdict"]
-    lines.append(
-        Text(f"verdict {verdict['verdict'] or 'none yet'}: {verdict['rating'] or '-'} ({verdict['confidence'] or '-'})")
-    )
-    for row in found["reports"]:
-        said = row["verdict"] or row["reason"] or ""
-        lines.append(
-            Text(f"  report {row['role']}: {row['status']} {said}, {row['tools']} tool calls, {row['tokens']} tokens")
-        )
-        lines.append(
-            Text(f"    turn {row['codex_turn']} of thread {row['thread']} ({row['thread_reason']})", style="dim")
-        )
-    for row in found["hits"]:
-        lines.append(Text(f"  screen hit {row['lens']} ({row['confidence']}): {escape(row['thesis'])}"))
-        lines.append(Text(f"    turn {row['codex_turn']} of thread {row['thread']}", style="dim"))
-    if not found["hits"]:
-        lines.append(Text(f"  screen hit: none, the candidate's origin is {verdict['origin']}"))
-    return Group(*lines)
-
-
-def _order_lines(order: dict[str, Any]) -> list[RenderableType]:
-    size = f"{order['side'] or ''} {order['quantity'] or ''}".strip()
-    lines: list[RenderableType] = [Text(f"order {order['order']}: {order['action']} {size}, {order['state']}")]
-    if order["denial_reason"]:
-        lines.append(Text(f"  denied {order['denial_code']}: {order['denial_reason']}", style="yellow"))
-    if order["payload_hash"]:
-        lines.append(
-            Text(f"  preview sha256 {order['payload_hash']}, {order['notional']:,.2f} at {order['price']:.2f}")
-        )
-    lines.append(Text(f"  decision {order['decision']} ({order['decision_status']}, {order['spoken_by']})"))
-    lines.append(Text(f"    turn {order['codex_turn']} of thread {order['thread']}", style="dim"))
-    return lines
+def _tally(counts: dict[str, int], nothing: str) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or nothing

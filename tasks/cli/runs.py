@@ -10,8 +10,9 @@ from sqlmodel import col, select
 from models.setting_sources import load_settings
 from models.store import Store, require_current
 from models.tables import Run
-from tasks.cli.output import console, print_json, table
-from tasks.cli.render import lineage_report, progress_line, run_report
+from tasks.cli.output import console, print_json
+from tasks.cli.render import progress_line, run_list, run_report
+from tasks.cli.render_lineage import lineage_report
 from tasks.lineage import lineage
 from tasks.run_view import find_run, progress, view
 
@@ -38,19 +39,7 @@ def list_runs(
     if not runs:
         console().print("no runs yet; start one with: desk screen")
         return
-    rows = [
-        (
-            run.id,
-            run.kind,
-            run.state,
-            f"{run.created_at:%Y-%m-%d %H:%M:%S}",
-            f"{run.market} {run.market_now:%Y-%m-%d}",
-            run.model,
-            " ".join(f"{name}:{count}" for name, count in run.summary.get("verdicts", {}).items()) or "-",
-        )
-        for run in runs
-    ]
-    console().print(table(("Run", "Kind", "State", "Started (UTC)", "Market", "Spoken by", "Verdicts"), rows))
+    console().print(run_list(runs))
 
 
 def show(

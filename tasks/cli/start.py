@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from celery import Celery
 
-from models.errors import SettingError
+from models.errors import SettingError, UsageError
 from models.setting_sources import load_settings
 from models.settings import LENSES
 from models.states import RunState
@@ -23,6 +23,7 @@ from tasks.runs import open_research, open_screen, open_trade
 from tasks.services.redis import wait_ready
 
 REDIS_SECONDS = 3.0
+INTERRUPTED = 130
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the run to its end.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -40,8 +41,11 @@ def screen(
     as_json: Json = False,
 ) -> None:
     """Screen a universe, research the candidates, and let the trader decide."""
+    lenses = _lenses(lens)
+    if universe is not None and not universe.strip():
+        raise UsageError("--universe is empty", remedy="give sp500, a file of symbols, or symbols by comma")
     app = _app()
-    run = open_screen(app, universe, _lenses(lens), most)
+    run = open_screen(app, universe, lenses, most)
     _see(app, run, wait=wait, as_json=as_json)
 
 
@@ -78,11 +82,13 @@ def _app() -> Celery:
 
 
 def _lenses(named: list[str] | None) -> list[str] | None:
-    found = [part for item in named or [] for part in item.split(",") if part]
+    if named is None:
+        return None
+    found = [part.strip() for item in named for part in item.split(",") if part.strip()] or [",".join(named)]
     for lens in found:
         if lens not in LENSES:
             raise SettingError(f"--lens {lens!r} is not a lens", remedy=f"choose among {', '.join(LENSES)}")
-    return list(dict.fromkeys(found)) or None
+    return list(dict.fromkeys(found))
 
 
 def _see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
@@ -96,7 +102,11 @@ def _see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
         return
     if not as_json:
         out.print(f"run {run.id} started ({run.model} speaks, market {run.market})", highlight=False)
-    seen = follow(store, run.id, out, quiet=as_json)
+    try:
+        seen = follow(store, run.id, out, quiet=as_json)
+    except KeyboardInterrupt:
+        typer.echo(f"the run goes on without you; see it with: desk runs show {run.id}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     with store.read() as session:
         found = view(session, session.get_one(Run, run.id))
     if as_json:
