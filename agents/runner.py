@@ -60,7 +60,7 @@ class Runner:
         self._context = context
 
     async def run(self, job: Assignment) -> RoleRun:
-        """Never raises but for cancellation: what goes wrong is an outcome."""
+        """What the model, the runtime or the prompt's data do wrong is an outcome; only cancellation is raised."""
         answers: list[tuple[Mapping[str, Any], ToolAnswer]] = []
         tools = toolset_for(
             job.role.tools,
@@ -126,7 +126,7 @@ class _Record:
     ) -> None:
         row = self._row(started, result.status, outcome)
         row.thread_id, row.thread_reason, row.codex_turn_id = result.thread_id, conversation.reason, result.turn_id
-        row.text = result.text[:KEPT_TEXT_CHARS]
+        row.text = storable(result.text[:KEPT_TEXT_CHARS])
         for name, value in result.usage.model_dump().items():
             setattr(row, name, value)
         self.turns.append(row)
@@ -135,7 +135,7 @@ class _Record:
                 ToolCall(
                     turn_id=row.id,
                     ordinal=ordinal,
-                    tool=answer.tool,
+                    tool=storable(answer.tool),
                     arguments=dict(arguments),
                     output=answer.text()[:KEPT_OUTPUT_CHARS],
                     success=answer.success,
@@ -173,9 +173,9 @@ def judge(result: TurnResult, output: type[BaseModel]) -> Outcome:
     if result.status == "interrupted":
         return Interrupted()
     if result.failure is not None:
-        return Failed(**result.failure.model_dump())
+        return Failed(**storable(result.failure.model_dump()))
     if result.refusal is not None:
-        return Refused(text=result.refusal)
+        return Refused(text=storable(result.refusal))
     try:
         value = output.model_validate_json(result.text)
     except ValidationError as error:
@@ -184,7 +184,18 @@ def judge(result: TurnResult, output: type[BaseModel]) -> Outcome:
         excerpt = result.text[:_EXCERPT_CHARS]
         message = f"{where}: {first['msg']}; the answer began: {excerpt!r}"
         return Failed(kind="invalid_output", retryable=False, message=message)
-    return Completed(value=value.model_dump(mode="json"))
+    return Completed(value=storable(value.model_dump(mode="json")))
+
+
+def storable(value: Any) -> Any:
+    """The same without NUL characters, which a model may write and Postgres cannot hold in text."""
+    if isinstance(value, str):
+        return value.replace("\x00", "")
+    if isinstance(value, list):
+        return [storable(item) for item in value]
+    if isinstance(value, dict):
+        return {key: storable(item) for key, item in value.items()}
+    return value
 
 
 def repair_text(problem: str) -> str:

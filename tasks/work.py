@@ -92,7 +92,8 @@ def _attempt(desk: Desk, step: Claimed, held: Held, handler: Handler) -> Ending:
         if not isinstance(error, DeskError):
             log.exception("step.failed")
         reason = f"{type(error).__name__}: {error}"
-        if step.attempt < step.max_attempts:
+        may_pass = not isinstance(error, DeskError) or error.retryable
+        if may_pass and step.attempt < step.max_attempts:
             return Again(backoff(step.attempt), reason)
         return Done(state=StepState.FAILED, error=reason)
 

@@ -144,7 +144,7 @@ def _headline(run: RunView) -> Text:
 
 
 def _candidates(run: RunView) -> Table:
-    of = f" of run {run.source_run}" if run.source_run else ""
+    of = f" of run {run.source_run[:SHORT_ID]}" if run.source_run else ""
     table = Table(title=f"Verdicts{of}, spoken by {run.judged_by}", title_justify="left", title_style="dim")
     table.box, table.header_style = box.ROUNDED, "bold"
     for place, name in enumerate(COLUMNS):
