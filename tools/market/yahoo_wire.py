@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -80,6 +81,8 @@ def _import_yfinance(home: Path) -> Any:
         library = importlib.import_module("yfinance")
     except ModuleNotFoundError:
         raise NotConfigured("not available: configure Yahoo with `pip install chordesk[yahoo]`") from None
+    # What goes wrong is raised and said by us; its own lines would stand between a command's.
+    logging.getLogger("yfinance").setLevel(logging.CRITICAL)
     folder = home / "cache" / "yfinance"
     folder.mkdir(parents=True, exist_ok=True)
     library.set_tz_cache_location(str(folder))
