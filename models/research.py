@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -184,12 +185,13 @@ class VerdictResult(Frozen):
     missing: list[str]
 
 
-@cache
 def output_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The strict JSON schema of a wire model: every property required, nothing else allowed, no references.
+    """The strict JSON schema of a wire model: every property required, nothing else allowed, no references."""
+    return copy.deepcopy(_schema_of(model))
 
-    Built once a model; do not change what comes back.
-    """
+
+@cache
+def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema(by_alias=True)
     strict: dict[str, Any] = _strict(schema, schema.get("$defs", {}))
     return strict

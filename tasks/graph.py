@@ -195,6 +195,7 @@ def resend(session: Session, limit: int = 500) -> list[Ready]:
         .where(unheld, col(Step.attempt) < col(Step.max_attempts), col(Run.state) == RunState.RUNNING)
         .order_by(col(Step.created_at))
         .limit(limit)
+        .with_for_update(skip_locked=True, of=Step)  # another sweep's are sent by it
     ).all()
     late = [step for step in found if _is_late(step, now)]
     for step in late:
@@ -226,6 +227,8 @@ def fail_worn_out(session: Session) -> list[Ready]:
                 and_(col(Step.state) == StepState.RUNNING, col(Step.lease_until) < now),
             ),
         )
+        # One that another sweep fails or its worker ends just now would be taken off its parent twice.
+        .with_for_update(skip_locked=True)
     ).all()
     ready: list[Ready] = []
     for step in worn:
@@ -240,7 +243,7 @@ def fail_worn_out(session: Session) -> list[Ready]:
 
 def close_run(session: Session, run_id: str, state: RunState, summary: dict[str, Any], notes: Sequence[str]) -> bool:
     """End a run once; False when it had ended before."""
-    run = session.get(Run, run_id, with_for_update=True)
+    run = session.get(Run, run_id, with_for_update=True, populate_existing=True)
     if run is None or run.state in RUN_FINAL:
         return False
     run.state, run.finished_at, run.summary = state, utcnow(), summary

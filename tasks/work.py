@@ -12,6 +12,7 @@ import structlog
 from celery import Celery
 from sqlmodel import SQLModel
 
+from agents.researchers import FIRST_ROLE
 from models.errors import DeskError, LeaseLost
 from models.states import RunState, StepState
 from models.store import insert_rows
@@ -80,7 +81,9 @@ def _hold(desk: Desk, app: Celery, step: Claimed, handler: Handler) -> None:
     with desk.leases.hold(step) as held:
         ending = _attempt(desk, step, held, handler)
         ready = settle(desk, step, ending)
-    send(app, ready, chord_sends_conclude=step.attempt == 1)
+    # The quick report is in no chord, and the chord of a report tried again has counted its first attempt.
+    in_chord = step.role != FIRST_ROLE and step.attempt == 1
+    send(app, ready, chord_sends_conclude=in_chord)
 
 
 def _attempt(desk: Desk, step: Claimed, held: Held, handler: Handler) -> Ending:
