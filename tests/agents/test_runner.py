@@ -1,0 +1,294 @@
+"""One role's turn, end to end: the real app-server, the real tools on the replay market, a model on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from agents.codex import CodexRuntime
+from agents.researchers import validator_subject
+from agents.roles import ROLES
+from agents.runner import Assignment, RoleRun, Runner, storable
+from models.research import Completed, Failed, Refused, ReportStatus
+from models.settings import Settings
+from tasks.turns import status_of
+from tests.agents.codex.kit import run, running
+from tests.fakes.responses import Call, FakeResponses, Refusal, Reply, Status, Text, answered
+from tools.market.factory import build_market
+from tools.market.protocol import MarketData
+from tools.registry import ToolContext
+
+GOOD = {"verdict": "CONFIRMED", "confidence": "high", "summary": "Steady.", "keyRisks": ["earnings"]}
+BAD = {**GOOD, "verdict": "MAYBE"}
+SIGNALS = Call("signals_get", '{"symbols":["IBM"]}')
+OVERVIEW = Call("symbol_overview", '{"symbols":["IBM"],"sections":["fundamentals"]}')
+USAGE = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120}
+
+
+def said(value: dict[str, Any], **usage: Any) -> Text:
+    return Text(json.dumps(value), {**USAGE, **usage})
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return Settings(home=tmp_path_factory.mktemp("home"), provider="endpoint", provider_url="http://127.0.0.1:1/v1")
+
+
+@pytest.fixture(scope="module")
+def market(settings: Settings) -> MarketData:
+    return build_market(settings)
+
+
+@pytest.fixture
+def model() -> Iterator[FakeResponses]:
+    """Answers well without a tool unless a test scripts something else."""
+    with FakeResponses(lambda _body: said(GOOD)) as served:
+        yield served
+
+
+Ask = Callable[..., RoleRun]
+
+
+@pytest.fixture
+def ask(model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str) -> Ask:
+    """Runs one role on IBM and returns what came of it; the replies are queued first."""
+    client = redis.Redis.from_url(redis_server)
+    client.flushall()
+    client.close()
+
+    def asked(*replies: Reply, role: str = "quick", **changes: Any) -> RoleRun:
+        model.script(*replies)
+        found: list[RoleRun] = []
+
+        async def work() -> None:
+            async with running(model, tmp_path, redis_server, **changes) as runtime:
+                found.append(await runner(runtime, settings, market)(job(role, settings)))
+
+        run(work())
+        return found[0]
+
+    return asked
+
+
+def runner(runtime: CodexRuntime, settings: Settings, market: MarketData) -> Callable[[Assignment], Awaitable[RoleRun]]:
+    def context(run_id: str) -> ToolContext:
+        return ToolContext(market, market.clock, None, settings, settings.account, run_id)
+
+    return Runner(runtime, settings, context).run
+
+
+def job(role: str, settings: Settings) -> Assignment:
+    brief = validator_subject("IBM", "equity", [], settings, capital=100_000.0)
+    return Assignment("run-1", "step-1", 2, ROLES[role], "IBM", brief)
+
+
+def test_a_good_answer_is_completed_and_everything_is_on_record(ask: Ask, model: FakeResponses) -> None:
+    done = ask(SIGNALS, OVERVIEW, said(GOOD))
+    assert isinstance(done.outcome, Completed)
+    assert done.outcome.value == {
+        "verdict": "CONFIRMED", "confidence": "high", "summary": "Steady.", "key_risks": ["earnings"],
+    }  # fmt: skip
+    assert done.has_data
+    assert status_of(done) == (ReportStatus.COMPLETED, None)
+    (row,) = done.turns
+    assert (row.run_id, row.step_id, row.attempt, row.ordinal) == ("run-1", "step-1", 2, 0)
+    assert (row.role, row.subject, row.kept, row.thread_reason) == ("quick", "IBM", False, "initial")
+    assert (row.provider, row.model) == ("endpoint", "endpoint:gpt-5.5")
+    assert (row.status, row.outcome, row.failure_kind) == ("completed", "completed", None)
+    assert (row.input_tokens, row.output_tokens, row.total_tokens) == (300, 60, 360)
+    assert json.loads(row.text) == GOOD
+    assert row.started_at < row.finished_at
+    seen = model.calls()[0].metadata
+    assert row.thread_id == seen["thread_id"]
+    assert row.codex_turn_id == seen["turn_id"]
+    wanted = {"run_id": "run-1", "step_id": "step-1", "attempt": "2", "role": "quick"}
+    assert seen.items() >= wanted.items()
+    first, second = done.calls
+    assert [call.turn_id for call in done.calls] == [row.id, row.id]
+    assert (first.ordinal, first.tool, first.arguments) == (0, "signals_get", {"symbols": ["IBM"]})
+    assert (first.success, first.has_data) == (True, True)
+    assert json.loads(first.output)["source"] == "replay"
+    assert first.seconds > 0
+    assert (second.ordinal, second.tool, second.success, second.has_data) == (1, "symbol_overview", True, False)
+
+
+def test_a_refusal_is_an_outcome_and_is_not_asked_again(ask: Ask, model: FakeResponses) -> None:
+    done = ask(Text("I'm sorry, I cannot help with that."))
+    assert done.outcome == Refused(text="I'm sorry, I cannot help with that.")
+    assert status_of(done) == (ReportStatus.REFUSED, "I'm sorry, I cannot help with that.")
+    assert [turn.outcome for turn in done.turns] == ["refused"]
+    assert len(list(model.calls())) == 1
+
+
+def test_a_refusal_part_is_a_refusal_too(ask: Ask) -> None:
+    assert isinstance(ask(Refusal("no")).outcome, Refused)
+
+
+def test_an_answer_that_does_not_fit_gets_one_repair_turn_on_the_same_thread(ask: Ask, model: FakeResponses) -> None:
+    done = ask(SIGNALS, said(BAD), said(GOOD, input_tokens=1000, total_tokens=1020))
+    assert isinstance(done.outcome, Completed)
+    assert done.has_data, "the tools of the first turn count for its repair"
+    first, second = done.turns
+    assert (first.outcome, first.failure_kind, second.outcome) == ("failed", "invalid_output", "completed")
+    assert first.thread_id == second.thread_id
+    assert [turn.ordinal for turn in done.turns] == [0, 1]
+    assert [turn.total_tokens for turn in done.turns] == [240, 1020]
+    assert [call.turn_id for call in done.calls] == [first.id]
+    asked = model.calls()[-1].body["input"][-1]["content"][0]["text"]
+    assert "verdict" in asked
+    assert "MAYBE" in asked
+
+
+def test_tools_of_the_repair_turn_are_the_repair_turns(ask: Ask) -> None:
+    done = ask(SIGNALS, said(BAD), OVERVIEW, said(GOOD))
+    assert [call.turn_id for call in done.calls] == [turn.id for turn in done.turns]
+    assert [(call.tool, call.ordinal) for call in done.calls] == [("signals_get", 0), ("symbol_overview", 1)]
+
+
+def test_a_second_answer_that_does_not_fit_fails_with_what_it_said(ask: Ask, model: FakeResponses) -> None:
+    done = ask(SIGNALS, said(BAD), said({**GOOD, "confidence": "very"}), said(GOOD))
+    outcome = done.outcome
+    assert isinstance(outcome, Failed)
+    assert (outcome.kind, outcome.retryable) == ("invalid_output", False)
+    assert outcome.message.startswith("confidence: ")
+    assert '"very"' in outcome.message
+    assert len(outcome.message) < 600
+    assert len(list(model.calls())) == 3, "there is no second repair"
+    assert [turn.failure_kind for turn in done.turns] == ["invalid_output", "invalid_output"]
+    status, reason = status_of(done)
+    assert status is ReportStatus.FAILED
+    assert str(reason).startswith("invalid_output: confidence")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"verdict":"CONFIRMED"}', "BUY it all", json.dumps({**GOOD, "x": 1})])
+def test_what_is_no_answer_of_the_schema_is_not_taken(ask: Ask, text: str) -> None:
+    done = ask(Text(text), Text(text))
+    assert isinstance(done.outcome, Failed)
+    assert done.outcome.kind == "invalid_output"
+    assert text[:10] in done.outcome.message
+
+
+def test_words_without_any_tool_are_no_data(ask: Ask) -> None:
+    done = ask(said(GOOD))
+    assert isinstance(done.outcome, Completed)
+    assert not done.has_data
+    assert status_of(done) == (ReportStatus.NO_DATA, "no data tool was called")
+
+
+def test_words_on_sources_that_have_nothing_are_no_data(ask: Ask) -> None:
+    """The replay market has no fundamentals and no headlines; what the model makes of that does not count."""
+    news = Call("news_list", '{"symbols":["IBM"]}')
+    done = ask(OVERVIEW, news, said(GOOD), role="fundamentals")
+    assert [(call.success, call.has_data) for call in done.calls] == [(True, False), (True, False)]
+    assert "not available" in done.calls[0].output
+    assert status_of(done) == (ReportStatus.NO_DATA, "no data from symbol_overview, news_list")
+    assert done.turns[0].kept
+
+
+def test_a_tool_of_another_role_and_one_that_is_none_get_a_clear_failure(ask: Ask, model: FakeResponses) -> None:
+    done = ask(Call("orders_submit", '{"symbol":"IBM"}'), Call("portfolio_get"), said(GOOD))
+    assert isinstance(done.outcome, Completed)
+    assert not done.has_data
+    outputs = [item["output"] for item in model.calls()[-1].body["input"] if item["type"] == "function_call_output"]
+    assert len(outputs) == 2
+    for name, output in zip(("orders_submit", "portfolio_get"), outputs, strict=True):
+        assert name in output
+    assert not any(call.success for call in done.calls)
+
+
+def test_wrong_arguments_come_back_to_the_model_and_are_on_record(ask: Ask) -> None:
+    done = ask(Call("signals_get", '{"symbol":"IBM"}'), SIGNALS, said(GOOD))
+    assert [call.success for call in done.calls] == [False, True]
+    assert "symbols" in done.calls[0].output
+    assert done.has_data
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "retryable"),
+    [(401, "unauthorized", False), (429, "rate_limited", True), (500, "server_error", True)],
+)
+def test_a_provider_that_fails(ask: Ask, model: FakeResponses, code: int, kind: str, retryable: bool) -> None:
+    model.policy = lambda _body: Status(code, {"error": {"message": "go away"}})
+    done = ask()
+    assert isinstance(done.outcome, Failed)
+    assert (done.outcome.kind, done.outcome.retryable) == (kind, retryable)
+    (row,) = done.turns
+    assert (row.status, row.outcome, row.failure_kind, row.total_tokens) == ("failed", "failed", kind, 0)
+    assert row.thread_id
+    assert status_of(done)[0] is ReportStatus.FAILED
+
+
+def test_a_provider_that_fails_after_tools_leaves_their_record(ask: Ask, model: FakeResponses) -> None:
+    model.policy = lambda body: Status(401) if answered(body) else SIGNALS
+    done = ask()
+    assert [call.tool for call in done.calls] == ["signals_get"]
+    assert done.turns[0].total_tokens == 120
+    assert status_of(done)[0] is ReportStatus.FAILED
+
+
+def test_a_conversation_that_cannot_be_opened_leaves_a_turn(settings: Settings, market: MarketData) -> None:
+    """The registry of kept threads is away: nothing was asked, and that is a row."""
+    found: list[RoleRun] = []
+
+    async def work() -> None:
+        nowhere = "redis://127.0.0.1:1/0"
+        with FakeResponses() as model:
+            async with running(model, settings.home, nowhere) as runtime:
+                found.append(await runner(runtime, settings, market)(job("risk", settings)))
+            assert list(model.calls()) == []
+
+    run(work())
+    (done,) = found
+    assert isinstance(done.outcome, Failed)
+    assert (done.outcome.kind, done.outcome.retryable) == ("redis_down", True)
+    (row,) = done.turns
+    assert (row.status, row.failure_kind, row.thread_id, row.codex_turn_id) == ("failed", "redis_down", None, None)
+    assert (row.role, row.step_id, row.attempt) == ("risk", "step-1", 2)
+
+
+def test_a_subject_that_lacks_something_is_a_failure_and_not_an_exception(
+    settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
+) -> None:
+    found: list[RoleRun] = []
+
+    async def work() -> None:
+        with FakeResponses() as model:
+            async with running(model, tmp_path, redis_server) as runtime:
+                wrong = Assignment("run-1", "step-1", 1, ROLES["quick"], "IBM", {})
+                found.append(await runner(runtime, settings, market)(wrong))
+
+    run(work())
+    outcome = found[0].outcome
+    assert isinstance(outcome, Failed)
+    assert (outcome.kind, outcome.retryable) == ("usage_error", False)
+    assert len(found[0].turns) == 1
+
+
+def test_many_roles_at_once_keep_their_records_apart(
+    model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
+) -> None:
+    model.policy = lambda body: said(GOOD) if answered(body) else OVERVIEW
+    found: list[RoleRun] = []
+
+    async def work() -> None:
+        async with running(model, tmp_path, redis_server) as runtime:
+            ask = runner(runtime, settings, market)
+            found.extend(await asyncio.gather(*(ask(job("quick", settings)) for _ in range(12))))
+
+    run(work())
+    assert len({done.turns[0].thread_id for done in found}) == 12
+    assert [(len(done.turns), len(done.calls)) for done in found] == [(1, 1)] * 12
+    assert all(done.calls[0].turn_id == done.turns[0].id for done in found)
+
+
+def test_a_character_that_no_database_holds_is_left_out(ask: Ask) -> None:
+    done = ask(SIGNALS, said({**GOOD, "summary": "a\x00b", "keyRisks": ["c\x00"]}))
+    assert isinstance(done.outcome, Completed)
+    assert (done.outcome.value["summary"], done.outcome.value["key_risks"]) == ("ab", ["c"])
+    assert storable({"a": ["\x00", 1, None]}) == {"a": ["", 1, None]}
