@@ -42,6 +42,9 @@ class Store:
             ) from None
         self._engine = _sqlite_engine(url) if self.is_sqlite else _server_engine(url)
         self._writer = self._engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+        # A deferred SQLite transaction reads one snapshot by itself.
+        snapshot = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
+        self._reader = self._engine.execution_options(**snapshot)
         self._queue: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
 
     @property
@@ -57,7 +60,7 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """One consistent view; nothing written here is kept."""
-        with Session(self._engine, expire_on_commit=False, autoflush=False) as session:
+        with Session(self._reader, expire_on_commit=False, autoflush=False) as session:
             yield session  # closing rolls back, and leaves what was read readable
 
     def close(self) -> None:
@@ -154,4 +157,5 @@ def _connected(store: Store) -> Iterator[Connection]:
             yield connection
             connection.commit()
     except OperationalError as error:
-        raise DatabaseDown(f"the database does not answer: {error.orig}") from None
+        reason = " ".join(str(error.orig).split())
+        raise DatabaseDown(f"the database does not answer: {reason}") from None

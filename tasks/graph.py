@@ -220,7 +220,8 @@ def fail_worn_out(session: Session) -> list[Ready]:
     """Fail what has used up its attempts and is held by nobody alive; the joins that this frees come back."""
     now = utcnow()
     worn = session.scalars(
-        select(Step).where(
+        select(Step)
+        .where(
             col(Step.attempt) >= col(Step.max_attempts),
             or_(
                 col(Step.state) == StepState.READY,

@@ -60,9 +60,8 @@ def close_overdue(desk: Desk) -> int:
 def _close(desk: Desk, run_id: str, state: RunState, reason: str) -> bool:
     with desk.store.session() as session:
         run = session.get_one(Run, run_id)
+        # First, so that no step ends between the counting and the closing.
+        graph.abandon(session, run_id, reason)
         steps = session.exec(select(Step).where(Step.run_id == run_id)).all()
-        _, notes = run_state(steps)
-        closed = graph.close_run(session, run_id, state, summarise(session, run, desk.settings), [*notes, reason])
-        if closed:
-            graph.abandon(session, run_id, reason)
-    return closed
+        _, notes = run_state([step for step in steps if step.error != reason])
+        return graph.close_run(session, run_id, state, summarise(session, run, desk.settings), [*notes, reason])

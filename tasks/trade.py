@@ -13,7 +13,7 @@ from tasks.bootstrap import Desk
 from tasks.graph import Claimed, NewStep
 from tasks.leases import Held
 from tasks.summary import run_state, summarise
-from tasks.turns import last_turn, retry_of, run_role, value_of
+from tasks.turns import last_turn, retry_of, run_role, status_of, value_of
 from tasks.work import Closing, Done, Ending, work
 from tools.orders import process_decision
 from tools.portfolio import PortfolioArguments, portfolio_get
@@ -51,7 +51,7 @@ def deliberate(desk: Desk, step: Claimed, held: Held) -> Ending:
         return again
     turn = last_turn(turned)
     value, status = value_of(turned), turned.outcome.outcome
-    reason = getattr(turned.outcome, "message", None) or getattr(turned.outcome, "text", None)
+    reason = None if value else status_of(turned)[1]
     if turn is None:
         return Done({"status": status, "reason": reason}, state=StepState.FAILED, error=reason)
     decision = Decision(

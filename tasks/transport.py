@@ -51,3 +51,9 @@ class BatchEvents(bootsteps.StartStopStep):  # type: ignore[misc]
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def shutdown(self, consumer: Any) -> None:
+        """The worker's tasks have ended, some of them after the clock stopped."""
+        self.stop(consumer)
+        if consumer.event_dispatcher:
+            consumer.event_dispatcher.flush()

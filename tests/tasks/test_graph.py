@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
 from models.errors import LeaseLost
@@ -284,7 +285,7 @@ def test_a_run_is_closed_once(store: Store) -> None:
 
 def test_a_step_is_unique_in_its_run(store: Store) -> None:
     run, finish = opened(store, report("AAPL"))
-    with pytest.raises(Exception, match="UNIQUE"), store.session() as session:
+    with pytest.raises(IntegrityError), store.session() as session:
         graph.add(session, run.id, [NewStep(StepKind.REPORT, finish, "AAPL", "quick")], 1)
     with store.read() as session:
         assert _pending(session, finish) == 1
