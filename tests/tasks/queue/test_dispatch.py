@@ -1,0 +1,130 @@
+"""What is sent for which steps, and what happens when it cannot be sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from celery import Celery
+from celery.canvas import Signature, _chord, group
+from pydantic import SecretStr
+from structlog.testing import capture_logs
+
+from models.states import StepKind
+from tasks.dispatch import canvases, send
+from tasks.graph import Ready
+from tests.tasks.queue.steps import client_of, queued
+
+ROLES = ("fundamentals", "risk", "catalyst")
+
+
+def shard(number: int) -> Ready:
+    return Ready(f"shard-{number}", StepKind.SCREEN_SHARD, "screener_technical", "merge", f"technical:{number}")
+
+
+def report(symbol: str, role: str) -> Ready:
+    return Ready(f"{symbol}-{role}", StepKind.REPORT, role, f"{symbol}-conclude", symbol)
+
+
+def conclude(symbol: str) -> Ready:
+    return Ready(f"{symbol}-conclude", StepKind.CONCLUDE, "", "decide", symbol)
+
+
+def single(kind: StepKind) -> Ready:
+    return Ready(kind.value, kind, "", "finish")
+
+
+def made(app: Celery, *ready: Ready, chord_sends_conclude: bool = False) -> list[Signature]:
+    return list(canvases(app, ready, chord_sends_conclude=chord_sends_conclude))
+
+
+def sent(task: Signature) -> tuple[str, str]:
+    return task.task, task.args[0]
+
+
+def test_shards_are_one_group(app: Celery) -> None:
+    (canvas,) = made(app, shard(0), shard(1), shard(2))
+    assert isinstance(canvas, group)
+    assert [sent(task) for task in canvas.tasks] == [("desk.screen_shard", f"shard-{n}") for n in range(3)]
+
+
+def test_the_roles_of_each_candidate_are_one_flat_chord(app: Celery) -> None:
+    found = made(app, *(report(symbol, role) for role in ROLES for symbol in ("IBM", "AAPL")))
+    assert [type(canvas) for canvas in found] == [_chord, _chord]
+    for canvas, symbol in zip(found, ("IBM", "AAPL"), strict=True):
+        assert [sent(task) for task in canvas.tasks] == [("desk.report", f"{symbol}-{role}") for role in ROLES]
+        assert sent(canvas.body) == ("desk.conclude", f"{symbol}-conclude")
+        for task in (*canvas.tasks, canvas.body):
+            # Flat: a plain task, with nothing chained to it and nothing nested in it.
+            assert type(task) is Signature
+            assert not task.options.get("link")
+            assert task.immutable
+
+
+def test_a_quick_report_a_lone_role_and_a_lone_shard_are_single_messages(app: Celery) -> None:
+    found = made(app, report("IBM", "quick"), report("AAPL", "quick"), report("IBM", "risk"), shard(0))
+    assert [type(canvas) for canvas in found] == [Signature] * 4
+    assert {sent(task) for task in found} == {
+        ("desk.report", "IBM-quick"),
+        ("desk.report", "AAPL-quick"),
+        ("desk.report", "IBM-risk"),
+        ("desk.screen_shard", "shard-0"),
+    }
+
+
+def test_every_other_kind_is_sent_under_its_own_name(app: Celery) -> None:
+    kinds = [kind for kind in StepKind if kind not in (StepKind.SCREEN_SHARD, StepKind.REPORT)]
+    found = made(app, *(single(kind) for kind in kinds))
+    assert {sent(task) for task in found} == {(f"desk.{kind.value}", kind.value) for kind in kinds}
+
+
+def test_a_conclusion_is_left_to_its_chord_when_told_so_and_nothing_else_is(app: Celery) -> None:
+    ready = (conclude("IBM"), single(StepKind.DECIDE))
+    assert len(made(app, *ready)) == 2
+    (left,) = made(app, *ready, chord_sends_conclude=True)
+    assert sent(left) == ("desk.decide", "decide")
+
+
+def test_nobody_waits_for_a_result(app: Celery) -> None:
+    chord_, lone = made(app, *(report("IBM", role) for role in ROLES), report("IBM", "quick"))
+    for task in (*chord_.tasks, chord_.body, lone):
+        assert task.options["ignore_result"] is True
+
+
+def test_sent_steps_lie_in_their_queues(app: Celery) -> None:
+    send(app, [shard(0), shard(1), *(report("IBM", role) for role in ROLES), single(StepKind.SUBMIT)])
+    assert queued(app) == {
+        "screen": [("desk.screen_shard", ["shard-0"]), ("desk.screen_shard", ["shard-1"])],
+        "research": [("desk.report", [f"IBM-{role}"]) for role in ROLES],
+        "trade": [("desk.submit", ["submit"])],
+    }
+
+
+def test_sending_chords_leaves_nothing_behind_in_the_sender(app: Celery) -> None:
+    for number in range(3):
+        send(app, [report(f"S{number}", role) for role in ROLES])
+    assert [len(kept) for kept in app.backend._pending_results] == [0, 0]
+    with client_of(app) as client:
+        assert client.pubsub_channels("*celery-task-meta*") == []
+
+
+@pytest.mark.parametrize(
+    "ready",
+    [
+        [shard(0), shard(1)],
+        [report("IBM", role) for role in ROLES],
+        [single(StepKind.FINISH)],
+    ],
+    ids=["group", "chord", "single"],
+)
+def test_with_redis_down_it_is_logged_and_nothing_is_raised(
+    make_app: Callable[..., Celery], ready: list[Ready], tmp_path: Path
+) -> None:
+    app = make_app(redis_url=SecretStr(f"unix://{tmp_path}/nobody"))
+    began = time.monotonic()
+    with capture_logs() as lines:
+        send(app, ready)
+    assert time.monotonic() - began < 10
+    assert [(line["event"], line["steps"]) for line in lines] == [("dispatch.failed", len(ready))]
