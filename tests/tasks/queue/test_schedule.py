@@ -163,7 +163,7 @@ def messages(desk: Processes) -> list[dict[str, object]]:
 
 
 def test_a_real_beat_sends_the_sweep_to_its_queue(beating: Processes) -> None:
-    wait_for(lambda: len(messages(beating)) >= 2, "beat sends the sweep twice", 15)
+    wait_for(lambda: len(messages(beating)) >= 2, "beat sends the sweep twice")
     for message in messages(beating):
         headers = message["headers"]
         assert isinstance(headers, dict)
@@ -175,7 +175,7 @@ def test_a_real_beat_sends_the_sweep_to_its_queue(beating: Processes) -> None:
 
 
 def test_a_real_beat_keeps_the_screens_as_plain_crontabs(beating: Processes) -> None:
-    wait_for(lambda: len(messages(beating)) >= 1, "beat is up", 15)
+    wait_for(lambda: len(messages(beating)) >= 1, "beat is up")
     settings: Settings = beating.settings
     with redis.Redis.from_url(redis_url(settings)) as client:
         stored = json.loads(client.hget("desk:beat:premarket", "definition"))
