@@ -284,12 +284,12 @@ def test_yfinance_is_an_extra(market: YahooMarket, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_throttle_lets_a_burst_through_and_then_so_many_a_second() -> None:
-    throttle = Throttle(per_second=50, burst=5)
+    throttle = Throttle(per_second=5, burst=5)
     began = time.monotonic()
     for _ in range(5):
         throttle.wait()
     burst = time.monotonic() - began
-    for _ in range(5):
+    for _ in range(2):
         throttle.wait()
-    assert burst < 0.05
-    assert 0.09 <= time.monotonic() - began < 0.5
+    assert burst < 0.8  # without a burst it is a second
+    assert 0.39 <= time.monotonic() - began < 10
