@@ -14,6 +14,7 @@ from models.setting_sources import load_settings
 from models.settings import Settings
 from tasks import logs
 from tasks.app import create_app, node_name
+from tasks.beating import beat_on
 from tasks.cli.output import console, fail
 from tasks.services import nodes, ports
 from tasks.services.programs import QUEUES
@@ -95,7 +96,7 @@ def beat() -> None:
     """Run the schedule in the foreground; a second one waits for the first one's lock."""
     settings = _configured()
     app = create_app(settings, "beat")
-    raise typer.Exit(app.start(["beat", "-S", "redbeat.RedBeatScheduler", "-l", settings.log_level]))
+    raise typer.Exit(beat_on(app, ["beat", "-S", "redbeat.RedBeatScheduler", "-l", settings.log_level]))
 
 
 def flower(

@@ -1,0 +1,86 @@
+"""A real PostgreSQL for tests, from the machine's own binaries: private socket, no TCP, gone afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import psycopg
+
+# The server refuses to run as root; then it runs as nobody, in a folder that is nobody's.
+NOBODY = 65534
+READY_SECONDS = 30.0
+# Nothing here has to survive a power cut.
+_QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "listen_addresses=", "max_connections=120")
+
+
+def binaries() -> Path | None:
+    """The folder of `initdb` and `postgres`: the PATH's, else the newest of the distribution's."""
+    if shutil.which("initdb") and shutil.which("postgres"):
+        return Path(str(shutil.which("initdb"))).parent
+    found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    return max(found, key=lambda path: int(path.parent.name) if path.parent.name.isdigit() else 0, default=None)
+
+
+@dataclass(slots=True)
+class Server:
+    """A running server; `fresh` makes an empty database, or a copy of another."""
+
+    folder: Path
+    _numbers: count[int] = field(default_factory=count)
+
+    def url(self, database: str) -> str:
+        return f"postgresql+psycopg://desk@/{database}?host={self.folder}"
+
+    def fresh(self, template: str = "template0") -> str:
+        name = f"d{next(self._numbers)}"
+        with psycopg.connect(f"host={self.folder} user=desk dbname=postgres", autocommit=True) as connection:
+            connection.execute(f'create database "{name}" template "{template}"'.encode())
+        return name
+
+
+@contextlib.contextmanager
+def server(found: Path) -> Iterator[Server]:
+    # A short path: a unix socket's is limited to about 100 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="desk-pg-"))
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    if user:
+        os.chown(folder, NOBODY, NOBODY)
+    data = folder / "data"
+    try:
+        setup = [found / "initdb", "-D", data, "-U", "desk", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        subprocess.run(setup, cwd=folder, capture_output=True, check=True, timeout=60, **user)  # type: ignore[call-overload]
+        settings = [part for setting in _QUICK for part in ("-c", setting)]
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [found / "postgres", "-D", data, "-k", folder, *settings],
+                cwd=folder, stdout=log, stderr=log, **user,  # type: ignore[arg-type]
+            )  # fmt: skip
+        try:
+            _await(process, folder)
+            yield Server(folder)
+        finally:
+            process.send_signal(signal.SIGINT)  # fast shutdown: open connections are cut
+            process.wait(20)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _await(process: subprocess.Popen[bytes], folder: Path) -> None:
+    until = time.monotonic() + READY_SECONDS
+    while True:
+        assert process.poll() is None, f"the server ended: {(folder / 'log').read_text()[-2000:]}"
+        with contextlib.suppress(psycopg.OperationalError):
+            psycopg.connect(f"host={folder} user=desk dbname=postgres", connect_timeout=2).close()
+            return
+        assert time.monotonic() < until, f"no answer within {READY_SECONDS:g} s"
+        time.sleep(0.05)
