@@ -10,7 +10,7 @@ ROOMS := models tools agents tasks
 CODE := $(ROOMS) tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench up install lock clean
+.PHONY: help demo test check format bench faults up install lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -35,8 +35,11 @@ format: $(VENV)/.dev ## Put the code in the one format
 	@$(BIN)/ruff check --fix $(CODE)
 	@$(BIN)/ruff format $(CODE)
 
-bench: $(VENV)/.dev ## Measure turns per second, a whole screen, memory
+bench: $(VENV)/.dev ## Measure turns per second, a whole screen, memory, two workers, many runs
 	@$(BIN)/python -m tests.bench
+
+faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (12 minutes)
+	@$(BIN)/python -m tests.faults
 
 up: $(VENV)/.demo ## Start Redis, model, workers, schedule and Flower; Ctrl-C stops all
 	@$(BIN)/desk up

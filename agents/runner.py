@@ -14,10 +14,11 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from agents.codex.conversation import Conversation, ConversationSpec, TurnResult
+from agents.codex.conversation import Conversation, ConversationSpec, Opening, TurnResult
 from agents.codex.runtime import CodexRuntime
+from agents.gate import Gate, OpenGate
 from agents.roles import Role, render
-from models.errors import DeskError
+from models.errors import DeskError, Postponed, kind_of
 from models.research import Completed, Failed, Interrupted, Outcome, Refused, output_schema
 from models.settings import Settings
 from models.tables import ToolCall, Turn, utcnow
@@ -32,7 +33,8 @@ _EXCERPT_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One role's work: `subject` names the thread, `brief` is the data of the prompt's subject block."""
+    """One role's work: `subject` names the thread, `brief` is the data of the prompt's subject block, `opening` says
+    what to do with a thread that is kept."""
 
     run_id: str
     step_id: str
@@ -40,6 +42,26 @@ class Assignment:
     role: Role
     subject: str
     brief: Mapping[str, Any]
+    opening: Opening = "same"
+
+
+class Halt:
+    """Ends one assignment from outside: its turn as interrupted, or the wait for one. For the loop's thread alone."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._end: Callable[[], object] | None = None
+
+    def ask(self) -> None:
+        self._asked = True
+        if self._end is not None:
+            self._end()
+
+    def by(self, end: Callable[[], object]) -> None:
+        """What ends the assignment from now on; called at once when that was asked for before."""
+        self._end = end
+        if self._asked:
+            end()
 
 
 @dataclass(slots=True)
@@ -54,13 +76,29 @@ class RoleRun:
 
 
 class Runner:
-    def __init__(self, runtime: CodexRuntime, settings: Settings, context: Callable[[str], ToolContext]) -> None:
+    def __init__(
+        self,
+        runtime: CodexRuntime,
+        settings: Settings,
+        context: Callable[[str], ToolContext],
+        gate: Gate | None = None,
+    ) -> None:
+        self._gate: Gate = gate or OpenGate()
         self._runtime = runtime
         self._settings = settings
         self._context = context
 
-    async def run(self, job: Assignment) -> RoleRun:
-        """What the model, the runtime or the prompt's data do wrong is an outcome; only cancellation is raised."""
+    async def run(self, job: Assignment, halt: Halt | None = None) -> RoleRun:
+        """What the model, the runtime or the prompt's data do wrong is an outcome; only cancellation
+        and Postponed are raised.
+
+        A halt that comes while the turn runs is an outcome too (Interrupted); one that comes earlier cancels.
+        """
+        halt = halt or Halt()
+        task = asyncio.current_task()
+        assert task is not None
+        halt.by(task.cancel)
+        await self._gate.check()
         answers: list[tuple[Mapping[str, Any], ToolAnswer]] = []
         tools = toolset_for(
             job.role.tools,
@@ -70,15 +108,22 @@ class Runner:
         )
         record = _Record(job, self._settings)
         try:
-            outcome = await self._converse(job, tools, record, answers)
+            outcome = await self._converse(job, tools, record, answers, halt)
+        except Postponed:
+            raise
         except DeskError as error:
-            outcome = Failed(kind=_kind_of(error), retryable=error.retryable, message=str(error))
+            outcome = Failed(kind=kind_of(error), retryable=error.retryable, message=str(error))
             record.failed_to_start(outcome)
         has_data = any(answer.has_data for _, answer in answers)
         return RoleRun(outcome, record.turns, record.calls, has_data)
 
     async def _converse(
-        self, job: Assignment, tools: Toolset, record: _Record, answers: list[tuple[Mapping[str, Any], ToolAnswer]]
+        self,
+        job: Assignment,
+        tools: Toolset,
+        record: _Record,
+        answers: list[tuple[Mapping[str, Any], ToolAnswer]],
+        halt: Halt,
     ) -> Outcome:
         prompt = render(job.role, job.brief, self._settings)
         spec = ConversationSpec(
@@ -89,15 +134,18 @@ class Runner:
             tools=tools,
             model=self._settings.model,
             toolset_hash=toolset_hash(tools.specs()),
+            opening=job.opening,
         )
         schema = output_schema(job.role.output)
         metadata = {"run_id": job.run_id, "step_id": job.step_id, "attempt": str(job.attempt), "role": job.role.key}
-        deadline = asyncio.get_running_loop().time() + self._settings.turn_seconds
-        async with self._runtime.conversation(spec, deadline) as conversation:
+        deadline = asyncio.get_running_loop().time() + self._gate.wait_seconds + self._settings.turn_seconds
+        # The place is taken last: one that waited for its app-server would keep others from theirs.
+        async with self._runtime.conversation(spec, deadline) as conversation, self._gate.turn():
+            halt.by(conversation.interrupt)
             text = prompt.user
             for repair in (False, True):
                 started = utcnow()
-                result = await conversation.turn(text, schema, metadata)
+                result = await conversation.turn(text, schema, metadata, on_limited=self._gate.limited)
                 outcome = judge(result, job.role.output)
                 record.turn(conversation, result, outcome, started, answers)
                 if repair or not (isinstance(outcome, Failed) and outcome.kind == "invalid_output"):
@@ -210,8 +258,3 @@ def toolset_hash(specs: Sequence[ToolSpec]) -> str:
     these needs a new thread."""
     table = [[spec.name, spec.description, spec.input_schema] for spec in specs]
     return hashlib.sha256(orjson.dumps(table, option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
-def _kind_of(error: DeskError) -> str:
-    name = type(error).__name__
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")

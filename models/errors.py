@@ -18,6 +18,7 @@ DeskError
     MarketUnavailable  (retried)
   OrderError           an order that may not go on
   LeaseLost            another owner holds the step; the work is dropped
+  Postponed            a turn may not start now; its step is given back and nothing is used up
 
 Each class says whether it is retried (`retryable`) and what the user should do (`remedy`).
 """
@@ -113,5 +114,21 @@ class OrderError(DeskError):
     """An order that may not go on."""
 
 
+class Postponed(DeskError):
+    """A turn that may not start yet. seconds: when to ask again."""
+
+    retryable = True
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
 class LeaseLost(DeskError):
     """Another owner holds the step, or the step is final: what was done is dropped."""
+
+
+def kind_of(error: DeskError) -> str:
+    """An error's name as the short snake_case word that tables and logs use."""
+    name = type(error).__name__
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")

@@ -34,6 +34,7 @@ class DenialCode(StrEnum):
     PROVIDER_NOT_ALLOWED = "provider_not_allowed"
     PREVIEW_STALE = "preview_stale"
     PREVIEW_ALTERED = "preview_altered"
+    RUN_STOPPED = "run_stopped"
 
 
 class Cleared(Frozen):

@@ -121,11 +121,15 @@ class Usage(Frozen):
 
 
 class Failure(Frozen):
-    """Why a turn failed. kind is a short snake_case word, the same in tables, logs and tests."""
+    """Why a turn failed. kind is a short snake_case word, the same in tables, logs and tests.
+
+    reset_seconds: how long the provider asks to be left alone, as far as the app-server tells; None when it does not.
+    """
 
     kind: str
     retryable: bool
     message: str
+    reset_seconds: float | None = None
 
 
 class Completed(Frozen):
@@ -149,9 +153,17 @@ class Failed(Frozen):
     kind: str
     retryable: bool
     message: str
+    reset_seconds: float | None = None
 
 
-Outcome = Annotated[Completed | Refused | Interrupted | Failed, Field(discriminator="outcome")]
+class Skipped(Frozen):
+    """No turn was run, on purpose."""
+
+    outcome: Literal["skipped"] = "skipped"
+    reason: str
+
+
+Outcome = Annotated[Completed | Refused | Interrupted | Failed | Skipped, Field(discriminator="outcome")]
 
 
 class ReportStatus(StrEnum):

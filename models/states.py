@@ -14,12 +14,14 @@ class RunKind(StrEnum):
 
 class RunState(StrEnum):
     RUNNING = "running"
+    STOPPING = "stopping"  # somebody asked for its end; steps of it are still held
     DONE = "done"
     PARTIAL = "partial"
     FAILED = "failed"
+    STOPPED = "stopped"
 
 
-RUN_FINAL = frozenset({RunState.DONE, RunState.PARTIAL, RunState.FAILED})
+RUN_FINAL = frozenset({RunState.DONE, RunState.PARTIAL, RunState.FAILED, RunState.STOPPED})
 
 
 class StepKind(StrEnum):
@@ -41,9 +43,10 @@ class StepState(StrEnum):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
+    STOPPED = "stopped"  # its run was stopped before it was done
 
 
-STEP_FINAL = frozenset({StepState.DONE, StepState.FAILED})
+STEP_FINAL = frozenset({StepState.DONE, StepState.FAILED, StepState.STOPPED})
 
 
 class Phase(StrEnum):
@@ -75,3 +78,15 @@ ORDER_NEXT: Mapping[OrderState, frozenset[OrderState]] = {
 }
 
 ORDER_FINAL = frozenset(state for state, following in ORDER_NEXT.items() if not following)
+
+
+class AttemptEnd(StrEnum):
+    """How one attempt at a step ended. `lost`: its worker was not heard of again; `drained`: its worker was told to
+    end and gave the step back."""
+
+    DONE = "done"
+    AGAIN = "again"
+    FAILED = "failed"
+    LOST = "lost"
+    STOPPED = "stopped"
+    DRAINED = "drained"

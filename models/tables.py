@@ -118,7 +118,43 @@ class Step(SQLModel, table=True):
     error: str | None = None
     created_at: dt.datetime = Field(default_factory=utcnow, sa_column=_utc())
     started_at: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
+    claimed_at: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
     finished_at: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
+
+
+class Attempt(SQLModel, table=True):
+    """One attempt at a step that has ended: who made it, how long it took, how it ended and why.
+
+    Written by the transaction that ends it; that of a lost worker by whoever takes the step over or fails it.
+    """
+
+    __tablename__ = "attempt"
+
+    id: str = Field(default_factory=new_id, primary_key=True)
+    step_id: str = Field(foreign_key="step.id", index=True)
+    attempt: int
+    owner: str
+    started_at: dt.datetime = Field(sa_column=_utc())
+    ended_at: dt.datetime = Field(sa_column=_utc())
+    outcome: str
+    reason: str | None = None
+
+
+class Sweep(SQLModel, table=True):
+    """The sweep's one row: who sweeps, until when nobody else may, when the last one ended and what it found.
+
+    redis_mark is what the sweep left in Redis; another one there, or none, means that its messages are gone.
+    """
+
+    __tablename__ = "sweep"
+    __table_args__ = (CheckConstraint("id = 1", name="ck_sweep_single"),)
+
+    id: int = Field(default=1, primary_key=True)
+    owner: str | None = None
+    lease_until: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
+    last_at: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
+    found: dict[str, int] = Field(default_factory=dict, sa_column=_json())
+    redis_mark: str | None = None
 
 
 class Turn(SQLModel, table=True):

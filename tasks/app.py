@@ -8,11 +8,17 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from celery import Celery
-from celery.signals import worker_process_init, worker_process_shutdown, worker_ready, worker_shutdown
+from celery.signals import (
+    worker_process_init,
+    worker_process_shutdown,
+    worker_ready,
+    worker_shutdown,
+    worker_shutting_down,
+)
 from kombu.entity import Exchange, Queue
 
 from models.settings import Settings
-from tasks import guards, results, transport
+from tasks import draining, guards, results, transport
 from tasks.bootstrap import Desk, desk_of, redis_url
 from tasks.schedule import beat_schedule
 
@@ -29,6 +35,8 @@ ROUTES = {
     "desk.submit": "trade",
 }
 VISIBILITY_SECONDS = 30
+# What a worker loads: tasks, and the control commands it answers.
+MODULES = ("screen", "research", "trade", "maintenance", "stopping", "control")
 
 
 def create_app(settings: Settings, name: str = "desk", *, warm: bool = False) -> Celery:
@@ -43,13 +51,13 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False) ->
         "desk",
         broker=celery_url(address),
         backend=celery_url(address),
-        include=["tasks.screen", "tasks.research", "tasks.trade", "tasks.maintenance"],
+        include=[f"tasks.{name}" for name in MODULES],
         set_as_current=True,
     )
     results.use_chord_counter(app)
     app.conf.update(_configuration(settings, address))
     app.desk = Desk(settings, name)
-    app.steps["consumer"].update((guards.KeepUnacked, transport.BatchEvents))
+    app.steps["consumer"].update((guards.KeepUnacked, transport.BatchEvents, draining.LetGo))
     _follow_worker(app, warm)
     return app
 
@@ -89,7 +97,7 @@ def _configuration(settings: Settings, address: str) -> dict[str, Any]:
         "beat_max_loop_interval": 1,
         "redbeat_redis_url": address,
         "redbeat_key_prefix": "desk:beat:",
-        "redbeat_lock_timeout": 10,
+        "redbeat_lock_timeout": 5,
     }
 
 
@@ -107,6 +115,12 @@ def _follow_worker(app: Celery, warm: bool) -> None:
     def close(**_: Any) -> None:
         desk_of(app).close()
 
+    def watch(**_: Any) -> None:
+        desk_of(app).drain.watch(desk_of(app).keeper)
+
+    worker_shutting_down.connect(desk_of(app).drain.ask, weak=False)
+    worker_ready.connect(watch, weak=False)
+    worker_process_init.connect(watch, weak=False)
     if warm:
         worker_ready.connect(load, weak=False)
         worker_process_init.connect(load, weak=False)

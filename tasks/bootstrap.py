@@ -19,6 +19,8 @@ from agents.runner import Runner
 from models.errors import RedisDown
 from models.settings import Settings
 from models.store import Store
+from tasks.admission import Admission
+from tasks.draining import Drain
 from tasks.leases import LeaseKeeper
 from tasks.loop import LoopThread
 from tools.brokers.paper import build_broker
@@ -30,6 +32,7 @@ from tools.toolsets import warm
 
 T = TypeVar("T")
 START_SECONDS = 60.0
+REDIS_SECONDS = 3.0
 
 
 class Desk:
@@ -39,6 +42,7 @@ class Desk:
     def __init__(self, settings: Settings, name: str = "desk") -> None:
         self.settings = settings
         self.name = name
+        self.drain = Drain(settings.drain_seconds)
         self._lock = threading.RLock()
         self._parts: dict[str, Any] = {}
         self._pid = os.getpid()
@@ -73,17 +77,36 @@ class Desk:
     def leases(self) -> LeaseKeeper:
         return self._part("leases", self._make_leases)
 
+    def keeper(self) -> LeaseKeeper | None:
+        """Who holds this process's steps; None when it has not begun any."""
+        return self._parts.get("leases") if self._pid == os.getpid() else None
+
     @property
     def loop(self) -> LoopThread:
         return self._part("loop", LoopThread)
 
     @property
     def runner(self) -> Runner:
-        return self._part("runner", lambda: Runner(self.runtime, self.settings, self.tool_context))
+        return self._part("runner", self._make_runner)
+
+    @property
+    def admission(self) -> Admission:
+        return self._part("admission", self._make_admission)
 
     @property
     def runtime(self) -> CodexRuntime:
         return self._part("runtime", self._make_runtime)
+
+    @property
+    def redis_client(self) -> redis.Redis:
+        """For the short questions of task threads; the registry has a client of its own on the loop."""
+        address = redis_url(self.settings)
+        return self._part("redis", lambda: redis.Redis.from_url(address, socket_timeout=REDIS_SECONDS))
+
+    def made(self, key: str) -> Any:
+        """A part if it was made already, else None: who only looks starts nothing."""
+        with self._lock:
+            return self._parts.get(key) if self._pid == os.getpid() else None
 
     def tool_context(self, run_id: str | None = None) -> ToolContext:
         return ToolContext(
@@ -107,13 +130,23 @@ class Desk:
             self._parts = {}
         if "runtime" in parts:
             parts["loop"].submit(parts["runtime"].close(grace_seconds)).result(timeout=grace_seconds + 10)
-        for key in ("leases", "loop", "store"):
+        if "admission" in parts and "loop" in parts:
+            parts["loop"].submit(parts["admission"].close()).result(timeout=grace_seconds)
+        for key in ("leases", "loop", "redis", "store"):
             if key in parts:
                 parts[key].close()
 
     def _make_leases(self) -> LeaseKeeper:
         limits = self.settings
         return LeaseKeeper(self.store, self.owner, limits.lease_seconds, limits.step_deadline_seconds)
+
+    def _make_runner(self) -> Runner:
+        return Runner(self.runtime, self.settings, self.tool_context, self.admission)
+
+    def _make_admission(self) -> Admission:
+        address = redis_url(self.settings)
+        client = redis.asyncio.from_url(address, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS)
+        return Admission(client, self.settings)
 
     def _make_runtime(self) -> CodexRuntime:
         config = runtime_config(self.settings, self.name)

@@ -10,9 +10,12 @@ from celery import Celery, chord, group
 from celery.canvas import Signature
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 
 from agents.researchers import FIRST_ROLE
 from models.states import StepKind
+from tasks import sweeping
+from tasks.bootstrap import desk_of
 from tasks.graph import Ready
 
 log = structlog.get_logger(__name__)
@@ -30,6 +33,17 @@ def send(app: Celery, ready: Sequence[Ready], *, chord_sends_conclude: bool = Fa
             canvas.apply_async()
     except (OperationalError, RedisError, OSError) as error:
         log.warning("dispatch.failed", steps=len(ready), error=str(error))
+        _note_unsent(app, ready)
+
+
+def _note_unsent(app: Celery, ready: Sequence[Ready]) -> None:
+    """Let the next sweep send them, not the one that would find them overdue. Some may have got through: a step that
+    is sent twice is done once."""
+    try:
+        with desk_of(app).store.session() as session:
+            sweeping.unsent(session, [step.id for step in ready])
+    except SQLAlchemyError as error:
+        log.warning("dispatch.not_noted", error=str(error))
 
 
 def canvases(app: Celery, ready: Sequence[Ready], *, chord_sends_conclude: bool) -> Iterable[Signature]:

@@ -13,20 +13,17 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from sqlalchemy import and_, insert, or_, select, update
+from sqlalchemy import insert, select, update
 from sqlmodel import Session, col
 
 from models.errors import LeaseLost
-from models.states import RUN_FINAL, STEP_FINAL, RunState, StepKind, StepState
+from models.states import RUN_FINAL, STEP_FINAL, AttemptEnd, RunState, StepKind, StepState
 from models.tables import Run, Step, new_id, utcnow
 from tasks import statements
 
-# A step that was sent and not claimed is sent again after this long, doubling each time, so that a long queue
-# is not flooded with copies.
-RESEND_SECONDS = 15.0
-_RESEND_DOUBLINGS = 6
+LOST = "its worker was lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +53,21 @@ class Claimed:
     max_attempts: int
     owner: str
     payload: dict[str, Any]
+    claimed_at: dt.datetime
+    error: str | None = None  # why the attempt before this one ended
+
+
+class Attempted(Protocol):
+    """A step as somebody holds it or held it: one of ours, a row of the table, or a part of one."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def owner(self) -> str | None: ...
+    @property
+    def claimed_at(self) -> dt.datetime | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +79,10 @@ class Ready:
     role: str
     parent_id: str | None
     subject: str = ""
+
+
+def ready_of(step: Claimed) -> Ready:
+    return Ready(step.id, StepKind(step.kind), step.role, step.parent_id, step.subject)
 
 
 def open_run(session: Session, run: Run, finish_id: str, attempts: int) -> None:
@@ -125,7 +141,36 @@ def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> C
     now = utcnow()
     values = {"step": step_id, "owner": owner, "now": now, "until": now + dt.timedelta(seconds=lease_seconds)}
     row = session.connection().execute(statements.claim(), values).one_or_none()
+    if row is None:
+        row = _take_over(session, values)
     return Claimed(*row) if row is not None else None
+
+
+def _take_over(session: Session, values: dict[str, Any]) -> Any:
+    """Claim a step whose lease has run out, and write down the attempt that was lost with its worker."""
+    connection = session.connection()
+    before = connection.execute(statements.lost(), {"step": values["step"], "now": values["now"]}).one_or_none()
+    if before is None:
+        return None
+    row = connection.execute(statements.claim(lost=True), values).one_or_none()
+    if row is not None:
+        ended(session, before, values["now"], AttemptEnd.LOST, LOST)
+    return row
+
+
+def ended(session: Session, held: Attempted, ended_at: dt.datetime, outcome: AttemptEnd, reason: str | None) -> None:
+    """Write down an attempt that has ended, in the transaction that ends it."""
+    row = {
+        "id": new_id(),
+        "step_id": held.id,
+        "attempt": held.attempt,
+        "owner": held.owner or "",
+        "started_at": held.claimed_at or ended_at,
+        "ended_at": ended_at,
+        "outcome": outcome,
+        "reason": reason,
+    }
+    session.connection().execute(statements.attempt_ended(), row)
 
 
 def renew(session: Session, held: Iterable[tuple[str, int]], owner: str, lease_seconds: float) -> set[str]:
@@ -142,6 +187,12 @@ def renew(session: Session, held: Iterable[tuple[str, int]], owner: str, lease_s
     return {row.id for row in session.execute(statement) if attempts[row.id] == row.attempt}
 
 
+def being_stopped(session: Session, run_ids: Iterable[str]) -> set[str]:
+    """Those of the runs whose end somebody has asked for."""
+    stopping = (RunState.STOPPING, RunState.STOPPED)
+    return set(session.scalars(select(col(Run.id)).where(col(Run.id).in_(set(run_ids)), col(Run.state).in_(stopping))))
+
+
 def finish(
     session: Session,
     step: Claimed,
@@ -150,21 +201,59 @@ def finish(
     result: dict[str, Any] | None = None,
     error: str | None = None,
     children: Sequence[NewStep] = (),
+    attempts: int | None = None,
 ) -> list[Ready]:
     """End a step we hold and hand back what became ready: its new children, and its parent if it was the last.
 
-    Children are counted before the step itself is taken off its parent, so a parent never fires between the two.
+    Children are counted before the step itself is taken off its parent, so a parent never fires between the two. A run
+    that is being stopped gets none.
+    attempts: what each child gets; as many as the step itself had when not given.
     Raises LeaseLost (and so rolls everything back) when the step is no longer ours.
     """
-    _fenced(session, step, state=state, result=result or {}, error=error, finished_at=utcnow(), lease_until=None)
-    ready = add(session, step.run_id, children, step.max_attempts)
-    return ready + _take_off(session, step.parent_id)
+    now = utcnow()
+    _fenced(session, step, state=state, result=result or {}, error=error, finished_at=now, lease_until=None)
+    ended(session, step, now, AttemptEnd(state), error)
+    ready: list[Ready] = []
+    if children and _goes_on(session, step.run_id):
+        ready = add(session, step.run_id, children, attempts or step.max_attempts)
+    return ready + take_off(session, step.parent_id)
 
 
-def give_back(session: Session, step: Claimed, delay_seconds: float, error: str) -> None:
-    """Let a step we hold be tried again after a delay; the sweep sends it when it is due."""
-    due = utcnow() + dt.timedelta(seconds=delay_seconds)
-    _fenced(session, step, state=StepState.READY, due_at=due, owner=None, lease_until=None, sent_at=None, error=error)
+def give_back(
+    session: Session,
+    step: Claimed,
+    delay_seconds: float,
+    error: str,
+    *,
+    outcome: AttemptEnd = AttemptEnd.AGAIN,
+    counts: bool = True,
+    sent: bool = False,
+) -> None:
+    """Let a step we hold be tried again after a delay; the sweep sends it when it is due, or, with `sent`, the caller
+    does so now.
+
+    counts: whether this attempt is one of those that the step has. If not, it gets one more; its number is never
+    used again, because it is what tells a repeated turn from a new one.
+    """
+    now = utcnow()
+    allowed = {} if counts else {"max_attempts": step.max_attempts + 1}
+    _fenced(
+        session,
+        step,
+        state=StepState.READY,
+        due_at=now + dt.timedelta(seconds=delay_seconds),
+        owner=None,
+        lease_until=None,
+        sent_at=now if sent else None,
+        sends=1 if sent else 0,
+        error=error,
+        **allowed,
+    )
+    ended(session, step, now, outcome, error)
+
+
+def _goes_on(session: Session, run_id: str) -> bool:
+    return session.scalar(select(col(Run.state)).where(col(Run.id) == run_id)) == RunState.RUNNING
 
 
 def _fenced(session: Session, step: Claimed, **values: Any) -> None:
@@ -175,79 +264,21 @@ def _fenced(session: Session, step: Claimed, **values: Any) -> None:
         raise LeaseLost(f"step {step.id} attempt {step.attempt} is no longer held by {step.owner}")
 
 
-def _take_off(session: Session, parent_id: str | None) -> list[Ready]:
+def take_off(session: Session, parent_id: str | None) -> list[Ready]:
+    """Count a parent down by one child that is final now; the parent, if that was the last."""
     if parent_id is None:
         return []
     rows = session.connection().execute(statements.take_off(), {"parent": parent_id, "now": utcnow()}).all()
     return [Ready(r.id, StepKind(r.kind), r.role, r.parent_id, r.subject) for r in rows if r.state == StepState.READY]
 
 
-def resend(session: Session, limit: int = 500) -> list[Ready]:
-    """What is due, nobody holds and was not sent lately; marked as sent now."""
-    now = utcnow()
-    unheld = or_(
-        and_(col(Step.state) == StepState.READY, col(Step.due_at) <= now),
-        and_(col(Step.state) == StepState.RUNNING, col(Step.lease_until) < now),
-    )
-    found = session.scalars(
-        select(Step)
-        .join(Run, col(Run.id) == col(Step.run_id))
-        .where(unheld, col(Step.attempt) < col(Step.max_attempts), col(Run.state) == RunState.RUNNING)
-        .order_by(col(Step.created_at))
-        .limit(limit)
-        .with_for_update(skip_locked=True, of=Step)  # another sweep's are sent by it
-    ).all()
-    late = [step for step in found if _is_late(step, now)]
-    for step in late:
-        step.sent_at, step.sends = now, step.sends + 1
-        session.add(step)
-    return [Ready(step.id, StepKind(step.kind), step.role, step.parent_id, step.subject) for step in late]
-
-
-def _is_late(step: Step, now: dt.datetime) -> bool:
-    if step.sent_at is None:
-        return True
-    if step.state == StepState.RUNNING:
-        # Its worker is gone: the first message after the lease's end may go at once.
-        lost_at = step.lease_until or now
-        if step.sent_at < lost_at:
-            return True
-    wait = RESEND_SECONDS * 2 ** min(max(step.sends - 1, 0), _RESEND_DOUBLINGS)
-    return step.sent_at + dt.timedelta(seconds=wait) <= now
-
-
-def fail_worn_out(session: Session) -> list[Ready]:
-    """Fail what has used up its attempts and is held by nobody alive; the joins that this frees come back."""
-    now = utcnow()
-    worn = session.scalars(
-        select(Step)
-        .where(
-            col(Step.attempt) >= col(Step.max_attempts),
-            or_(
-                col(Step.state) == StepState.READY,
-                and_(col(Step.state) == StepState.RUNNING, col(Step.lease_until) < now),
-            ),
-        )
-        # One that another sweep fails or its worker ends just now would be taken off its parent twice.
-        .with_for_update(skip_locked=True)
-    ).all()
-    ready: list[Ready] = []
-    for step in worn:
-        reason = step.error or "its worker was lost"
-        step.state, step.finished_at, step.lease_until = StepState.FAILED, now, None
-        step.error = f"gave up after {step.attempt} attempts: {reason}"
-        session.add(step)
-        session.flush()
-        ready += _take_off(session, step.parent_id)
-    return ready
-
-
 def close_run(session: Session, run_id: str, state: RunState, summary: dict[str, Any], notes: Sequence[str]) -> bool:
-    """End a run once; False when it had ended before."""
+    """End a run once; False when it had ended before. One that is being stopped ends as stopped, whatever it did."""
     run = session.get(Run, run_id, with_for_update=True, populate_existing=True)
     if run is None or run.state in RUN_FINAL:
         return False
-    run.state, run.finished_at, run.summary = state, utcnow(), summary
+    run.state = RunState.STOPPED if run.state == RunState.STOPPING else state
+    run.finished_at, run.summary = utcnow(), summary
     run.notes = [*run.notes, *notes]
     session.add(run)
     return True
@@ -255,9 +286,13 @@ def close_run(session: Session, run_id: str, state: RunState, summary: dict[str,
 
 def abandon(session: Session, run_id: str, reason: str) -> None:
     """Fail every step of a run that is not final, without joins: the run itself is being closed."""
+    now = utcnow()
+    held = select(Step).where(col(Step.run_id) == run_id, col(Step.state) == StepState.RUNNING)
+    for row in session.scalars(held):
+        ended(session, row, now, AttemptEnd.FAILED, reason)
     session.execute(
         update(Step)
         .where(col(Step.run_id) == run_id, col(Step.state).not_in(STEP_FINAL))
-        .values(state=StepState.FAILED, error=reason, finished_at=utcnow(), lease_until=None)
+        .values(state=StepState.FAILED, error=reason, finished_at=now, lease_until=None)
         .execution_options(synchronize_session=False)
     )

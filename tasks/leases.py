@@ -8,36 +8,70 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import structlog
 
 from models.store import Store
+from models.tables import ToolCall, Turn
 from tasks import graph
 from tasks.graph import Claimed
 
 log = structlog.get_logger(__name__)
 
+# Work that was stopped or drained keeps its lease while it ends; what does not end loses it after so long.
+ENDING_SECONDS = 12.0
+
+
+class End(StrEnum):
+    """Why work is ended from outside."""
+
+    DEADLINE = "deadline"
+    LEASE_LOST = "lease lost"
+    STOPPED = "stopped"  # its run is being stopped
+    DRAINED = "drained"  # its worker is ending
+
+
+class Halted(Exception):
+    """A turn that was stopped or drained has ended. It carries the rows of what it did until then."""
+
+    def __init__(self, end: End, turns: Sequence[Turn] = (), calls: Sequence[ToolCall] = ()) -> None:
+        super().__init__(end.value)
+        self.end = end
+        self.rows = (turns, calls)
+
 
 @dataclass(slots=True)
 class Held:
-    """One step in work. `cancel` is set by the work once there is something to cancel."""
+    """One step in work. `cancel` is set by the work once there is something to cancel; it finds the reason in
+    `ended`."""
 
     step_id: str
     attempt: int
     deadline: float
     cancel: Callable[[], object] | None = None
-    ended: str | None = None
+    ended: End | None = None
+    ended_at: float = 0.0
+    run_id: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def end(self, reason: str) -> None:
+    def end(self, reason: End) -> None:
         with self.lock:
             if self.ended is None:
-                self.ended = reason
+                self.ended, self.ended_at = reason, time.monotonic()
                 if self.cancel is not None:
                     self.cancel()
+
+    @property
+    def halted(self) -> bool:
+        return self.ended in (End.STOPPED, End.DRAINED)
+
+    def renewed(self, now: float) -> bool:
+        """Whether its lease is still pushed out."""
+        return self.ended is None or (self.halted and now < self.ended_at + ENDING_SECONDS)
 
     def on_end(self, cancel: Callable[[], object]) -> None:
         """Register what ends the work; called at once when it should have ended already."""
@@ -68,9 +102,28 @@ class LeaseKeeper:
     def count(self) -> int:
         return len(self._held)
 
+    def end_runs(self, run_ids: Iterable[str]) -> int:
+        """End the work on these runs; how many steps were held for them."""
+        stopped = set(run_ids)
+        found = [item for item in self._items() if item.run_id in stopped]
+        for item in found:
+            item.end(End.STOPPED)
+        return len(found)
+
+    def end_all(self) -> int:
+        """End all work, because this process is to end; how many steps were held."""
+        found = self._items()
+        for item in found:
+            item.end(End.DRAINED)
+        return len(found)
+
+    def _items(self) -> list[Held]:
+        with self._lock:
+            return list(self._held.values())
+
     @contextmanager
     def hold(self, step: Claimed) -> Iterator[Held]:
-        held = Held(step.id, step.attempt, time.monotonic() + self._deadline_seconds)
+        held = Held(step.id, step.attempt, time.monotonic() + self._deadline_seconds, run_id=step.run_id)
         with self._lock:
             self._held[step.id] = held
         try:
@@ -90,16 +143,18 @@ class LeaseKeeper:
 
     def _beat(self) -> None:
         now = time.monotonic()
-        with self._lock:
-            held = list(self._held.values())
+        held = self._items()
         for item in held:
             if item.deadline <= now:
-                item.end("deadline")
-        alive = [item for item in held if item.ended is None]
+                item.end(End.DEADLINE)
+        alive = [item for item in held if item.renewed(now)]
         if not alive:
             return
         with self._store.session() as session:
             kept = graph.renew(session, ((h.step_id, h.attempt) for h in alive), self._owner, self._lease_seconds)
+            stopped = graph.being_stopped(session, (h.run_id for h in alive))
         for item in alive:
             if item.step_id not in kept and self._held.get(item.step_id) is item:
-                item.end("lease lost")
+                item.end(End.LEASE_LOST)
+        # Whoever stops a run tells the workers; this finds what did not hear it.
+        self.end_runs(stopped)

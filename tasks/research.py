@@ -12,9 +12,11 @@ from agents.verdict import reduce_reports
 from models.research import Confidence, ReportStatus, RoleReport, Stance
 from models.states import StepKind, StepState
 from models.tables import Candidate, Report, Step, Verdict, VerdictReport, new_id
+from tasks import policy
 from tasks.bootstrap import Desk
 from tasks.graph import Claimed, NewStep
 from tasks.leases import Held
+from tasks.memory import memory_of
 from tasks.turns import last_turn, retry_of, run_role, status_of, value_of
 from tasks.work import Done, Ending, work
 
@@ -54,9 +56,14 @@ def candidate_steps(
 def examine(desk: Desk, step: Claimed, held: Held) -> Ending:
     symbol, payload = step.subject, step.payload
     theses = [Thesis(**said) for said in payload["theses"]]
-    brief = validator_subject(symbol, payload["instrument"], theses, desk.settings, capital=payload["capital"])
+    # A fresh thread in place of one that was too long is told what the old one knew.
+    fresh = policy.opening(step.error) == "fresh"
+    memory = memory_of(desk.tool_context(step.run_id), symbol) if fresh else None
+    brief = validator_subject(
+        symbol, payload["instrument"], theses, desk.settings, memory=memory, capital=payload["capital"]
+    )
     run = run_role(desk, step, held, step.role, symbol, brief)
-    again = retry_of(step, run)
+    again = retry_of(desk, step, run)
     if again is not None:
         return again
     status, reason = status_of(run)
@@ -87,9 +94,8 @@ def examine(desk: Desk, step: Claimed, held: Held) -> Ending:
         children = [NewStep(StepKind.REPORT, str(step.parent_id), symbol, role, payload) for role in RESEARCH_ROLES]
     state = StepState.FAILED if status is ReportStatus.FAILED else StepState.DONE
     error = reason if state is StepState.FAILED else None
-    return Done(
-        {"status": status, "verdict": value.get("verdict")}, (run.turns, run.calls, rows), children, state, error
-    )
+    result = {"status": status, "verdict": value.get("verdict"), "reason": reason}
+    return Done(result, (run.turns, run.calls, rows), children, state, error)
 
 
 def reduce(desk: Desk, step: Claimed, held: Held) -> Ending:

@@ -14,7 +14,7 @@ from models.errors import UsageError
 from models.research import Instrument, ScreenConfidence
 from models.states import RUN_FINAL, RunKind, RunState, StepKind
 from models.tables import Account, Candidate, Run, Verdict, new_id, utcnow
-from tasks import graph
+from tasks import budgets, graph
 from tasks.bootstrap import Desk, desk_of
 from tasks.dispatch import send
 from tasks.graph import NewStep, Ready
@@ -86,7 +86,11 @@ def open_trade(app: Celery, source_run: str) -> Run:
         if source is None:
             raise UsageError(f"there is no run {source_run}", remedy="`desk runs list` shows them")
         _check_source(source)
+        cut = budgets.cut_short(session, source_run)
         verdicts = session.exec(select(Verdict).where(Verdict.run_id == source_run)).all()
+    if cut is not None and not desk.settings.trade_on_partial:
+        remedy = "start a run with a larger budget, or set DESK_TRADE_ON_PARTIAL=true"
+        raise UsageError(f"run {source_run} was cut short: {cut}", remedy=remedy)
     if not verdicts:
         raise UsageError(f"run {source_run} has no verdicts to trade on", remedy="`desk runs show RUN` tells why")
     run = _new_run(desk, RunKind.TRADE, {"source_run": source_run}, parent=source_run)
@@ -100,6 +104,8 @@ def _check_source(source: Run) -> None:
         raise UsageError(f"run {source.id} is a trade itself", remedy=f"`desk trade {origin}` trades on its research")
     if source.state not in RUN_FINAL:
         raise UsageError(f"run {source.id} is still running", remedy="trade on it when it has ended")
+    if source.state == RunState.STOPPED:
+        raise UsageError(f"run {source.id} was stopped", remedy="`desk research SYMBOL...` starts a run to trade on")
 
 
 def _new_run(

@@ -68,7 +68,7 @@ def look(desk: Desk, step: Claimed, held: Held) -> Ending:
     lens, symbols = asked["lens"], asked["symbols"]
     brief = screener_subject(lens, asked["shard"], symbols, desk.settings, asked["capital"])
     run = run_role(desk, step, held, step.role, f"shard-{asked['shard']}", brief)
-    again = retry_of(step, run)
+    again = retry_of(desk, step, run)
     if again is not None:
         return again
     status, reason = status_of(run)

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
-from sqlalchemy import Table, Update, and_, bindparam, case, or_, select, update
+from sqlalchemy import ColumnElement, Insert, Select, Table, Update, and_, bindparam, case, insert, select, update
 
-from models.states import RUN_FINAL, StepState
-from models.tables import Run, Step, Utc
+from models.states import RunState, StepState
+from models.tables import Attempt, Run, Step, Utc
 
 _steps: Table = Step.__table__  # type: ignore[attr-defined]
 _runs: Table = Run.__table__  # type: ignore[attr-defined]
+_attempts: Table = Attempt.__table__  # type: ignore[attr-defined]
 _c = _steps.c
 
-CLAIMED = ("id", "run_id", "parent_id", "kind", "subject", "role", "attempt", "max_attempts", "owner", "payload")
+CLAIMED = (
+    *("id", "run_id", "parent_id", "kind", "subject", "role"),
+    *("attempt", "max_attempts", "owner", "payload", "claimed_at", "error"),
+)
 
 
 @cache
-def claim() -> Update:
-    """Parameters: step, owner, now, until. Returns the columns of CLAIMED when the step was free."""
+def claim(*, lost: bool = False) -> Update:
+    """Parameters: step, owner, now, until. Returns the columns of CLAIMED when the step was free.
+
+    lost: take over a step whose lease has run out, in place of one that is ready and due.
+    """
     now = bindparam("now", type_=Utc())
-    free = or_(
-        and_(_c.state == StepState.READY, _c.due_at <= now),
-        and_(_c.state == StepState.RUNNING, _c.lease_until < now),
-    )
-    running = select(_runs.c.id).where(_runs.c.id == _c.run_id, _runs.c.state.not_in(RUN_FINAL)).exists()
+    free = _expired() if lost else and_(_c.state == StepState.READY, _c.due_at <= now)
+    running = select(_runs.c.id).where(_runs.c.id == _c.run_id, _runs.c.state == RunState.RUNNING.value).exists()
     return (
         update(_steps)
         .where(_c.id == bindparam("step"), free, _c.attempt < _c.max_attempts, running)
@@ -33,10 +38,29 @@ def claim() -> Update:
             owner=bindparam("owner"),
             attempt=_c.attempt + 1,
             lease_until=bindparam("until", type_=Utc()),
+            claimed_at=now,
             started_at=case((_c.started_at.is_(None), now), else_=_c.started_at),
         )
         .returning(*(_c[name] for name in CLAIMED))
     )
+
+
+def _expired() -> ColumnElement[bool]:
+    return and_(_c.state == StepState.RUNNING, _c.lease_until < bindparam("now", type_=Utc()))
+
+
+@cache
+def lost() -> Select[Any]:
+    """Who held a step whose lease has run out: id, attempt, owner, claimed_at; the row is locked. Parameters: step,
+    now."""
+    columns = (_c.id, _c.attempt, _c.owner, _c.claimed_at)
+    return select(*columns).where(_c.id == bindparam("step"), _expired()).with_for_update()
+
+
+@cache
+def attempt_ended() -> Insert:
+    """Parameters: the columns of an attempt."""
+    return insert(_attempts)
 
 
 @cache

@@ -12,19 +12,22 @@ from sqlmodel import Session, col, select
 from models.settings import Settings
 from models.states import OrderState, RunState, StepKind, StepState
 from models.tables import Account, Candidate, Order, Position, Report, Run, ScreenHit, Step, Turn, Verdict, utcnow
+from tasks.budgets import skipped
 
 # Steps without which a run has done nothing of what it was started for; a single lens or report is not among them.
 _SPINE = frozenset({StepKind.MERGE, StepKind.CONCLUDE, StepKind.DECIDE, StepKind.SUBMIT})
 
 
 def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
-    """done when nothing failed; failed when every lens failed or no step of the spine got through; partial between.
-    With a note for each reason."""
+    """done when nothing failed and no budget cut anything off; failed when every lens failed or no step of the spine
+    got through; partial between. With a note for each reason."""
     failed = [step for step in steps if step.state == StepState.FAILED]
     notes = [note for step in steps if step.kind == StepKind.MERGE for note in step.result.get("notes", [])]
     notes += [_note(step) for step in failed if step.kind != StepKind.SCREEN_SHARD]
+    cut = Counter(skipped(step for step in steps if step.kind != StepKind.SCREEN_SHARD))
+    notes += [f"skipped: {why} ({count} steps)" for why, count in sorted(cut.items())]
     if not failed:
-        return RunState.DONE, notes
+        return (RunState.PARTIAL if skipped(steps) else RunState.DONE), notes
     return (RunState.FAILED if _all_failed(steps) else RunState.PARTIAL), notes
 
 

@@ -6,9 +6,10 @@ from celery import Task, shared_task
 from sqlmodel import Session, col, select
 
 from agents.trader import JudgedSymbol, trader_subject
-from models.research import Refused
+from models.research import Refused, Skipped
 from models.states import StepKind, StepState
 from models.tables import Candidate, Decision, Run, Step, Verdict
+from tasks import budgets
 from tasks.bootstrap import Desk
 from tasks.graph import Claimed, NewStep
 from tasks.leases import Held
@@ -41,14 +42,21 @@ def deliberate(desk: Desk, step: Claimed, held: Held) -> Ending:
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         verdicts = _verdicts(session, run)
+        cut = budgets.cut_short(session, run.params.get("source_run", run.id))
+    allowed = desk.settings.trade_on_partial
+    if cut is not None and not allowed:
+        return Done({"status": "skipped", "reason": cut})
     if not verdicts:
         return Done({"status": "skipped", "reason": "no verdict to decide on"})
     portfolio = portfolio_get(desk.tool_context(run.id), PortfolioArguments())["portfolio"]
     brief = trader_subject(run.account, verdicts, portfolio, desk.settings)
-    turned = run_role(desk, step, held, "trader", run.account, brief)
-    again = retry_of(step, turned)
+    # Who lets the trader decide on a run that its budget cut short wants the one turn that this takes.
+    turned = run_role(desk, step, held, "trader", run.account, brief, budgeted=not allowed)
+    again = retry_of(desk, step, turned)
     if again is not None:
         return again
+    if isinstance(turned.outcome, Skipped):
+        return Done({"status": "skipped", "reason": turned.outcome.reason}, (turned.turns,))
     turn = last_turn(turned)
     value, status = value_of(turned), turned.outcome.outcome
     reason = None if value else status_of(turned)[1]

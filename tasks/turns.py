@@ -7,44 +7,118 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.roles import ROLES
-from agents.runner import Assignment, RoleRun
+from agents.runner import Assignment, Halt, RoleRun
 from models.errors import LeaseLost
-from models.research import Completed, Failed, Interrupted, Refused, ReportStatus
-from models.tables import Turn
+from models.research import Completed, Failed, Interrupted, Refused, ReportStatus, Skipped
+from models.tables import Turn, utcnow
+from tasks import budgets, policy
+from tasks.admission import PARK_SECONDS
 from tasks.bootstrap import Desk
 from tasks.graph import Claimed
-from tasks.leases import Held
-from tasks.work import Again, backoff
+from tasks.leases import End, Halted, Held
+from tasks.work import Again, attempts_of
 
-# The provider asked for a pause; a second would only be refused again.
-_LONG_PAUSE_KINDS = frozenset({"rate_limited", "overloaded"})
-_LONG_PAUSE_SECONDS = 10.0
+PARK_ANSWER_SECONDS = 10.0
 
 
-def run_role(desk: Desk, step: Claimed, held: Held, role: str, subject: str, brief: Mapping[str, Any]) -> RoleRun:
-    """One role's turn. Raises LeaseLost when another worker has the step."""
-    job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief)
-    future = desk.loop.submit(desk.runner.run(job))
-    held.on_end(future.cancel)
+def run_role(
+    desk: Desk,
+    step: Claimed,
+    held: Held,
+    role: str,
+    subject: str,
+    brief: Mapping[str, Any],
+    *,
+    budgeted: bool = True,
+) -> RoleRun:
+    """One role's turn; Skipped when a budget is used up, unless it is not `budgeted`.
+
+    Raises LeaseLost when another worker has the step, Halted when the turn was stopped or drained and has ended,
+    Postponed when it may not start yet.
+    """
+    if budgeted and (why := _no_budget(desk, step)) is not None:
+        return RoleRun(Skipped(reason=why), [_skipped_turn(desk, step, role, subject)])
+    job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief, policy.opening(step.error))
+    halt = Halt()
+    future = desk.loop.submit(desk.runner.run(job, halt))
+
+    def end() -> None:
+        # A halted turn is waited for until it has ended; one that is past its time, or another's, is left to itself.
+        if held.halted:
+            desk.loop.loop.call_soon_threadsafe(halt.ask)
+        else:
+            future.cancel()
+
+    held.on_end(end)
     try:
-        return future.result()
+        run = future.result()
+        if held.halted and isinstance(run.outcome, Interrupted | Failed):
+            raise Halted(held.ended or End.STOPPED, run.turns, run.calls)
+        return run
     except concurrent.futures.CancelledError:
-        if held.ended != "deadline":
+        if held.halted:
+            raise Halted(held.ended or End.STOPPED) from None
+        if held.ended != End.DEADLINE:
             raise LeaseLost(f"step {step.id}: {held.ended or 'cancelled'}") from None
         seconds = desk.settings.step_deadline_seconds
         message = f"the step did not end within {seconds:g} s (DESK_STEP_DEADLINE_SECONDS)"
         return RoleRun(Failed(kind="deadline", retryable=True, message=message))
 
 
-def retry_of(step: Claimed, run: RoleRun) -> Again | None:
-    """Another attempt, when the failure is one that may pass and attempts are left."""
+def retry_of(desk: Desk, step: Claimed, run: RoleRun) -> Again | None:
+    """Another attempt, when the policy has one for the failure and attempts are left."""
     outcome = run.outcome
     if isinstance(outcome, Interrupted):
         outcome = Failed(kind="interrupted", retryable=True, message="the turn was interrupted")
-    if not isinstance(outcome, Failed) or not outcome.retryable or step.attempt >= step.max_attempts:
+    if not isinstance(outcome, Failed):
         return None
-    base = _LONG_PAUSE_SECONDS if outcome.kind in _LONG_PAUSE_KINDS else 1.0
-    return Again(backoff(step.attempt, base), f"{outcome.kind}: {outcome.message}", (run.turns, run.calls))
+    rule = policy.retry(outcome.kind)
+    if rule.how is policy.How.FRESH and not outcome.retryable:
+        return None  # it was a fresh thread already
+    wait = policy.next_attempt(outcome.kind, *attempts_of(desk, step))
+    if wait is None:
+        return None
+    seconds = max(wait.seconds, _park(desk, outcome)) if rule.parks else wait.seconds
+    reason = policy.reason(outcome.kind, outcome.message)
+    return Again(seconds, reason, (run.turns, run.calls), counts=wait.counts)
+
+
+def _park(desk: Desk, outcome: Failed) -> float:
+    """Park the model for every worker; when this step may come back, in seconds."""
+    parking = desk.loop.submit(desk.admission.park(outcome.reset_seconds, outcome.message))
+    try:
+        parked = parking.result(PARK_ANSWER_SECONDS)
+    except TimeoutError:
+        parked = None
+    return policy.jittered(parked if parked is not None else PARK_SECONDS)
+
+
+def _no_budget(desk: Desk, step: Claimed) -> str | None:
+    settings = desk.settings
+    if settings.budget_run_tokens is None and settings.budget_day_tokens is None:
+        return None
+    with desk.store.read() as session:
+        return budgets.used_up(session, settings, step.run_id)
+
+
+def _skipped_turn(desk: Desk, step: Claimed, role: str, subject: str) -> Turn:
+    """A report rests on a turn, be it one that was not run."""
+    now = utcnow()
+    return Turn(
+        run_id=step.run_id,
+        step_id=step.id,
+        attempt=step.attempt,
+        ordinal=0,
+        role=role,
+        subject=subject,
+        kept=ROLES[role].keeps_thread,
+        provider=desk.settings.provider,
+        model=desk.settings.spoken_by,
+        status="skipped",
+        outcome="skipped",
+        started_at=now,
+        finished_at=now,
+    )
 
 
 def status_of(run: RoleRun) -> tuple[ReportStatus, str | None]:
@@ -53,6 +127,8 @@ def status_of(run: RoleRun) -> tuple[ReportStatus, str | None]:
     outcome = run.outcome
     if isinstance(outcome, Refused):
         return ReportStatus.REFUSED, outcome.text
+    if isinstance(outcome, Skipped):
+        return ReportStatus.SKIPPED, outcome.reason
     if isinstance(outcome, Failed):
         return ReportStatus.FAILED, f"{outcome.kind}: {outcome.message}"
     if isinstance(outcome, Interrupted):

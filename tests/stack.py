@@ -160,7 +160,9 @@ def processes(**environ: str) -> Iterator[Processes]:
     base.mkdir(parents=True, exist_ok=True)
     home = Path(tempfile.mkdtemp(prefix="d-", dir=base))
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("DESK_", "TRADER_", "AUTONOMOUS_"))}
-    desk = Processes(home, {**clean, "DESK_HOME": str(home), "PYTHONUNBUFFERED": "1", **environ})
+    desk = Processes(
+        home, {**clean, "DESK_HOME": str(home), "PYTHONUNBUFFERED": "1", "DESK_DRAIN_SECONDS": "2", **environ}
+    )
     try:
         desk.redis()
         desk.database()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,17 +12,19 @@ from agents.codex.config import RuntimeConfig
 from agents.codex.failures import failure, failure_of_error, failure_of_turn, is_policy, refusal_in
 from agents.codex.process import AppServer
 from agents.codex.watch import TurnWatch
-from models.errors import CodexError
+from models.errors import CodexError, RpcError
 from models.research import Failure, Usage
 from tools.registry import Toolset
 
 log = logging.getLogger(__name__)
 
-STARTED_SECONDS = 5.0  # wait for turn/started before an interrupt: an earlier one often fails
-INTERRUPT_SECONDS = 5.0  # limit of the interrupt request
-ENDED_SECONDS = 10.0  # wait for the interrupted turn to end before the process is killed
+STARTED_SECONDS = 2.0  # wait for turn/started before an interrupt: an earlier one often fails
+INTERRUPT_SECONDS = 2.0  # limit of the interrupt request; it is answered in about 10 ms
+UNLOADED = "thread not found"
+ENDED_SECONDS = 4.0  # from the interrupt to the end of its turn; then the process is killed
 
 Status = Literal["completed", "interrupted", "failed"]
+Opening = Literal["same", "fresh", "fork"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class ConversationSpec:
     """What a conversation is about. keep: the thread of (role, subject) is kept from one run to the next.
 
     toolset_hash: a kept thread whose hash differs starts afresh, since tools are fixed when a thread starts.
+    opening: what to do with a thread that is kept: go on in it, in a fresh one, or in a fork after its last completed
+    turn. A fork or a fresh one takes its place.
     """
 
     role: str
@@ -39,6 +43,7 @@ class ConversationSpec:
     tools: Toolset
     model: str
     toolset_hash: str
+    opening: Opening = "same"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ class Conversation:
         opened: Opened,
         deadline: float,
         config: RuntimeConfig,
+        reopen: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.thread_id = opened.thread_id
         self.reason = opened.reason
@@ -83,6 +89,7 @@ class Conversation:
         self.last_turn_id: str | None = None
         self.last_failure: Failure | None = None
         self._server, self._spec, self._deadline, self._config = server, spec, deadline, config
+        self._reopen = reopen
         self._one_turn = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self._stop: asyncio.Future[None] = self._loop.create_future()
@@ -93,17 +100,22 @@ class Conversation:
         output_schema: dict[str, Any],
         metadata: Mapping[str, str],
         on_started: Callable[[str], None] | None = None,
+        on_limited: Callable[[float | None], None] | None = None,
     ) -> TurnResult:
         """Runs one turn and returns how it ended; a failure is a result, not an exception.
 
-        metadata goes with every model call of the turn. on_started gets the turn's id. The turn ends at the
+        metadata goes with every model call of the turn. on_started gets the turn's id; on_limited is called when
+        the provider limits its rate, with the seconds it named. The turn ends at the
         conversation's deadline, at the turn's own limit, or when nothing happened for the no-progress limit.
         """
         async with self._one_turn:
             watch = None
             try:
+                if self._stop.done():
+                    return self._result("", None, "interrupted", _interrupted())
                 watch = self._server.watch(self.thread_id, self._spec.tools)
-                turn_id = await self._start(watch, text, output_schema, metadata)
+                watch.on_limited = on_limited
+                turn_id = await self._start_again(watch, text, output_schema, metadata)
                 self.turns += 1
                 result = await self._run(watch, turn_id, on_started)
             except CodexError as error:
@@ -121,6 +133,19 @@ class Conversation:
         if not self._stop.done():
             self._stop.set_result(None)
 
+    async def _start_again(
+        self, watch: TurnWatch, text: str, schema: dict[str, Any], metadata: Mapping[str, str]
+    ) -> str:
+        """Starts the turn; a thread that was resumed while its last conversation's end still unloaded it is resumed
+        once more. No turn was begun then."""
+        try:
+            return await self._start(watch, text, schema, metadata)
+        except RpcError as error:
+            if self._reopen is None or UNLOADED not in str(error):
+                raise
+            await self._reopen()
+            return await self._start(watch, text, schema, metadata)
+
     async def _start(self, watch: TurnWatch, text: str, schema: dict[str, Any], metadata: Mapping[str, str]) -> str:
         params = {
             "threadId": self.thread_id,
@@ -130,12 +155,21 @@ class Conversation:
         }
         starting = asyncio.ensure_future(self._server.client.request("turn/start", params))
         try:
-            answer = await asyncio.shield(starting)
+            await asyncio.wait((starting, self._stop), return_when=asyncio.FIRST_COMPLETED)
+            answer = await (asyncio.shield(starting) if starting.done() else self._late_start(starting))
         except asyncio.CancelledError:
             # The request is on its way: learn the turn's id, in order to end it.
             await _through(self._end_unwanted(watch, starting))
             raise
         return str(answer["turn"]["id"])
+
+    async def _late_start(self, starting: asyncio.Future[dict[str, Any]]) -> dict[str, Any]:
+        """The answer to a request to start, when an interrupt came first; kills a process that owes it for too long."""
+        await asyncio.wait((starting,), timeout=ENDED_SECONDS)
+        if not starting.done():
+            log.error("app-server %d does not answer a start that is to be undone; it is killed", self._server.pid)
+            await self._server.client.kill()
+        return await asyncio.shield(starting)
 
     async def _end_unwanted(self, watch: TurnWatch, starting: asyncio.Future[dict[str, Any]]) -> None:
         try:
@@ -176,8 +210,11 @@ class Conversation:
                 watch.done.result()  # raises ProcessDied when the process is gone
                 return None
             if self._stop.done():
-                return failure("interrupted", "the turn was interrupted by the desk")
+                return _interrupted()
             now = self._loop.time()
+            if watch.limited_at is not None and now >= until:
+                why = "the provider limits its rate, and the app-server waited as long as it may"
+                return failure("rate_limited", why, watch.asked_to_wait())
             if now >= limit:
                 return failure("timeout", "the turn did not end before its deadline")
             if now >= watch.touched + quiet and not watch.calls:
@@ -188,6 +225,7 @@ class Conversation:
     async def _end(self, watch: TurnWatch, turn_id: str) -> bool:
         """Interrupts the turn once; kills the process when the turn does not end. Says whether it ended."""
         await asyncio.wait((watch.started, watch.done), timeout=STARTED_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        asked = self._loop.time()
         if not watch.done.done():
             try:
                 parameters = {"threadId": self.thread_id, "turnId": turn_id}
@@ -195,7 +233,7 @@ class Conversation:
                     await self._server.client.request("turn/interrupt", parameters, INTERRUPT_SECONDS)
             except (CodexError, TimeoutError) as error:
                 log.warning("interrupting turn %s failed: %s", turn_id, error)
-            await asyncio.wait((watch.done,), timeout=ENDED_SECONDS)
+            await asyncio.wait((watch.done,), timeout=asked + ENDED_SECONDS - self._loop.time())
         if not watch.done.done():
             log.error("turn %s did not end; app-server %d is killed", turn_id, self._server.pid)
             await self._server.client.kill()
@@ -210,8 +248,10 @@ class Conversation:
             return self._result(turn_id, watch, "interrupted", failure("interrupted", "the turn was interrupted"))
         error = turn.get("error") or watch.error
         why = failure_of_turn(error)
-        if why.kind == "context_window" and self.reason in ("resumed", "forked:busy"):
+        if why.kind == "context_window" and (self.reason == "resumed" or self.reason.startswith("forked:")):
             why = why.model_copy(update={"retryable": True})  # the next attempt gets a fresh thread
+        if why.kind == "rate_limited" and why.reset_seconds is None:
+            why = why.model_copy(update={"reset_seconds": watch.asked_to_wait()})
         if is_policy(error):
             return self._result(turn_id, watch, "failed", None, why.message)
         return self._result(turn_id, watch, "failed", why)
@@ -222,6 +262,10 @@ class Conversation:
         text = (watch.text if watch else None) or ""
         usage = watch.usage if watch else Usage()
         return TurnResult(self.thread_id, turn_id, status, text, usage, why, refusal)
+
+
+def _interrupted() -> Failure:
+    return failure("interrupted", "the turn was interrupted by the desk")
 
 
 async def _through(work: Coroutine[Any, Any, Any]) -> None:

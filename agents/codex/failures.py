@@ -3,6 +3,10 @@
 What the binary says (measured, 0.163): 401, 403 and 404 come as `httpConnectionFailed` with the status, 429 as
 `responseTooManyFailedAttempts`, 500 as `internalServerError`, 503 as `serverOverloaded`; a 400 and a cut stream
 are both `other` and differ only in the message.
+
+A provider's `Retry-After` is honoured by the app-server itself, once, and told to nobody: after the first 429 it says
+that it will try again, waits as long as it was asked to, and fails the turn at the second. So how long it waited is the
+provider's own figure. A limit inside a stream has the figure in its message.
 """
 
 from __future__ import annotations
@@ -41,6 +45,10 @@ _BY_STATUS = {400: "bad_request", 401: "unauthorized", 403: "unauthorized", 404:
 _STREAM = "stream disconnected"
 _STATUS_IN_TEXT = re.compile(r"unexpected status (\d{3})")
 MESSAGE_LIMIT = 500
+_LIMIT_IN_STREAM = "rate limit exceeded"
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?) ?(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)(?![a-z])", re.IGNORECASE)
+_RESET = re.compile(rf"try again in ((?:{_SPAN.pattern}[ ,]*(?:and )?)+)", re.IGNORECASE)
 
 # The usual openings of a refusal in prose, for models that decline in plain text where JSON was asked.
 _APOSTROPHE = "['\u2019]"
@@ -52,9 +60,9 @@ _DECLINING = re.compile(
 NO_ANSWER = "the model ended its turn without an answer (the app-server does not pass on a refusal's words)"
 
 
-def failure(kind: str, message: str) -> Failure:
+def failure(kind: str, message: str, reset_seconds: float | None = None) -> Failure:
     """A failure of a known kind; whether it is retried follows from the kind."""
-    return Failure(kind=kind, retryable=kind in RETRYABLE, message=message[:MESSAGE_LIMIT])
+    return Failure(kind=kind, retryable=kind in RETRYABLE, message=message[:MESSAGE_LIMIT], reset_seconds=reset_seconds)
 
 
 def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
@@ -62,8 +70,29 @@ def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
     if not error:
         return failure("unknown", "the turn failed and the app-server gave no reason")
     message = str(error.get("message") or "no message")
+    kind = _kind(error.get("codexErrorInfo"), message)
+    return failure(kind, message, reset_in(message) if kind == "rate_limited" else None)
+
+
+def is_limit(error: Mapping[str, Any] | None) -> bool:
+    """Whether an error the app-server tries again by itself is the provider's limit on its rate."""
+    if not error:
+        return False
+    details = str(error.get("additionalDetails") or "")
     info = error.get("codexErrorInfo")
-    return failure(_kind(info, message), message)
+    return details.startswith(_LIMIT_IN_STREAM) or _kind(info, details) == "rate_limited"
+
+
+def reset_in(text: str) -> float | None:
+    """The seconds of "try again in 1m 2.5s", or None when the text names none."""
+    found = _RESET.search(text)
+    if found is None:
+        return None
+    return sum(float(number) * _seconds(unit) for number, unit in _SPAN.findall(found.group(1)))
+
+
+def _seconds(unit: str) -> float:
+    return _UNITS["ms" if unit.lower().startswith(("ms", "milli")) else unit[0].lower()]
 
 
 def failure_of_error(error: DeskError) -> Failure:

@@ -59,7 +59,7 @@ async def resume_or_start(
     if record is None or why is not None:
         return await start(server, spec, why or "initial")
     try:
-        await _resume(server, spec, record.thread_id)
+        await resume(server, spec, record.thread_id)
     except RpcError as error:
         log.warning("thread %s of %s/%s cannot be resumed: %s", record.thread_id, spec.role, spec.subject, error)
         return await start(server, spec, "lost")
@@ -67,24 +67,25 @@ async def resume_or_start(
 
 
 async def fork_or_start(
-    server: AppServer, spec: ConversationSpec, record: ThreadRecord | None, why: str | None
+    server: AppServer, spec: ConversationSpec, record: ThreadRecord | None, why: str | None, cause: str
 ) -> Opened:
-    """For a thread that stays busy: a fork at its last completed turn, else a fresh thread.
+    """For a thread that may not be gone on with: a fork at its last completed turn, else a fresh thread.
 
-    Raises CodexError when neither can be done.
+    cause: `busy` or `retry`. Raises CodexError when neither can be done.
     """
     if record is None or record.last_turn_id is None or why is not None:
-        return await start(server, spec, why if why not in (None, "initial") else "busy")
+        return await start(server, spec, why if why not in (None, "initial") else cause)
     point = {"threadId": record.thread_id, "lastTurnId": record.last_turn_id, "excludeTurns": True}
     try:
         answer = await server.client.request("thread/fork", {**_common(server, spec), **point})
     except RpcError as error:
         log.warning("thread %s of %s/%s cannot be forked: %s", record.thread_id, spec.role, spec.subject, error)
         return await start(server, spec, "lost")
-    return Opened(str(answer["thread"]["id"]), "forked:busy")
+    return Opened(str(answer["thread"]["id"]), f"forked:{cause}")
 
 
-async def _resume(server: AppServer, spec: ConversationSpec, thread_id: str) -> None:
+async def resume(server: AppServer, spec: ConversationSpec, thread_id: str) -> None:
+    """Loads a kept thread, after its last conversation has let go of it. Raises CodexError."""
     loop = asyncio.get_running_loop()
     until = loop.time() + UNLOAD_SECONDS
     params = {**_common(server, spec), "threadId": thread_id, "excludeTurns": True}

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import redis.asyncio
 
@@ -15,7 +16,7 @@ from agents.codex.catalog import Launch, prepare
 from agents.codex.config import RuntimeConfig
 from agents.codex.conversation import Conversation, ConversationSpec, Opened
 from agents.codex.homes import Home, claim_home
-from agents.codex.opening import fork_or_start, resume_or_start, start, wanted_record
+from agents.codex.opening import fork_or_start, resume, resume_or_start, start, wanted_record
 from agents.codex.pool import Pool
 from agents.codex.process import AppServer
 from agents.codex.threads import Lease, ThreadRecord, ThreadRegistry, why_fresh
@@ -23,7 +24,7 @@ from models.errors import CodexError, ProcessDied, RedisDown, RpcTimeout
 
 log = logging.getLogger(__name__)
 
-INTERRUPTED_SECONDS = 12.0  # an interrupted turn ends within this, or its process is killed
+INTERRUPTED_SECONDS = 9.0  # an interrupted turn ends within this, or its process is killed
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +110,26 @@ class CodexRuntime:
         ):
             record = lease.record
             wanted = wanted_record(spec, server, self._home_id)
-            why = why_fresh(record, wanted, self._config)
-            open_thread = resume_or_start if lease.held else fork_or_start
-            opened = await open_thread(server, spec, record, why)
+            opened = await self._open(server, spec, lease, wanted)
             async with self._talk(server, spec, opened, deadline) as conversation:
                 try:
                     yield conversation
                 finally:
                     if lease.held:
-                        base = record if record is not None and opened.reason == "resumed" else wanted
+                        goes_on = opened.reason == "resumed" or opened.reason.startswith("forked:")
+                        base = record if record is not None and goes_on else wanted
                         await _remember(lease, base, conversation)
+
+    async def _open(self, server: AppServer, spec: ConversationSpec, lease: Lease, wanted: ThreadRecord) -> Opened:
+        record = lease.record
+        why = why_fresh(record, wanted, self._config)
+        if spec.opening == "fresh" and why is None:
+            why = "retry"
+        if not lease.held:
+            return await fork_or_start(server, spec, record, why, "busy")
+        if spec.opening == "fork":
+            return await fork_or_start(server, spec, record, why, "retry")
+        return await resume_or_start(server, spec, record, why)
 
     @property
     def _home_id(self) -> str:
@@ -137,7 +148,8 @@ class CodexRuntime:
     async def _talk(
         self, server: AppServer, spec: ConversationSpec, opened: Opened, deadline: float
     ) -> AsyncIterator[Conversation]:
-        conversation = Conversation(server, spec, opened, deadline, self._config)
+        reopen = partial(resume, server, spec, opened.thread_id) if opened.reason == "resumed" else None
+        conversation = Conversation(server, spec, opened, deadline, self._config, reopen)
         self._active.add(conversation)
         try:
             yield conversation

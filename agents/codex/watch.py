@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from agents.codex.failures import is_limit, reset_in
 from models.research import Usage
 from tools.registry import Toolset
 
@@ -19,8 +20,16 @@ _USAGE_FIELDS = {
 }
 
 
+# A wait shorter than this before the app-server's own second try is its own, not one the provider asked for.
+ASKED_SECONDS = 1.0
+
+
 class TurnWatch:
-    """Collects the notifications of one turn. `done` gets the protocol's Turn, or ProcessDied."""
+    """Collects the notifications of one turn. `done` gets the protocol's Turn, or ProcessDied.
+
+    limited_at: loop time since which the app-server waits for the provider's limit to pass; None when it does not.
+    on_limited: called when that begins, with the seconds the provider named, if it did.
+    """
 
     def __init__(self, tools: Toolset, tool_seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -33,6 +42,8 @@ class TurnWatch:
         self.text: str | None = None
         self.error: dict[str, Any] | None = None
         self.usage = Usage()
+        self.limited_at: float | None = None
+        self.on_limited: Callable[[float | None], None] | None = None
         self.calls: set[asyncio.Task[Any]] = set()
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
@@ -59,13 +70,28 @@ class TurnWatch:
         for call in self.calls:
             call.cancel()
 
+    def asked_to_wait(self) -> float | None:
+        """How long the provider made the app-server wait, seconds; None when it did not ask."""
+        waited = self._loop.time() - self.limited_at if self.limited_at is not None else 0.0
+        return waited if waited >= ASKED_SECONDS else None
+
     def _progress(self, method: str, params: Mapping[str, Any]) -> None:
+        if method != "error":
+            self.limited_at = None
         if method == "item/completed":
             self._item(params["item"])
         elif method == "thread/tokenUsage/updated":
             self.usage += usage_of(params["tokenUsage"]["last"])
         elif method == "error":
-            self.error = None if params.get("willRetry") else params.get("error")
+            self._failed(params)
+
+    def _failed(self, params: Mapping[str, Any]) -> None:
+        error = params.get("error")
+        self.error = None if params.get("willRetry") else error
+        if params.get("willRetry") and is_limit(error):
+            self.limited_at = self._loop.time()
+            if self.on_limited is not None:
+                self.on_limited(reset_in(str(error.get("additionalDetails") or "")) if error else None)
 
     def _item(self, item: Mapping[str, Any]) -> None:
         if item.get("type") == "agentMessage":

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from models.errors import DeskError
-from tasks.cli import config, db, demo, doctor, processes, runs, start, up
+from tasks.cli import config, db, demo, doctor, processes, runs, start, status, stop, up
 from tasks.cli.output import fail
 from tasks.services.signals import StopRequested
 
@@ -19,7 +19,9 @@ WRONG_USE = 2
 NOUNS: tuple[Callable[[typer.Typer], None], ...] = (
     up.register,
     start.register,
+    stop.register,
     runs.register,
+    status.register,
     demo.register,
     doctor.register,
     config.register,

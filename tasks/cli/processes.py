@@ -7,15 +7,15 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from celery import Celery
-from celery.bin.celery import celery
 
 from agents.rulebook import server
 from models.errors import ServiceError
 from models.setting_sources import load_settings
 from models.settings import Settings
+from tasks import command as celery_command
 from tasks import logs
 from tasks.app import create_app, node_name
+from tasks.beating import beat_on
 from tasks.cli.output import console, fail
 from tasks.services import nodes, ports
 from tasks.services.programs import QUEUES
@@ -52,7 +52,7 @@ def worker(
     settings = _configured()
     called = name or default_name(role)
     app = create_app(settings, called, warm=role is not Role.OPS)
-    run_celery(app, worker_arguments(settings, role, pool, concurrency, called))
+    raise typer.Exit(celery_command.run(app, worker_arguments(settings, role, pool, concurrency, called)))
 
 
 def default_name(role: Role) -> str:
@@ -79,16 +79,6 @@ def _configured() -> Settings:
     return settings
 
 
-def run_celery(app: Celery, arguments: list[str]) -> None:
-    """Run one of Celery's own commands and end with its exit code.
-
-    `app.start` drops the code that click hands back, and a worker that crashed would end with 0.
-    """
-    celery.params[0].default = app
-    code = celery.main(args=arguments, standalone_mode=False)
-    raise typer.Exit(code if isinstance(code, int) else 0)
-
-
 def worker_arguments(settings: Settings, role: Role, pool: Pool, concurrency: int | None, name: str) -> list[str]:
     """The arguments of Celery's worker command."""
     slots = {Role.OPS: 8, Role.TRADE: 1}.get(role, settings.worker_threads)
@@ -107,7 +97,7 @@ def beat() -> None:
     """Run the schedule in the foreground; a second one waits for the first one's lock."""
     settings = _configured()
     app = create_app(settings, "beat")
-    run_celery(app, ["beat", "-S", "redbeat.RedBeatScheduler", "-l", settings.log_level])
+    raise typer.Exit(beat_on(app, ["beat", "-S", "redbeat.RedBeatScheduler", "-l", settings.log_level]))
 
 
 def flower(
@@ -120,7 +110,7 @@ def flower(
     settings = _configured()
     app = create_app(settings, "flower")
     chosen = port or settings.flower_port or ports.free_ports(1)[0]
-    run_celery(app, flower_arguments(settings, address, chosen))
+    raise typer.Exit(celery_command.run(app, flower_arguments(settings, address, chosen)))
 
 
 def flower_arguments(settings: Settings, address: str, port: int) -> list[str]:

@@ -35,6 +35,8 @@ _COLOURS = {
     "rejected": "red",
     "failed": "red",
     "partial": "yellow",
+    "stopping": "yellow",
+    "stopped": "yellow",
     "done": "green",
 }
 _TITLES = {

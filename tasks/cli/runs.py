@@ -10,8 +10,10 @@ from sqlmodel import col, select
 from models.setting_sources import load_settings
 from models.store import Store, require_current
 from models.tables import Run
+from tasks.attempts import attempts
 from tasks.cli.output import console, print_json
 from tasks.cli.render import progress_line, run_list, run_report
+from tasks.cli.render_attempts import attempts_report
 from tasks.cli.render_lineage import lineage_report
 from tasks.lineage import lineage
 from tasks.run_view import find_run, progress, view
@@ -54,14 +56,17 @@ def show(
             found = lineage(session, row, symbol)
             print_json(found) if as_json else console().print(lineage_report(found))
             return
-        seen, whole = progress(session, row.id), view(session, row)
+        seen, whole, tried = progress(session, row.id), view(session, row), attempts(session, row)
     if as_json:
-        print_json({**whole.model_dump(mode="json"), "progress": seen.model_dump(mode="json")})
+        more = {"progress": seen.model_dump(mode="json"), "attempts": [row.model_dump(mode="json") for row in tried]}
+        print_json({**whole.model_dump(mode="json"), **more})
         return
     out = console()
     if not seen.final:
         out.print(progress_line(seen), highlight=False)
     out.print(run_report(whole))
+    if report := attempts_report(tried):
+        out.print(report)
 
 
 def _store() -> Store:

@@ -113,4 +113,4 @@ def _see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
         print_json(found.model_dump(mode="json"))
     else:
         out.print(run_report(found))
-    raise typer.Exit(1 if seen.state == RunState.FAILED else 0)
+    raise typer.Exit(1 if seen.state in (RunState.FAILED, RunState.STOPPED) else 0)

@@ -15,6 +15,7 @@ from tasks.services import folders, ports, programs, redis
 from tasks.services.folders import Folders
 from tasks.services.programs import Choice, Ports, Program
 
+DRAIN_SECONDS = 2.0  # Ctrl-C ends all within 10 s: a turn that takes longer is given back
 STALE = "desk up"  # origin of addresses that an earlier `desk up` left; never an address to rely on
 
 
@@ -66,15 +67,17 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
         folders=where,
         programs=tuple(started),
         urls=urls,
-        environ=_environ(environ, where.home, urls),
+        environ=_environ(environ, where.home, urls, min(loaded.settings.drain_seconds, DRAIN_SECONDS)),
         cwd=cwd,
     )
 
 
-def _environ(environ: Mapping[str, str], home: Path, urls: Mapping[str, str]) -> dict[str, str]:
-    """What the children get: ours, the home, the embedded addresses, and this code wherever they are started."""
+def _environ(environ: Mapping[str, str], home: Path, urls: Mapping[str, str], drain: float) -> dict[str, str]:
+    """What the children get: ours, the home, the embedded addresses, the seconds that turns may drain, and this code
+    wherever they are started."""
     paths = [str(programs.CODE_ROOT), *filter(None, [environ.get("PYTHONPATH")])]
-    own = {"DESK_HOME": str(home), **{f"{PREFIX}{name.upper()}": url for name, url in urls.items()}}
+    addresses = {f"{PREFIX}{name.upper()}": url for name, url in urls.items()}
+    own = {"DESK_HOME": str(home), f"{PREFIX}DRAIN_SECONDS": f"{drain:g}", **addresses}
     return {**environ, **own, "PYTHONPATH": os.pathsep.join(paths)}
 
 

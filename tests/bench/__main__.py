@@ -4,38 +4,67 @@ from __future__ import annotations
 
 import argparse
 
+from tests.bench.scaling import TURNS, crowd, scaling
 from tests.bench.screen import screen_times
 from tests.bench.throughput import Throughput, throughput
+
+PARTS = ("throughput", "screen", "scaling", "crowd")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--turns", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=("throughput", "screen"))
+    parser.add_argument("--only", choices=PARTS)
     given = parser.parse_args()
-    if given.only != "screen":
-        ephemeral = throughput("quick", given.turns, 64, given.rounds)
-        kept = throughput("risk", max(given.turns // 2, 64), 64, given.rounds)
-        print("(a) turns per second, 64 at once, one tool call and two model calls a turn, zero latency")
-        show(ephemeral, "ephemeral", 0.65, 100.0)
-        show(kept, "thread-keeping", 0.9, None)
-        print("(c) resident memory of the worker and its app-servers at 64 turns at once")
-        line("ephemeral and kept, the larger", f"{max(ephemeral.peak_mb, kept.peak_mb):.0f} MiB", "at most 700")
-    if given.only != "throughput":
-        found = screen_times(1.0, 20)
-        print(f"(b) the whole universe, {found.candidates} candidates, {found.turns} turns, 1.0 s a model call")
-        line("wall", f"{found.wall:.1f} s", "")
-        line(
-            "critical path",
-            f"{found.critical_path:.1f} s",
-            f"{found.most_calls} model calls in the longest turn, at most 3",
-        )
-        line("model-seconds / slots", f"{found.slot_floor:.1f} s", "")
-        line("ratio", f"{found.ratio:.2f}", "at most 1.3")
-        print("(d) after the run was opened")
-        line("first report", f"{found.first_report:.1f} s", "")
-        line("first verdict", f"{found.first_verdict:.1f} s", "")
+    parts = {
+        "throughput": lambda: show_throughput(given.turns, given.rounds),
+        "screen": show_screen,
+        "scaling": show_scaling,
+        "crowd": show_crowd,
+    }
+    for name in [given.only] if given.only else PARTS:
+        parts[name]()
+
+
+def show_throughput(turns: int, rounds: int) -> None:
+    ephemeral = throughput("quick", turns, 64, rounds)
+    kept = throughput("risk", max(turns // 2, 64), 64, rounds)
+    print("(a) turns per second, 64 at once, one tool call and two model calls a turn, zero latency")
+    show(ephemeral, "ephemeral", 0.65, 100.0)
+    show(kept, "thread-keeping", 0.9, None)
+    print("(c) resident memory of the worker and its app-servers at 64 turns at once")
+    line("ephemeral and kept, the larger", f"{max(ephemeral.peak_mb, kept.peak_mb):.0f} MiB", "at most 700")
+
+
+def show_screen() -> None:
+    found = screen_times(1.0, 20)
+    longest = f"{found.most_calls} model calls in the longest turn, at most 3"
+    print(f"(b) the whole universe, {found.candidates} candidates, {found.turns} turns, 1.0 s a model call")
+    line("wall", f"{found.wall:.1f} s", "")
+    line("critical path", f"{found.critical_path:.1f} s", longest)
+    line("model-seconds / slots", f"{found.slot_floor:.1f} s", "")
+    line("ratio", f"{found.ratio:.2f}", "at most 1.3")
+    print("(d) after the run was opened")
+    line("first report", f"{found.first_report:.1f} s", "")
+    line("first verdict", f"{found.first_verdict:.1f} s", "")
+
+
+def show_scaling() -> None:
+    found = scaling(1.0, 20)
+    print(f"(e) the same screen on one worker process and on two, 1.0 s a model call, {TURNS} turns an app-server")
+    line("one", f"{found.one:.1f} s", "")
+    line("two", f"{found.two:.1f} s", "")
+    line("faster by", f"{found.faster:.2f}", "at least 1.7")
+
+
+def show_crowd() -> None:
+    found = crowd(50, 5)
+    print(f"(f) {found.runs} research runs of 5 symbols queued at once, zero latency")
+    line("ended as done", f"{found.ended}", f"all {found.runs}")
+    line("reports, verdicts", f"{found.reports}, {found.verdicts}", "")
+    line("wall", f"{found.seconds:.1f} s", f"{found.seconds / max(found.reports, 1) * 1000:.1f} ms a report")
+    line("CPU of worker and ops a report", f"{found.cpu_ms:.1f} ms", "without their app-servers")
 
 
 def show(found: Throughput, kind: str, bound: float, least: float | None) -> None:

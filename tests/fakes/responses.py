@@ -230,10 +230,15 @@ class FakeResponses:
             await _answer(send, 200, JSON_HEADERS, orjson.dumps({"object": "list", "data": [], "models": []}))
             return
         body = orjson.loads(raw) if raw else {}
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        seen = Seen(at, scope["path"], headers, body)
         if self._log:
-            headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-            self.requests.append(Seen(at, scope["path"], headers, body))
-        reply = self._replies.popleft() if self._replies else self.policy(body)
+            self.requests.append(seen)
+        await self.answer(seen, receive, send)
+
+    async def answer(self, seen: Seen, receive: Receive, send: Send) -> None:
+        """Answers one request. `receive` tells when the caller has gone."""
+        reply = self._replies.popleft() if self._replies else self.policy(seen.body)
         await self._reply(reply, send)
 
     async def _reply(self, reply: Reply, send: Send) -> None:

@@ -15,7 +15,7 @@ from models.errors import LeaseLost
 from models.states import RunState, StepKind, StepState
 from models.store import Store, upgrade
 from models.tables import Run, Step, new_id, utcnow
-from tasks import graph
+from tasks import graph, sweeping
 from tasks.graph import Claimed, NewStep
 from tests.builders import run_row
 
@@ -217,14 +217,14 @@ def test_given_back_it_waits_out_its_delay(store: Store) -> None:
 
 def sweep(store: Store) -> list[str]:
     with store.session() as session:
-        return [step.id for step in graph.resend(session)]
+        return [step.id for step in sweeping.resend(session)]
 
 
 def test_the_sweep_sends_what_was_lost_and_not_what_was_just_sent(store: Store) -> None:
     step = report("AAPL")
     opened(store, step)
     assert sweep(store) == []
-    set_step(store, step.id, sent_at=ago(graph.RESEND_SECONDS + 1))
+    set_step(store, step.id, sent_at=ago(sweeping.RESEND_SECONDS + 1))
     assert sweep(store) == [step.id]
     assert sweep(store) == []
 
@@ -232,9 +232,9 @@ def test_the_sweep_sends_what_was_lost_and_not_what_was_just_sent(store: Store) 
 def test_the_delay_between_sends_doubles(store: Store) -> None:
     step = report("AAPL")
     opened(store, step)
-    set_step(store, step.id, sends=3, sent_at=ago(graph.RESEND_SECONDS * 4 - 2))
+    set_step(store, step.id, sends=3, sent_at=ago(sweeping.RESEND_SECONDS * 4 - 2))
     assert sweep(store) == []
-    set_step(store, step.id, sent_at=ago(graph.RESEND_SECONDS * 4 + 2))
+    set_step(store, step.id, sent_at=ago(sweeping.RESEND_SECONDS * 4 + 2))
     assert sweep(store) == [step.id]
 
 
@@ -264,12 +264,12 @@ def test_worn_out_steps_fail_with_the_reason_and_free_their_join(store: Store) -
     with store.session() as session:
         graph.give_back(session, held, 0, "server_error: 500")
     with store.session() as session:
-        freed = graph.fail_worn_out(session)
+        freed = sweeping.fail_worn_out(session)
     assert [step.id for step in freed] == [finish]
     assert get(store, lost.id).error == "gave up after 1 attempts: its worker was lost"
     assert get(store, tried.id).error == "gave up after 1 attempts: server_error: 500"
     with store.session() as session:
-        assert graph.fail_worn_out(session) == []
+        assert sweeping.fail_worn_out(session) == []
 
 
 def test_a_run_is_closed_once(store: Store) -> None:

@@ -10,9 +10,9 @@ from sqlmodel import Session, col, select
 from models.errors import DeskError, OrderError
 from models.orders import BrokerAnswer, BrokerFill, DenialCode, Denied, OrderOutcome, OrderTicket, RiskLimits
 from models.settings import Settings
-from models.states import ORDER_FINAL, OrderState
+from models.states import ORDER_FINAL, OrderState, RunState
 from models.store import Store
-from models.tables import Fill, Order, Position, Preview
+from models.tables import Fill, Order, Position, Preview, Run
 from tools.brokers.protocol import Broker
 from tools.decimals import exact, plain
 from tools.ledger import account_view, apply_fill, ensure_account
@@ -130,6 +130,11 @@ def _submit(funnel: _Funnel, snapshot: Snapshot, order_id: str, recheck: bool) -
 
 def _bar(session: Session, funnel: _Funnel, snapshot: Snapshot, order: Order, recheck: bool) -> Denied | None:
     """Why a previewed order may not be sent. One that an earlier call previewed passes every rule anew."""
+    # The lock makes a stop that comes at the same time wait until the order is on its way, or this until it is known.
+    run = session.get_one(Run, order.run_id, with_for_update={"read": True}, populate_existing=True)
+    if run.state != RunState.RUNNING:
+        reason = f"run {run.id} is {run.state}: nothing of it is submitted any more"
+        return Denied(code=DenialCode.RUN_STOPPED, reason=reason, measured=run.state, limit=RunState.RUNNING)
     market, broker = funnel.market.name, funnel.broker.name
     preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).first()
     denied = verify(order, preview, market, broker, snapshot.now)

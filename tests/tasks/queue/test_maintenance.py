@@ -16,7 +16,7 @@ from models.setting_sources import load_settings
 from models.states import RunState, StepKind, StepState
 from models.store import Store, upgrade
 from models.tables import Run, Step, utcnow
-from tasks import graph
+from tasks import graph, sweeping
 from tasks.app import create_app
 from tasks.bootstrap import Desk, desk_of
 from tasks.graph import Claimed, NewStep
@@ -26,7 +26,7 @@ from tasks.work import Done, Ending, work
 from tests import postgres
 from tests.tasks.queue.steps import ago, change, client_of, get, get_run, opened, queued
 
-LATE = graph.RESEND_SECONDS + 1
+LATE = sweeping.RESEND_SECONDS + 1
 
 
 def report(subject: str, parent: str = "") -> NewStep:

@@ -10,7 +10,7 @@ import pytest
 from sqlmodel import col, select, update
 
 from models.orders import DenialCode, OrderOutcome
-from models.states import OrderState
+from models.states import OrderState, RunState
 from models.tables import Order, Preview, Run, utcnow
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import NEW_YORK, Tape, TapeClock
@@ -324,3 +324,56 @@ def test_an_altered_order_is_not_sent(new_desk: NewDesk, alter: Any) -> None:
     denied(desk.process(decision)[0], DenialCode.PREVIEW_ALTERED)
     assert desk.process(same)[0].state == OrderState.FILLED
     assert len(desk.fills()) == 1
+
+
+class Stopping:
+    """The paper broker, and somebody who stops the run while it has the first order in hand."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.name = desk.broker.name
+        self._desk, self._broker = desk, desk.broker
+        self.submitted = 0
+
+    def submit(self, *order: Any) -> Any:
+        self.submitted += 1
+        with self._desk.store.session() as session:
+            session.execute(update(Run).values(state=RunState.STOPPING))
+        return self._broker.submit(*order)
+
+    def lookup(self, *order: Any) -> Any:
+        return self._broker.lookup(*order)
+
+
+def test_nothing_more_of_a_run_is_submitted_once_it_is_being_stopped(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    desk.broker = broker = Stopping(desk)
+    first, second, third = desk.run(action(), action("BBB"), action("CCC"))
+    assert first.state == OrderState.FILLED
+    for outcome in (second, third):
+        assert outcome.denied is not None
+        assert outcome.denied.code == DenialCode.RUN_STOPPED
+        assert outcome.denied.measured == "stopping"
+    assert broker.submitted == 1
+    assert desk.positions() == {"AAA": 10}
+
+
+@pytest.mark.parametrize("state", [state for state in RunState if state != RunState.RUNNING])
+def test_only_a_running_run_submits(new_desk: NewDesk, state: RunState) -> None:
+    desk = new_desk()
+    (outcome,) = desk.run(action(), state=state)
+    assert outcome.denied is not None
+    assert outcome.denied.code == DenialCode.RUN_STOPPED
+    assert str(state) in outcome.denied.reason
+    assert desk.fills() == []
+    assert [row.state for row in desk.run(action(), state=RunState.RUNNING)] == [OrderState.FILLED]
+
+
+def test_an_order_that_was_sent_before_its_run_was_stopped_is_still_asked_for(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0}, opens={"AAA": None})
+    desk = new_desk(market)
+    decision = desk.decide(action())
+    assert [row.state for row in desk.process(decision)] == [OrderState.SUBMITTED]
+    with desk.store.session() as session:
+        session.execute(update(Run).values(state=RunState.STOPPED))
+    market.opens = {}
+    assert [row.state for row in desk.process(decision)] == [OrderState.FILLED]

@@ -216,7 +216,12 @@ def test_each_rule_denies_outside_its_limit_and_clears_just_inside(code, outside
 
 
 # Codes that are given before or after the rules; test_codes.py has their pairs.
-ELSEWHERE = {DenialCode.UNPRICED, DenialCode.PREVIEW_STALE, DenialCode.PREVIEW_ALTERED}
+ELSEWHERE = {
+    DenialCode.UNPRICED,
+    DenialCode.PREVIEW_STALE,
+    DenialCode.PREVIEW_ALTERED,
+    DenialCode.RUN_STOPPED,
+}
 
 
 def test_no_code_is_without_a_pair() -> None:

@@ -1,0 +1,82 @@
+"""`desk stop`: end a run now, with all its turns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated
+
+import typer
+from celery import Celery
+
+from models.errors import RedisDown, UsageError
+from models.setting_sources import load_settings
+from models.settings import Settings
+from models.store import Store, require_current
+from tasks.app import create_app
+from tasks.bootstrap import redis_url
+from tasks.cli.output import console, print_json
+from tasks.run_view import find_run
+from tasks.services.redis import wait_ready
+from tasks.stopping import Stop, stop_runs, tell_workers, unfinished
+
+REDIS_SECONDS = 1.0
+MARGIN_SECONDS = 6.0  # past a lease: what is held by a dead worker ends with its lease
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(stop)
+
+
+def stop(
+    runs: Annotated[list[str] | None, typer.Argument(help="Ids of runs, or the beginning of each.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every run that has not ended.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Stop runs: interrupt their turns, submit nothing of them, and say when nothing of them runs any more."""
+    if bool(runs) == every:
+        raise UsageError("name a run, or give --all", remedy="`desk runs list` shows the runs; --all stops every one")
+    settings = load_settings()
+    require_current(settings.database)
+    store = Store(settings.database)
+    with store.read() as session:
+        ids = unfinished(session) if every else [find_run(session, run).id for run in runs or []]
+    found = stop_runs(store, settings, ids, _teller(settings), settings.lease_seconds + MARGIN_SECONDS)
+    if as_json:
+        print_json([dataclasses.asdict(each) for each in found])
+    elif not found:
+        console().print("no run is going on")
+    for each in found if not as_json else ():
+        console().print(describe(each), highlight=False, soft_wrap=True)
+    raise typer.Exit(0 if all(each.over for each in found) else 1)
+
+
+def describe(stop: Stop) -> str:
+    """What became of one run, as a sentence."""
+    if stop.was == stop.state and stop.over:
+        return f"run {stop.run_id} had ended already: {stop.was}"
+    done = f"{stop.waiting} steps had not begun, {stop.interrupted} were interrupted"
+    if stop.over:
+        return f"run {stop.run_id} {stop.state} after {stop.seconds:.1f} s: {done}"
+    return (
+        f"run {stop.run_id} is still stopping after {stop.seconds:.1f} s: {stop.left} steps are held by workers that "
+        f"do not let go; it ends with their leases, see: desk runs show {stop.run_id}"
+    )
+
+
+def _teller(settings: Settings) -> Callable[[list[str]], None]:
+    """Hands ids to the workers; without Redis they find the mark in the database by themselves."""
+
+    @cache
+    def app() -> Celery:
+        return create_app(settings, "cli")
+
+    def tell(ids: list[str]) -> None:
+        try:
+            wait_ready(redis_url(settings), REDIS_SECONDS)
+            tell_workers(app(), ids)
+        except RedisDown as error:
+            typer.echo(f"{error.args[0]}; workers find out within {settings.lease_seconds / 3:g} s", err=True)
+
+    return tell

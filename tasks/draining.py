@@ -1,0 +1,96 @@
+"""How a worker ends: it takes nothing new, lets turns end for a while, then gives the rest of its steps back.
+
+Celery's threads pool waits for its tasks without a limit. So the work itself is ended here: a turn that outlasts the
+time is interrupted, and its step goes back to the queue with the attempt not used up.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from celery import bootsteps
+
+from tasks.leases import ENDING_SECONDS, LeaseKeeper
+
+log = structlog.get_logger(__name__)
+
+POLL_SECONDS = 0.1
+_NO, _WARM, _AT_ONCE = 0, 1, 2
+Keeper = Callable[[], LeaseKeeper | None]
+
+
+class Drain:
+    """Whether this process is to end, and the thread that ends its work then.
+
+    The word is one byte of shared memory: a signal handler may write it, and prefork children see what their parent
+    was told.
+    """
+
+    def __init__(self, grace_seconds: float) -> None:
+        self._grace_seconds = grace_seconds
+        self._word = mmap.mmap(-1, 1)
+
+    @property
+    def asked(self) -> bool:
+        return self._word[0] != _NO
+
+    def ask(self, how: str = "Warm", **_: Any) -> None:
+        """Celery's signal on SIGTERM. A second one, or a cold shutdown, lets nothing end by itself."""
+        self._word[0] = _AT_ONCE if self.asked or how != "Warm" else _WARM
+
+    def watch(self, keeper: Keeper) -> None:
+        """Start the thread. keeper: who holds this process's steps, None while it has not begun any."""
+        threading.Thread(target=self._run, args=(keeper,), name="drain", daemon=True).start()
+
+    def _run(self, keeper: Keeper) -> None:
+        while not self.asked:
+            time.sleep(POLL_SECONDS)
+        until = time.monotonic() + self._grace_seconds
+        log.info("drain.began", held=_count(keeper), grace_seconds=self._grace_seconds)
+        while _count(keeper) and self._word[0] != _AT_ONCE and time.monotonic() < until:
+            time.sleep(POLL_SECONDS)
+        self._end_rest(keeper)
+
+    def _end_rest(self, keeper: Keeper) -> None:
+        if left := _count(keeper):
+            log.info("drain.interrupts", steps=left)
+        until = time.monotonic() + ENDING_SECONDS
+        # Again and again: a step may have been claimed just before the worker was told to end.
+        while (held := keeper()) is not None and held.end_all():
+            if time.monotonic() > until:
+                log.error("drain.gave_up", steps=held.count())
+                os._exit(1)  # code that cannot be interrupted; when its lease is over another worker takes it up
+            time.sleep(POLL_SECONDS)
+
+
+def _count(keeper: Keeper) -> int:
+    held = keeper()
+    return held.count() if held is not None else 0
+
+
+class LetGo(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Stops fetching as soon as the worker is to end, and puts back what the last fetch brought.
+
+    A fetch waits in Redis for up to a second. Kombu reads its answer when the channel closes, which is after the last
+    task has ended: until then a message would be with a worker that never does it.
+    """
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def stop(self, consumer: Any) -> None:
+        if not consumer.app.desk.drain.asked or not consumer.task_consumer:
+            return
+        channel = consumer.task_consumer.channel
+        try:
+            consumer.task_consumer.cancel()
+            if channel._in_poll:
+                channel._brpop_read()
+        except Exception as error:
+            # Nothing was fetched, or Redis is away: what it lost is sent again by the sweep.
+            log.debug("drain.last_fetch", error=repr(error))

@@ -1,0 +1,47 @@
+"""Transactions that outlive a lost database connection.
+
+A transaction is written whole or not at all, so it may be begun again. Was it the commit whose answer got lost, the
+second try finds the step ended already and says so (LeaseLost); nothing is written twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlmodel import Session
+
+from models.store import Store
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 3.0
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether the database was away, locked or chose this transaction to give way; not whether it refused it."""
+    if isinstance(error, (OperationalError, InterfaceError)):
+        return True
+    return isinstance(error, DBAPIError) and error.connection_invalidated
+
+
+def transact(store: Store, do: Callable[[Session], T], patience_seconds: float) -> T:
+    """What `do` returns from one writing transaction, begun again with growing pauses for as long as the database is
+    away, and `patience_seconds` at the most; then its last error is raised."""
+    until = time.monotonic() + patience_seconds
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            with store.session() as session:
+                return do(session)
+        except DBAPIError as error:
+            if not is_lost(error) or time.monotonic() + pause > until:
+                raise
+            log.warning("database.lost", error=str(error.orig), again_in_seconds=pause)
+        time.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

@@ -1,0 +1,115 @@
+"""What the sweep finds in the database: steps to send again, joins to fire, steps that have no attempt left."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+
+from sqlalchemy import ColumnElement, and_, or_, select, update
+from sqlalchemy.orm import aliased
+from sqlmodel import Session, col
+
+from models.states import STEP_FINAL, AttemptEnd, RunState, StepKind, StepState
+from models.tables import Run, Step, utcnow
+from tasks import graph
+from tasks.graph import Ready
+
+# A step that was sent and not claimed is sent again after this long, doubling each time, so that a long queue
+# is not flooded with copies.
+RESEND_SECONDS = 15.0
+_RESEND_DOUBLINGS = 6
+# Joins without a turn have workers of their own and wait in no long queue. A chord that lost its count to a flushed
+# Redis never sends its conclusion, so this is also what such a run waits.
+JOIN_RESEND_SECONDS = 5.0
+_JOINS = (StepKind.MERGE, StepKind.CONCLUDE, StepKind.FINISH)
+
+
+def resend(session: Session, limit: int = 500) -> list[Ready]:
+    """What is due, nobody holds and was not sent lately; marked as sent now."""
+    now = utcnow()
+    unheld = or_(
+        and_(col(Step.state) == StepState.READY, col(Step.due_at) <= now),
+        and_(col(Step.state) == StepState.RUNNING, col(Step.lease_until) < now),
+    )
+    late = session.scalars(
+        select(Step)
+        .join(Run, col(Run.id) == col(Step.run_id))
+        .where(unheld, col(Step.attempt) < col(Step.max_attempts), col(Run.state) == RunState.RUNNING, _not_sent(now))
+        .order_by(col(Step.created_at))
+        .limit(limit)
+        .with_for_update(skip_locked=True, of=Step)  # another sweep's are sent by it
+    ).all()
+    for step in late:
+        step.sent_at, step.sends = now, step.sends + 1
+        session.add(step)
+    return [Ready(step.id, StepKind(step.kind), step.role, step.parent_id, step.subject) for step in late]
+
+
+def _not_sent(now: dt.datetime) -> ColumnElement[bool]:
+    """Not sent at all, or not since its worker was lost, or so long ago that the message must be lost."""
+    sent_at = col(Step.sent_at)
+    lost = and_(col(Step.state) == StepState.RUNNING, sent_at < col(Step.lease_until))
+    join = and_(col(Step.kind).in_(_JOINS), _overdue(now, JOIN_RESEND_SECONDS))
+    return or_(sent_at.is_(None), lost, join, _overdue(now, RESEND_SECONDS))
+
+
+def _overdue(now: dt.datetime, first_seconds: float) -> ColumnElement[bool]:
+    sent_at, sends = col(Step.sent_at), col(Step.sends)
+    before = [now - dt.timedelta(seconds=first_seconds * 2**n) for n in range(_RESEND_DOUBLINGS + 1)]
+    return or_(*(and_(sends <= n + 1, sent_at <= at) for n, at in enumerate(before)), sent_at <= before[-1])
+
+
+def unsent(session: Session, steps: Iterable[str] | None = None) -> int:
+    """Note that the messages of these steps, or of all, did not get through: the next sweep sends them at once."""
+    which = col(Step.id).in_(list(steps)) if steps is not None else col(Step.sent_at).is_not(None)
+    done = session.connection().execute(
+        update(Step)
+        .where(which, col(Step.state).in_((StepState.READY, StepState.RUNNING)))
+        .values(sent_at=None, sends=0)
+    )
+    return done.rowcount
+
+
+def fire_joins(session: Session) -> list[Ready]:
+    """Steps that wait although none of their children is left to wait for. Counting down fires every join; this is
+    for a count that something outside this module has spoilt."""
+    now = utcnow()
+    child = aliased(Step)
+    left = select(child).where(col(child.parent_id) == col(Step.id), col(child.state).not_in(STEP_FINAL)).exists()
+    running = select(Run).where(col(Run.id) == col(Step.run_id), col(Run.state) == RunState.RUNNING).exists()
+    rows = session.connection().execute(
+        update(Step)
+        .where(col(Step.state) == StepState.WAITING, ~left, running)
+        .values(state=StepState.READY, pending=0, due_at=now, sent_at=now, sends=1)
+        .returning(col(Step.id), col(Step.kind), col(Step.role), col(Step.parent_id), col(Step.subject))
+    )
+    return [Ready(row.id, StepKind(row.kind), row.role, row.parent_id, row.subject) for row in rows]
+
+
+def fail_worn_out(session: Session) -> list[Ready]:
+    """Fail what has used up its attempts and is held by nobody alive; the joins that this frees come back."""
+    now = utcnow()
+    worn = session.scalars(
+        select(Step)
+        .where(
+            col(Step.attempt) >= col(Step.max_attempts),
+            or_(
+                col(Step.state) == StepState.READY,
+                and_(col(Step.state) == StepState.RUNNING, col(Step.lease_until) < now),
+            ),
+        )
+        # One that another sweep fails or its worker ends just now would be taken off its parent twice.
+        .with_for_update(skip_locked=True)
+    ).all()
+    ready: list[Ready] = []
+    for step in worn:
+        lost = step.state == StepState.RUNNING
+        if lost:
+            graph.ended(session, step, now, AttemptEnd.LOST, graph.LOST)
+        reason = graph.LOST if lost or not step.error else step.error
+        step.state, step.finished_at, step.lease_until = StepState.FAILED, now, None
+        step.error = f"gave up after {step.attempt} attempts: {reason}"
+        session.add(step)
+        session.flush()
+        ready += graph.take_off(session, step.parent_id)
+    return ready

@@ -1,0 +1,31 @@
+"""A database that does not take writes for longer than anybody waits for it."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+
+from sqlalchemy.engine import make_url
+
+from models.store import BUSY_SECONDS
+from tests.faults.desk import FaultDesk, until
+from tests.faults.kills import ends_well
+from tests.faults.scenario import Result
+
+
+def database_away(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """Every claim, renewal and end fails meanwhile, also after its wait; turns go on and end."""
+    run_id = desk.open_run()
+    time.sleep(chance.uniform(0.0, 4.0) * desk.pace.latency)
+    until(lambda: desk.journal.open(lambda call: call.run_id == run_id), "a turn is in flight")
+    path = make_url(desk.processes.settings.database).database
+    assert path is not None
+    lock = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        lock.execute("BEGIN EXCLUSIVE")
+        time.sleep(BUSY_SECONDS + 3)
+        lock.execute("ROLLBACK")
+    finally:
+        lock.close()
+    ends_well(desk, result, run_id)

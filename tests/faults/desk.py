@@ -1,0 +1,276 @@
+"""A desk of real processes that a scenario may kill: two research workers, ops, trade, beat, Redis, and the model.
+
+A watchman stands in for `desk up`'s supervisor: what ends by itself is started again, and counted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import psutil
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+from sqlmodel import col, select
+
+from models.states import RUN_FINAL, STEP_FINAL, StepState
+from models.store import Store
+from models.tables import Run, Step
+from tasks.bootstrap import desk_of
+from tasks.runs import open_screen
+from tests.faults.journal import Asked, Journal
+from tests.faults.model import FaultyModel
+from tests.stack import Processes, processes, wait_for
+
+WORKERS = ("research-1", "research-2")
+CREW = (*WORKERS, "ops", "trade", "beat")
+RUN_SECONDS = 120.0
+CLOCK = "clock"  # file in the home
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long things take. latency: of one model call; lease, sweep, silence: settings of the desk, seconds."""
+
+    latency: float = 0.5
+    lease: float = 9.0
+    sweep: float = 3.0
+    silence: float = 8.0
+
+
+@dataclass(slots=True)
+class Held:
+    """What a process held when it was killed, and when that was (time.monotonic())."""
+
+    at: float
+    steps: dict[str, int]
+
+
+@dataclass(slots=True)
+class FaultDesk:
+    processes: Processes
+    model: FaultyModel
+    pace: Pace
+    launcher: tuple[str, ...] = ()
+    restarts: Counter[str] = field(default_factory=Counter)
+    excused: set[tuple[str, int]] = field(default_factory=set)
+    _offset: int = 0
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _watching: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def store(self) -> Store:
+        return desk_of(self.processes.app).store
+
+    @property
+    def journal(self) -> Journal:
+        return self.model.journal
+
+    # Processes
+
+    def start(self, name: str) -> None:
+        """Start one of the crew, through the suite's launcher if there is one."""
+        command = ["beat"] if name.startswith("beat") else ["worker", name.partition("-")[0], "--name", name]
+        if name in WORKERS:
+            command += ["--concurrency", "32"]
+        module = self.launcher or ("tasks.cli.main",)
+        with self._lock:
+            self.processes.spawn(name, sys.executable, "-m", *module, *command)
+
+    def start_all(self) -> None:
+        for name in CREW:
+            self.start(name)
+        wait_for(lambda: self._answering(CREW[:-1]), "the workers answer")
+
+    def await_worker(self, name: str) -> None:
+        wait_for(lambda: self._answering([name]), f"{name} answers")
+
+    def _answering(self, names: Sequence[str]) -> bool:
+        try:
+            found = self.processes.app.control.ping(timeout=0.5)
+        except (OperationalError, RedisError):
+            return False  # our own connection, to a Redis that is not there any more
+        return set(names) <= {node.partition("@")[0] for answer in found for node in answer}
+
+    def pid(self, name: str) -> int:
+        return self.processes.running[name].pid
+
+    def kill(self, name: str, *, back: bool = True) -> None:
+        """SIGKILL to one process. With `back` the watchman starts it again, as a supervisor would."""
+        with self._lock:
+            process = self.processes.running[name]
+            if not back:
+                del self.processes.running[name]
+            process.kill()
+            process.wait(10)
+
+    def stop(self, name: str, seconds: float = 60.0) -> int:
+        """SIGTERM, and the exit code."""
+        with self._lock:
+            process = self.processes.running.pop(name)
+        process.send_signal(signal.SIGTERM)
+        return process.wait(seconds)
+
+    def app_servers(self, name: str) -> list[psutil.Process]:
+        children = psutil.Process(self.pid(name)).children(recursive=True)
+        return [child for child in children if "app-server" in " ".join(child.cmdline())]
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """While the block runs, whatever of the crew ends by itself is started again."""
+        watchman = threading.Thread(target=self._watch, daemon=True)
+        watchman.start()
+        try:
+            yield
+        finally:
+            self._watching.set()
+            watchman.join()
+
+    def _watch(self) -> None:
+        while not self._watching.wait(0.3):
+            with self._lock:
+                for name, process in list(self.processes.running.items()):
+                    if process.poll() is not None and name != "redis":
+                        self.restarts[name] += 1
+                        self.start(name)
+
+    def move_clock(self, seconds: float) -> None:
+        """Set how far the clock of a crew that was launched with `--clock` is off."""
+        fresh = self.processes.home / "clock.new"
+        fresh.write_text(f"{seconds:g}")
+        fresh.rename(self.processes.home / CLOCK)
+
+    # Runs
+
+    def open_run(self, symbols: int = 3) -> str:
+        """A screen of names of its own, all of which become candidates."""
+        names = [listing.symbol for listing in desk_of(self.processes.app).market.universe("sp500")]
+        chosen = names[self._offset % (len(names) - symbols) :][:symbols]
+        self._offset += symbols
+        run = open_screen(self.processes.app, ",".join(chosen), ("technical", "catalyst"), max_candidates=symbols)
+        assert run is not None
+        return run.id
+
+    def run(self, run_id: str) -> Run:
+        with self.store.read() as session:
+            return session.get_one(Run, run_id)
+
+    def steps(self, *run_ids: str) -> list[Step]:
+        with self.store.read() as session:
+            return list(session.exec(select(Step).where(col(Step.run_id).in_(run_ids))).all())
+
+    def await_end(self, *run_ids: str, seconds: float = RUN_SECONDS) -> list[str]:
+        """Wait for the runs to end; the ids of those that did not."""
+        until = time.monotonic() + seconds
+        left = list(run_ids)
+        while left and time.monotonic() < until:
+            time.sleep(0.1)
+            left = [run_id for run_id in left if self.run(run_id).state not in RUN_FINAL]
+        return left
+
+    # Kills
+
+    def held_by(self, name: str, *run_ids: str) -> dict[str, int]:
+        """Steps of a worker by their owner's name; with the attempt."""
+        mine = f"{name}@"
+        found = self.steps(*run_ids)
+        return {s.id: s.attempt for s in found if s.state == StepState.RUNNING and (s.owner or "").startswith(mine)}
+
+    def asking(self, held: dict[str, int]) -> list[Asked]:
+        """Model calls of these steps that are open now."""
+        return self.journal.open(lambda call: held.get(call.step_id) == call.attempt)
+
+    def freeze_in_flight(self, name: str, run_ids: Sequence[str], seconds: float = 30.0) -> Held:
+        """Stop a worker and its app-servers at a moment when one of its turns is in flight, and say what it holds.
+
+        Frozen first and looked at then: nothing moves between the look and the kill.
+        """
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if not self.asking(self.held_by(name, *run_ids)):
+                time.sleep(0.02)
+                continue
+            frozen = self._freeze(name)
+            held = self.held_by(name, *run_ids)
+            if self.asking(held):
+                return Held(time.monotonic(), held)
+            for process in frozen:
+                process.resume()
+        raise AssertionError(f"{name} had no turn in flight within {seconds:g} s")
+
+    def _freeze(self, name: str) -> list[psutil.Process]:
+        frozen = [psutil.Process(self.pid(name)), *self.app_servers(name)]
+        for process in frozen:
+            process.suspend()
+        return frozen
+
+    def kill_in_flight(self, name: str, run_ids: Sequence[str]) -> Held:
+        """SIGKILL a worker while a turn of these runs is in flight in it; its steps are excused from then on."""
+        held = self.freeze_in_flight(name, run_ids)
+        servers = self.app_servers(name)
+        self.kill(name)
+        for process in servers:
+            process.resume()  # orphans: they find their pipe closed
+        self.excused |= set(held.steps.items())
+        return held
+
+    def takeover(self, held: Held, seconds: float = 60.0) -> float:
+        """Seconds from the kill until every step of the dead was claimed again or ended; infinite when it was not."""
+        until = held.at + seconds
+        while time.monotonic() < until:
+            with self.store.read() as session:
+                rows = session.exec(select(Step).where(col(Step.id).in_(held.steps))).all()
+            if all(row.attempt > held.steps[row.id] or row.state in STEP_FINAL for row in rows):
+                return time.monotonic() - held.at
+            time.sleep(0.1)
+        return float("inf")
+
+
+def until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+    wait_for(lambda: bool(condition()), what, seconds)
+
+
+@contextmanager
+def fault_desk(pace: Pace, *launcher: str, **environ: str) -> Iterator[FaultDesk]:
+    """The whole crew, up and warm; everything ends with the block. launcher: module and arguments to start it with,
+    with {home} for the desk's folder."""
+    settings = {
+        "DESK_LEASE_SECONDS": f"{pace.lease:g}",
+        "DESK_MAINTAIN_SECONDS": f"{pace.sweep:g}",
+        "DESK_PREMARKET": "off",
+        "DESK_MIDDAY": "off",
+        "DESK_COOLDOWN_HOURS": "0",
+        "DESK_NO_PROGRESS_SECONDS": f"{pace.silence:g}",
+        "DESK_LOG_LEVEL": "INFO",
+        "TRADER_LIVE": "1",
+        **environ,
+    }
+    with processes(**settings) as running, FaultyModel(pace.latency, running.home / "model.jsonl") as model:
+        running.environ["DESK_PROVIDER"] = "endpoint"
+        running.environ["DESK_PROVIDER_URL"] = model.url
+        (running.home / CLOCK).write_text("0")
+        start_with = tuple(word.replace("{home}", str(running.home)) for word in launcher)
+        desk = FaultDesk(running, model, pace, start_with)
+        try:
+            desk.start_all()
+            with desk.watched():
+                # App-servers start with the first turn; a desk that trades has them up.
+                assert not desk.await_end(desk.open_run(2), seconds=90), "the first run did not end"
+                yield desk
+        finally:
+            keep_logs(desk)
+
+
+def keep_logs(desk: FaultDesk) -> None:
+    """With FAULT_LOGS=FOLDER the logs of every process outlive the desk."""
+    folder = os.environ.get("FAULT_LOGS")
+    if folder:
+        subprocess.run(["cp", "-r", str(desk.processes.home), folder], check=False)

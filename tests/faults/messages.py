@@ -1,0 +1,66 @@
+"""Messages that come more than once, and clocks that are not what they were."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+from models.states import StepKind
+from models.tables import utcnow
+from tasks.dispatch import task_name
+from tests.faults.desk import FaultDesk, until
+from tests.faults.kills import ends_well
+from tests.faults.scenario import Result
+
+COPIES = 2
+
+
+def every_message_twice(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """Each step's message is sent again in every state in which the step is seen: before it may run, while it waits
+    for a worker, while one has it, and when it is final."""
+    run_id = desk.open_run()
+    done, sent = threading.Event(), set[tuple[str, str, str]]()
+
+    def echo() -> None:
+        while not done.wait(0.05):
+            for step in desk.steps(run_id):
+                if (step.id, step.state, step.kind) not in sent:
+                    sent.add((step.id, step.state, step.kind))
+                    for _ in range(COPIES):
+                        signature = desk.processes.app.signature(task_name(StepKind(step.kind)), args=(step.id,))
+                        signature.apply_async(ignore_result=True)
+
+    echoing = threading.Thread(target=echo, daemon=True)
+    echoing.start()
+    try:
+        desk.await_end(run_id)
+        time.sleep(2.0)  # the copies of final steps are still to come
+    finally:
+        done.set()
+        echoing.join()
+    ends_well(desk, result, run_id)
+    missed = {step.kind for step in desk.steps(run_id)} - {kind for _, _, kind in sent}
+    if missed:
+        result.findings.wrong.append(f"no second message was sent for {sorted(missed)}")
+    result.notes.append(f"{len(sent) * COPIES} copies")
+
+
+def clock_moved(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """The desk's clock leaps past every lease while turns are in flight, and then back by less.
+
+    Turns are slow here: a sweep sees leases that look long over before their holders have renewed them.
+    """
+    usual, desk.model.wait = desk.model.wait, desk.pace.sweep
+    try:
+        for offset in (3 * desk.pace.lease, desk.pace.lease):
+            run_id = desk.open_run()
+            until(lambda r=run_id: desk.journal.open(lambda call: call.run_id == r), "a turn is in flight")
+            time.sleep(chance.uniform(0.0, desk.pace.sweep))
+            desk.move_clock(offset)
+            ends_well(desk, result, run_id)
+            ahead = (desk.run(run_id).finished_at or utcnow()) - utcnow()
+            assert ahead.total_seconds() > 0, "the desk's clock did not move"
+    finally:
+        desk.model.wait = usual
+        desk.move_clock(0.0)

@@ -1,0 +1,113 @@
+"""The model of the fault suite: answers every role after a latency, fails as a scenario says, keeps a journal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agents.roles import ROLES
+from models.research import ScreenOutput
+from tests.fakes.responses import Call, FakeResponses, Receive, Reply, Seen, Send, Slow, Text, answered
+from tests.faults.journal import FAULT, FINAL, TOOL, Asked, Journal
+
+# What a scenario puts in the way: a reply instead of the model's own, or None to let it answer.
+Fault = Callable[[Asked, dict[str, Any]], Reply | None]
+
+_SUBJECT = re.compile(r"^```subject\n(.*?)\n```", re.DOTALL | re.MULTILINE)
+_DATA_TOOLS = ("signals_get", "technicals_get", "sp500_movers", "symbol_overview")
+
+
+def no_fault(asked: Asked, body: dict[str, Any]) -> Reply | None:
+    return None
+
+
+class FaultyModel(FakeResponses):
+    """`fault` may be changed while it serves. latency: seconds before each answer."""
+
+    def __init__(self, latency: float, file: Path | None = None) -> None:
+        super().__init__(latency=0.0, log=False)
+        self.wait = latency
+        self.journal = Journal(file)
+        self.fault: Fault = no_fault
+
+    async def answer(self, seen: Seen, receive: Receive, send: Send) -> None:
+        asked = self.journal.begin(seen.metadata)
+        fault = self.fault(asked, seen.body)
+        reply = fault if fault is not None else own_reply(asked.role, seen.body)
+        asked.said = FAULT if fault is not None else TOOL if isinstance(reply, Call) else FINAL
+        replying = asyncio.ensure_future(self._reply(Slow(self.wait, reply), send))
+        leaving = asyncio.ensure_future(_hung_up(receive))
+        gone = True
+        try:
+            await asyncio.wait((replying, leaving), return_when=asyncio.FIRST_COMPLETED)
+            gone = not replying.done()
+        finally:
+            for task in (replying, leaving):
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            self.journal.end(asked, gone=gone)
+
+
+async def _hung_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def own_reply(role: str, body: dict[str, Any]) -> Reply:
+    """One data tool a turn, then the role's answer: every symbol is a candidate, every report confirms, the trader
+    closes what is held and opens the first verdict's symbol."""
+    subject = subject_of(body)
+    offered = {tool.get("name") for tool in body.get("tools") or []}
+    tool = next((name for name in _DATA_TOOLS if name in offered), "")
+    if tool and not answered(body):
+        return Call(tool, json.dumps(arguments_of(tool, subject)))
+    return Text(json.dumps(answer_of(role, subject)))
+
+
+def subject_of(body: dict[str, Any]) -> dict[str, Any]:
+    for item in reversed(body.get("input") or []):
+        if item.get("role") == "user":
+            text = "".join(part.get("text", "") for part in item.get("content") or [])
+            if found := _SUBJECT.search(text):
+                subject: dict[str, Any] = json.loads(found.group(1))
+                return subject
+    raise AssertionError("a request without a subject")
+
+
+def arguments_of(tool: str, subject: dict[str, Any]) -> dict[str, Any]:
+    if tool == "sp500_movers":
+        return {"direction": "up", "limit": 3}
+    symbols = subject.get("symbols") or [subject["symbol"]] if "verdicts" not in subject else ["IBM"]
+    return {"symbols": symbols[:4]}
+
+
+def answer_of(role: str, subject: dict[str, Any]) -> dict[str, Any]:
+    if role == "trader":
+        return {"actions": list(_actions(subject)), "reasoning": "a stand-in"}
+    if ROLES[role].output is ScreenOutput:
+        names = [
+            {"symbol": symbol, "instrument": "equity", "confidence": "medium", "thesis": "a stand-in's"}
+            for symbol in subject["symbols"]
+        ]
+        return {"candidates": names}
+    return {"verdict": "CONFIRMED", "confidence": "high", "summary": "a stand-in's", "keyRisks": []}
+
+
+def _actions(subject: dict[str, Any]) -> list[dict[str, Any]]:
+    shape = {"orderType": "market", "limitPrice": None, "confidence": "high", "reasoning": "a stand-in's"}
+    held = {row["symbol"]: row["quantity"] for row in subject["portfolio"].get("positions", [])}
+    closing = [
+        {"symbol": s, "action": "close", "side": "sell", "quantity": n, "notional": None, **shape}
+        for s, n in held.items()
+    ]
+    fresh = [row["symbol"] for row in subject["verdicts"] if row["symbol"] not in held][:1]
+    opening = [
+        {"symbol": s, "action": "open", "side": "buy", "quantity": None, "notional": 2000.0, **shape} for s in fresh
+    ]
+    return closing + opening

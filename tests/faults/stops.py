@@ -1,0 +1,80 @@
+"""`desk stop` in every phase of a run."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+
+from sqlmodel import select
+
+from agents.researchers import FIRST_ROLE, RESEARCH_ROLES
+from models.states import OrderState
+from models.tables import Order
+from tests.faults.check import Expected, check
+from tests.faults.desk import FaultDesk, until
+from tests.faults.journal import Asked
+from tests.faults.scenario import Result
+from tests.stack import REPOSITORY
+
+STOP_SECONDS = 10.0
+QUIET_SECONDS = 4.0
+STOPPED = Expected(states=frozenset({"stopped"}), whole=False)
+PHASES = {
+    "screen": ("screener_technical", "screener_catalyst"),
+    "quick": (FIRST_ROLE,),
+    "research": RESEARCH_ROLES,
+    "trader": ("trader",),
+}
+
+
+def stopped_in_every_phase(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """At most 10 s, no turn left open, none begun afterwards, and the trader never submits."""
+    for phase in PHASES:
+        _stopped(desk, phase, result)
+
+
+def _stopped(desk: FaultDesk, phase: str, result: Result) -> None:
+    run_id = desk.open_run()
+    roles = PHASES[phase]
+
+    def here(call: Asked) -> bool:
+        return call.run_id == run_id and call.role in roles
+
+    until(lambda: desk.journal.open(here), f"a turn of the phase {phase} is in flight")
+    began = time.monotonic()
+    code, words = desk_stop(desk, run_id)
+    seconds = time.monotonic() - began
+    wrong = result.findings.wrong
+    if code != 0:
+        wrong.append(f"{phase}: desk stop exited {code}: {words}")
+        desk.await_end(run_id)
+    if seconds > STOP_SECONDS:
+        wrong.append(f"{phase}: stopping took {seconds:.1f} s")
+    ended = time.monotonic()
+    if left := desk.journal.open(lambda call: call.run_id == run_id):
+        wrong.append(f"{phase}: {len(left)} model calls were open when the run was said to have stopped")
+    time.sleep(QUIET_SECONDS)
+    if later := [call for call in desk.journal.of([run_id]) if call.at > ended]:
+        wrong.append(f"{phase}: {len(later)} model calls after the stop")
+    if sent := orders_sent(desk, run_id):
+        wrong.append(f"{phase}: orders went out: {sent}")
+    result.runs += 1
+    result.notes.append(f"{phase} {seconds:.1f} s")
+    result.findings.add(check(desk, [run_id], STOPPED))
+
+
+def desk_stop(desk: FaultDesk, *arguments: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "tasks.cli.main", "stop", *arguments]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=desk.processes.environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.returncode, (done.stdout + done.stderr)[-400:]
+
+
+def orders_sent(desk: FaultDesk, run_id: str) -> list[str]:
+    sent = (OrderState.SUBMITTED, OrderState.FILLED, OrderState.REJECTED, OrderState.EXPIRED)
+    with desk.store.read() as session:
+        rows = session.exec(select(Order).where(Order.run_id == run_id)).all()
+    return [f"{row.symbol} {row.state}" for row in rows if row.state in sent]

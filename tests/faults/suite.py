@@ -1,0 +1,93 @@
+"""Which scenarios there are, and how they share desks and seeds."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+import zlib
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import groupby
+
+from tests.faults import database, kills, messages, model_faults, stops
+from tests.faults.desk import Pace, fault_desk
+from tests.faults.scenario import Result, Scenario, perform
+
+CLOCK = ("tests.faults.launch", "--clock", "{home}/clock")
+NO_CLAIM = ("tests.faults.launch", "--no-claim")
+
+SCENARIOS: tuple[Scenario, ...] = (
+    Scenario("worker killed", kills.worker_killed, times=20, short=True),
+    Scenario("app-server killed", kills.app_server_killed, times=4, short=True),
+    Scenario("Redis killed and restarted", kills.redis_killed, times=4, short=True),
+    Scenario("Redis flushed", kills.redis_flushed, times=3, short=True),
+    Scenario("worker and Redis killed", kills.worker_and_redis_killed, times=2),
+    Scenario("rolling restart", kills.rolling_restart, times=2),
+    Scenario("two beats", kills.two_beats),
+    Scenario("every message twice", messages.every_message_twice, times=2, short=True),
+    Scenario("database away", database.database_away, times=2),
+    Scenario("clock moved", messages.clock_moved, times=2, launcher=CLOCK),
+    Scenario("model: 429, Retry-After", model_faults.too_many_requests),
+    Scenario("model: bursts of 500", model_faults.server_errors),
+    Scenario("model: cut streams", model_faults.cut_streams, short=True),
+    Scenario("model: lines no JSON", model_faults.broken_lines),
+    Scenario("model: silence", model_faults.silence),
+    Scenario("model: invalid answers", model_faults.invalid_answers, short=True),
+    Scenario("model: refusals", model_faults.refusals, short=True),
+    Scenario("stopped in every phase", stops.stopped_in_every_phase, times=2),
+)
+
+# Of the long version, how many desks work at once: most of a scenario is waiting for a lease to end.
+LANES = 3
+LONG = Pace()
+SHORT = Pace(latency=0.3, lease=3.0, sweep=1.0)
+
+Job = tuple[Scenario, int]
+
+
+def jobs(scenarios: Iterable[Scenario], *, once: bool) -> list[list[Job]]:
+    """Repetitions with their seeds, grouped by the desk they can share."""
+    wanted = [
+        (scenario, zlib.crc32(f"{scenario.name} {number}".encode()))
+        for scenario in scenarios
+        for number in range(1 if once else scenario.times)
+    ]
+
+    def desk_of(job: Job) -> tuple[object, ...]:
+        return (sorted(job[0].environ.items()), job[0].launcher)
+
+    return [list(group) for _, group in groupby(sorted(wanted, key=desk_of), key=desk_of)]
+
+
+def deal(group: Sequence[Job], lanes: int) -> list[list[Job]]:
+    """One group over several desks, each with a share of every scenario."""
+    return [lane for lane in (list(group[number::lanes]) for number in range(lanes)) if lane]
+
+
+def play(lane: Sequence[Job], pace: Pace, began: float) -> list[Result]:
+    """All of a lane on one desk."""
+    first = lane[0][0]
+    results = []
+    with fault_desk(pace, *first.launcher, **first.environ) as desk:
+        for scenario, seed in lane:
+            result = perform(scenario, desk, seed)
+            results.append(result)
+            took = f", taken over in {result.takeover:.1f} s" if result.takeover is not None else ""
+            line = f"{scenario.name}: {result.findings.text() or 'ok'}{took} ({result.seconds:.0f} s)"
+            print(f"{time.monotonic() - began:6.0f} s  {line}", flush=True)
+    return results
+
+
+def run(scenarios: Sequence[Scenario], pace: Pace, lanes: int, *, once: bool = False) -> list[Result]:
+    """Every scenario's result, in the order of the table. Lanes are processes: migrations and Celery's current app
+    are one a process."""
+    work = [lane for group in jobs(scenarios, once=once) for lane in deal(group, lanes if len(group) > lanes else 1)]
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(lanes, mp_context=spawn) as pool:
+        lanes_played = pool.map(partial(play, pace=pace, began=time.monotonic()), work)
+        played = [result for lane in lanes_played for result in lane]
+    merged = {scenario.name: Result(scenario.name) for scenario in scenarios}
+    for result in played:
+        merged[result.name].merge(result)
+    return list(merged.values())

@@ -1,0 +1,34 @@
+"""The short version of `make faults`: one kill of each kind, with short leases. And the proof that it can fail."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from tests.faults.scenario import Result
+from tests.faults.suite import NO_CLAIM, SCENARIOS, SHORT, run
+
+SHORT_ONES = tuple(scenario for scenario in SCENARIOS if scenario.short)
+TWICE = "every message twice"
+UNCLAIMED = "the same with the claim off"
+WITHOUT_CLAIM = tuple(
+    dataclasses.replace(scenario, name=UNCLAIMED, launcher=NO_CLAIM) for scenario in SCENARIOS if scenario.name == TWICE
+)
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Result]:
+    """All at once: most of the time is leases that run out."""
+    return {result.name: result for result in run([*SHORT_ONES, *WITHOUT_CLAIM], SHORT, 3, once=True)}
+
+
+@pytest.mark.parametrize("name", [scenario.name for scenario in SHORT_ONES])
+def test_nothing_is_lost_and_nothing_done_twice(results: dict[str, Result], name: str) -> None:
+    result = results[name]
+    assert result.runs > 0
+    assert result.findings.clean, result.findings.text()
+
+
+def test_with_the_claim_off_turns_are_done_twice(results: dict[str, Result]) -> None:
+    assert results[UNCLAIMED].findings.doubled
