@@ -40,7 +40,8 @@ def scaling(latency: float, candidates: int) -> Scaling:
 
 
 def _screen_seconds(latency: float, candidates: int, workers: Sequence[str]) -> float:
-    limits = {"DESK_CODEX_TURNS": str(TURNS), "DESK_WORKER_THREADS": str(2 * TURNS)}
+    # As many threads as turns: with more, a worker takes messages that it can only hold, and the other has none.
+    limits = {"DESK_CODEX_TURNS": str(TURNS), "DESK_WORKER_THREADS": str(TURNS)}
     with processes(DESK_RULEBOOK_LATENCY_SECONDS=str(latency), **limits) as desk:
         desk.rulebook(latency)
         desk.workers(*workers, "ops", "trade")

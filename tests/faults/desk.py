@@ -60,6 +60,7 @@ class FaultDesk:
     model: FaultyModel
     pace: Pace
     launcher: tuple[str, ...] = ()
+    crew: tuple[str, ...] = CREW
     restarts: Counter[str] = field(default_factory=Counter)
     excused: set[tuple[str, int]] = field(default_factory=set)
     _offset: int = 0
@@ -86,9 +87,9 @@ class FaultDesk:
             self.processes.spawn(name, sys.executable, "-m", *module, *command)
 
     def start_all(self) -> None:
-        for name in CREW:
+        for name in self.crew:
             self.start(name)
-        wait_for(lambda: self._answering(CREW[:-1]), "the workers answer")
+        wait_for(lambda: self._answering([name for name in self.crew if name != "beat"]), "the workers answer")
 
     def await_worker(self, name: str) -> None:
         wait_for(lambda: self._answering([name]), f"{name} answers")
@@ -239,7 +240,7 @@ def until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> 
 
 
 @contextmanager
-def fault_desk(pace: Pace, *launcher: str, **environ: str) -> Iterator[FaultDesk]:
+def fault_desk(pace: Pace, *launcher: str, crew: tuple[str, ...] = CREW, **environ: str) -> Iterator[FaultDesk]:
     """The whole crew, up and warm; everything ends with the block. launcher: module and arguments to start it with,
     with {home} for the desk's folder."""
     settings = {
@@ -249,6 +250,7 @@ def fault_desk(pace: Pace, *launcher: str, **environ: str) -> Iterator[FaultDesk
         "DESK_MIDDAY": "off",
         "DESK_COOLDOWN_HOURS": "0",
         "DESK_NO_PROGRESS_SECONDS": f"{pace.silence:g}",
+        "DESK_DRAIN_SECONDS": "20",
         "DESK_LOG_LEVEL": "INFO",
         "TRADER_LIVE": "1",
         **environ,
@@ -258,7 +260,7 @@ def fault_desk(pace: Pace, *launcher: str, **environ: str) -> Iterator[FaultDesk
         running.environ["DESK_PROVIDER_URL"] = model.url
         (running.home / CLOCK).write_text("0")
         start_with = tuple(word.replace("{home}", str(running.home)) for word in launcher)
-        desk = FaultDesk(running, model, pace, start_with)
+        desk = FaultDesk(running, model, pace, start_with, crew)
         try:
             desk.start_all()
             with desk.watched():

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 
 import psutil
 import redis
 
+from agents.roles import ROLES
 from tasks.bootstrap import redis_url
 from tests.faults.check import check
-from tests.faults.desk import WORKERS, FaultDesk, until
+from tests.faults.desk import WORKERS, FaultDesk, Held, until
 from tests.faults.scenario import Result
 
 
@@ -86,13 +88,36 @@ def rolling_restart(desk: FaultDesk, chance: random.Random, result: Result) -> N
     run_ids = [desk.open_run()]
     for victim in WORKERS:
         run_ids += [desk.open_run() for _ in range(2)]
-        until(lambda v=victim: desk.asking(desk.held_by(v, *run_ids)), f"{victim} has a turn in flight")
-        code = desk.stop(victim)
-        if code != 0:
-            result.findings.wrong.append(f"{victim} exited {code} on SIGTERM")
+        _asked_to_go(desk, victim, run_ids, result)
         desk.start(victim)
         desk.await_worker(victim)
     ends_well(desk, result, *run_ids)
+
+
+def turns_given_back(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """SIGTERM to a worker whose turns outlast the time it has: they are interrupted and go to the other at once."""
+    desk.model.slow = frozenset(ROLES)
+    try:
+        run_id = desk.open_run()
+        victim = chance.choice(WORKERS)
+        asked = _asked_to_go(desk, victim, [run_id], result)
+        desk.excused |= set(asked.steps.items())
+        result.took(desk.takeover(asked))
+    finally:
+        desk.model.slow = frozenset()
+    desk.start(victim)
+    desk.await_worker(victim)
+    ends_well(desk, result, run_id)
+
+
+def _asked_to_go(desk: FaultDesk, victim: str, run_ids: Sequence[str], result: Result) -> Held:
+    """SIGTERM while a turn of these runs is in flight, and the worker's end; what it held then."""
+    until(lambda: desk.asking(desk.held_by(victim, *run_ids)), f"{victim} has a turn in flight")
+    held = Held(time.monotonic(), desk.held_by(victim, *run_ids))
+    code = desk.stop(victim)
+    if code != 0:
+        result.findings.wrong.append(f"{victim} exited {code} on SIGTERM")
+    return held
 
 
 def two_beats(desk: FaultDesk, chance: random.Random, result: Result) -> None:

@@ -18,6 +18,7 @@ from tests.faults.journal import FAULT, FINAL, TOOL, Asked, Journal
 # What a scenario puts in the way: a reply instead of the model's own, or None to let it answer.
 Fault = Callable[[Asked, dict[str, Any]], Reply | None]
 
+SLOW_SECONDS = 6.0
 _SUBJECT = re.compile(r"^```subject\n(.*?)\n```", re.DOTALL | re.MULTILINE)
 _DATA_TOOLS = ("signals_get", "technicals_get", "sp500_movers", "symbol_overview")
 
@@ -27,11 +28,13 @@ def no_fault(asked: Asked, body: dict[str, Any]) -> Reply | None:
 
 
 class FaultyModel(FakeResponses):
-    """`fault` may be changed while it serves. latency: seconds before each answer."""
+    """`fault`, `wait` and `slow` may be changed while it serves. latency: seconds before each answer; roles in `slow`
+    take SLOW_SECONDS longer."""
 
     def __init__(self, latency: float, file: Path | None = None) -> None:
         super().__init__(latency=0.0, log=False)
         self.wait = latency
+        self.slow: frozenset[str] = frozenset()
         self.journal = Journal(file)
         self.fault: Fault = no_fault
 
@@ -40,7 +43,8 @@ class FaultyModel(FakeResponses):
         fault = self.fault(asked, seen.body)
         reply = fault if fault is not None else own_reply(asked.role, seen.body)
         asked.said = FAULT if fault is not None else TOOL if isinstance(reply, Call) else FINAL
-        replying = asyncio.ensure_future(self._reply(Slow(self.wait, reply), send))
+        seconds = self.wait + (SLOW_SECONDS if asked.role in self.slow else 0.0)
+        replying = asyncio.ensure_future(self._reply(Slow(seconds, reply), send))
         leaving = asyncio.ensure_future(_hung_up(receive))
         gone = True
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tests.faults.check import Findings
-from tests.faults.desk import FaultDesk
+from tests.faults.desk import CREW, FaultDesk
 
 
 @dataclass(slots=True)
@@ -42,7 +42,8 @@ Act = Callable[[FaultDesk, random.Random, Result], None]
 class Scenario:
     """times: repetitions in the long version, each with a seed of its own. short: whether the short version has it.
 
-    environ: settings that its desk needs; scenarios with the same ones share a desk. launcher: how its crew starts.
+    environ: settings that its desk needs; scenarios with the same ones share a desk. launcher: how its
+    crew starts.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Scenario:
     short: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)
     launcher: tuple[str, ...] = ()
+    crew: tuple[str, ...] = CREW
 
 
 def perform(scenario: Scenario, desk: FaultDesk, seed: int) -> Result:

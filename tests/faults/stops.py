@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -31,8 +32,12 @@ PHASES = {
 
 def stopped_in_every_phase(desk: FaultDesk, chance: random.Random, result: Result) -> None:
     """At most 10 s, no turn left open, none begun afterwards, and the trader never submits."""
-    for phase in PHASES:
-        _stopped(desk, phase, result)
+    for phase, roles in PHASES.items():
+        desk.model.slow = frozenset(roles)  # else the run could be over before the command is there
+        try:
+            _stopped(desk, phase, result)
+        finally:
+            desk.model.slow = frozenset()
 
 
 def _stopped(desk: FaultDesk, phase: str, result: Result) -> None:
@@ -43,9 +48,9 @@ def _stopped(desk: FaultDesk, phase: str, result: Result) -> None:
         return call.run_id == run_id and call.role in roles
 
     until(lambda: desk.journal.open(here), f"a turn of the phase {phase} is in flight")
-    began = time.monotonic()
-    code, words = desk_stop(desk, run_id)
-    seconds = time.monotonic() - began
+    code, words = desk_stop(desk, run_id, "--json")
+    # From the asking on: a new Python on a machine that is busy with three desks is not what is measured.
+    seconds = float(json.loads(words)[0]["seconds"]) if code == 0 else float("inf")
     wrong = result.findings.wrong
     if code != 0:
         wrong.append(f"{phase}: desk stop exited {code}: {words}")
@@ -70,7 +75,7 @@ def desk_stop(desk: FaultDesk, *arguments: str) -> tuple[int, str]:
     done = subprocess.run(
         command, cwd=REPOSITORY, env=desk.processes.environ, capture_output=True, text=True, timeout=60, check=False
     )
-    return done.returncode, (done.stdout + done.stderr)[-400:]
+    return done.returncode, done.stdout if done.returncode == 0 else (done.stdout + done.stderr)[-400:]
 
 
 def orders_sent(desk: FaultDesk, run_id: str) -> list[str]:

@@ -24,13 +24,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("Redis flushed", kills.redis_flushed, times=3, short=True),
     Scenario("worker and Redis killed", kills.worker_and_redis_killed, times=2),
     Scenario("rolling restart", kills.rolling_restart, times=2),
+    Scenario("drained, turns given back", kills.turns_given_back, times=2, environ={"DESK_DRAIN_SECONDS": "1"}),
     Scenario("two beats", kills.two_beats),
     Scenario("every message twice", messages.every_message_twice, times=2, short=True),
     Scenario("database away", database.database_away, times=2),
     Scenario("clock moved", messages.clock_moved, times=2, launcher=CLOCK),
     Scenario("model: 429, Retry-After", model_faults.too_many_requests),
-    Scenario("model: bursts of 500", model_faults.server_errors),
-    Scenario("model: cut streams", model_faults.cut_streams, short=True),
+    Scenario("model: bursts of 500", model_faults.server_errors, short=True),
+    Scenario("model: cut streams", model_faults.cut_streams),
     Scenario("model: lines no JSON", model_faults.broken_lines),
     Scenario("model: silence", model_faults.silence),
     Scenario("model: invalid answers", model_faults.invalid_answers, short=True),
@@ -55,7 +56,7 @@ def jobs(scenarios: Iterable[Scenario], *, once: bool) -> list[list[Job]]:
     ]
 
     def desk_of(job: Job) -> tuple[object, ...]:
-        return (sorted(job[0].environ.items()), job[0].launcher)
+        return (sorted(job[0].environ.items()), job[0].launcher, job[0].crew)
 
     return [list(group) for _, group in groupby(sorted(wanted, key=desk_of), key=desk_of)]
 
@@ -69,12 +70,13 @@ def play(lane: Sequence[Job], pace: Pace, began: float) -> list[Result]:
     """All of a lane on one desk."""
     first = lane[0][0]
     results = []
-    with fault_desk(pace, *first.launcher, **first.environ) as desk:
+    with fault_desk(pace, *first.launcher, crew=first.crew, **first.environ) as desk:
         for scenario, seed in lane:
             result = perform(scenario, desk, seed)
             results.append(result)
             took = f", taken over in {result.takeover:.1f} s" if result.takeover is not None else ""
-            line = f"{scenario.name}: {result.findings.text() or 'ok'}{took} ({result.seconds:.0f} s)"
+            notes = "".join(f", {note}" for note in result.notes)
+            line = f"{scenario.name}: {result.findings.text() or 'ok'}{took}{notes} ({result.seconds:.0f} s)"
             print(f"{time.monotonic() - began:6.0f} s  {line}", flush=True)
     return results
 
