@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from agents.codex.config import RuntimeConfig
 from agents.codex.failures import failure, failure_of_error, failure_of_turn, is_policy, refusal_in
 from agents.codex.process import AppServer
 from agents.codex.watch import TurnWatch
-from models.errors import CodexError
+from models.errors import CodexError, RpcError
 from models.research import Failure, Usage
 from tools.registry import Toolset
 
@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 STARTED_SECONDS = 5.0  # wait for turn/started before an interrupt: an earlier one often fails
 INTERRUPT_SECONDS = 5.0  # limit of the interrupt request
 ENDED_SECONDS = 10.0  # wait for the interrupted turn to end before the process is killed
+UNLOADED = "thread not found"
 
 Status = Literal["completed", "interrupted", "failed"]
 
@@ -76,6 +77,7 @@ class Conversation:
         opened: Opened,
         deadline: float,
         config: RuntimeConfig,
+        reopen: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.thread_id = opened.thread_id
         self.reason = opened.reason
@@ -83,6 +85,7 @@ class Conversation:
         self.last_turn_id: str | None = None
         self.last_failure: Failure | None = None
         self._server, self._spec, self._deadline, self._config = server, spec, deadline, config
+        self._reopen = reopen
         self._one_turn = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self._stop: asyncio.Future[None] = self._loop.create_future()
@@ -103,7 +106,7 @@ class Conversation:
             watch = None
             try:
                 watch = self._server.watch(self.thread_id, self._spec.tools)
-                turn_id = await self._start(watch, text, output_schema, metadata)
+                turn_id = await self._begin(watch, text, output_schema, metadata)
                 self.turns += 1
                 result = await self._run(watch, turn_id, on_started)
             except CodexError as error:
@@ -120,6 +123,17 @@ class Conversation:
         """Ends the turn that runs, and any later one of this conversation, as interrupted."""
         if not self._stop.done():
             self._stop.set_result(None)
+
+    async def _begin(self, watch: TurnWatch, text: str, schema: dict[str, Any], metadata: Mapping[str, str]) -> str:
+        """Starts the turn. A thread that was resumed while its last conversation let go of it may be unloaded right
+        after; it is resumed once more. No turn was begun then."""
+        try:
+            return await self._start(watch, text, schema, metadata)
+        except RpcError as error:
+            if self._reopen is None or UNLOADED not in str(error):
+                raise
+            await self._reopen()
+            return await self._start(watch, text, schema, metadata)
 
     async def _start(self, watch: TurnWatch, text: str, schema: dict[str, Any], metadata: Mapping[str, str]) -> str:
         params = {

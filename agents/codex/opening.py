@@ -59,7 +59,7 @@ async def resume_or_start(
     if record is None or why is not None:
         return await start(server, spec, why or "initial")
     try:
-        await _resume(server, spec, record.thread_id)
+        await resume(server, spec, record.thread_id)
     except RpcError as error:
         log.warning("thread %s of %s/%s cannot be resumed: %s", record.thread_id, spec.role, spec.subject, error)
         return await start(server, spec, "lost")
@@ -84,7 +84,8 @@ async def fork_or_start(
     return Opened(str(answer["thread"]["id"]), "forked:busy")
 
 
-async def _resume(server: AppServer, spec: ConversationSpec, thread_id: str) -> None:
+async def resume(server: AppServer, spec: ConversationSpec, thread_id: str) -> None:
+    """Loads a kept thread, after its last conversation has let go of it. Raises CodexError."""
     loop = asyncio.get_running_loop()
     until = loop.time() + UNLOAD_SECONDS
     params = {**_common(server, spec), "threadId": thread_id, "excludeTurns": True}

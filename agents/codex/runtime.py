@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import redis.asyncio
 
@@ -15,7 +16,7 @@ from agents.codex.catalog import Launch, prepare
 from agents.codex.config import RuntimeConfig
 from agents.codex.conversation import Conversation, ConversationSpec, Opened
 from agents.codex.homes import Home, claim_home
-from agents.codex.opening import fork_or_start, resume_or_start, start, wanted_record
+from agents.codex.opening import fork_or_start, resume, resume_or_start, start, wanted_record
 from agents.codex.pool import Pool
 from agents.codex.process import AppServer
 from agents.codex.threads import Lease, ThreadRecord, ThreadRegistry, why_fresh
@@ -137,7 +138,8 @@ class CodexRuntime:
     async def _talk(
         self, server: AppServer, spec: ConversationSpec, opened: Opened, deadline: float
     ) -> AsyncIterator[Conversation]:
-        conversation = Conversation(server, spec, opened, deadline, self._config)
+        reopen = partial(resume, server, spec, opened.thread_id) if opened.reason == "resumed" else None
+        conversation = Conversation(server, spec, opened, deadline, self._config, reopen)
         self._active.add(conversation)
         try:
             yield conversation
