@@ -16,7 +16,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.only != "screen":
         ephemeral = throughput("quick", given.turns, 64, given.rounds)
-        kept = throughput("risk", max(given.turns // 2, 64), 64, given.rounds)
+        kept = throughput("risk", given.turns, 64, given.rounds)
         print("(a) turns per second, 64 at once, one tool call and two model calls a turn, zero latency")
         show(ephemeral, "ephemeral", 0.65, 100.0)
         show(kept, "thread-keeping", 0.9, None)
