@@ -128,7 +128,7 @@ class Runner:
         prompt = render(job.role, job.brief, self._settings)
         spec = ConversationSpec(
             role=job.role.key,
-            subject=job.subject,
+            subject=f"{thread_scope(self._settings)}/{job.subject}",
             keep=job.role.keeps_thread,
             base_instructions=prompt.base_instructions,
             tools=tools,
@@ -251,6 +251,14 @@ def repair_text(problem: str) -> str:
         "Your last answer does not fit the required schema. Answer again with JSON that fits it and nothing else; "
         f"change only what is wrong. The problem: {problem}"
     )
+
+
+def thread_scope(settings: Settings) -> str:
+    """What a kept thread belongs to beside its role and subject: provider, market and account. A replay's day is part
+    of it, or an earlier day would be shown what a later one has left in the history."""
+    provider = settings.provider if settings.provider_url is None else f"{settings.provider}@{settings.provider_url}"
+    market = f"replay-{settings.replay_date}" if settings.market == "replay" else settings.market
+    return f"{provider}/{market}/{settings.account}"
 
 
 def toolset_hash(specs: Sequence[ToolSpec]) -> str:

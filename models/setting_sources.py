@@ -100,7 +100,7 @@ def _from_variables(variables: Mapping[str, str | None], source: str) -> dict[st
             continue
         name = key.removeprefix(PREFIX).lower()
         if name not in Settings.model_fields or name in _ENVIRONMENT_ONLY:
-            raise SettingError(f"{key}={value!r} (from {source}) is not a setting of the desk")
+            raise SettingError(f"{key} (from {source}) is not a setting of the desk")
         found[name] = Value(value, key, source)
     for key, name in ALIASES.items():
         value = variables.get(key)
@@ -142,9 +142,10 @@ def _from_json(text: str | None) -> dict[str, Value]:
         raw = text if text.lstrip().startswith("{") else Path(text).expanduser().read_text(encoding="utf-8")
         table = json.loads(raw)
     except (OSError, ValueError) as error:
-        raise SettingError(f"{JSON_VARIABLE}={text[:80]!r}: neither JSON nor a file of it: {error}") from None
+        # Of inline JSON the place is said and not the text: there may be a key in it.
+        raise SettingError(f"{JSON_VARIABLE}: neither JSON nor a file of it: {error}") from None
     if not isinstance(table, dict):
-        raise SettingError(f"{JSON_VARIABLE}={text[:80]!r}: must be a JSON object")
+        raise SettingError(f"{JSON_VARIABLE}: must be a JSON object")
     return _from_table(table, JSON_VARIABLE)
 
 
@@ -155,7 +156,7 @@ def _from_table(table: Mapping[str, Any], source: str) -> dict[str, Value]:
         if name in _ENVIRONMENT_ONLY or key == Settings.LIVE_SWITCH:
             raise SettingError(f"{key} in {source}: the live switch is read from the process environment alone")
         if name not in Settings.model_fields:
-            raise SettingError(f"{key}={value!r} (from {source}) is not a setting of the desk")
+            raise SettingError(f"{key} (from {source}) is not a setting of the desk")
         found[name] = Value(value, key, source)
     return found
 

@@ -20,8 +20,10 @@ from tasks.dispatch import send
 from tasks.graph import NewStep, Ready
 from tasks.research import candidate_steps
 from tools.ledger import ensure_account
+from tools.market.protocol import MarketData
 from tools.market.universe import resolve_universe
 
+CLOCK_SKEW = dt.timedelta(minutes=5)  # of two hosts
 Writer = Callable[[Session, Run, str], list[NewStep]]
 
 
@@ -85,7 +87,7 @@ def open_trade(app: Celery, source_run: str) -> Run:
         source = session.get(Run, source_run)
         if source is None:
             raise UsageError(f"there is no run {source_run}", remedy="`desk runs list` shows them")
-        _check_source(source)
+        check_source(source, desk.market)
         cut = budgets.cut_short(session, source_run)
         verdicts = session.exec(select(Verdict).where(Verdict.run_id == source_run)).all()
     if cut is not None and not desk.settings.trade_on_partial:
@@ -97,8 +99,10 @@ def open_trade(app: Celery, source_run: str) -> Run:
     return _open(app, run, lambda session, row, finish: [NewStep(StepKind.DECIDE, finish)])
 
 
-def _check_source(source: Run) -> None:
-    """Raises UsageError for a run that has no verdicts of its own, or not all of them yet."""
+def check_source(source: Run, market: MarketData) -> None:
+    """Raises UsageError for a run that has no verdicts of its own, not all of them yet, or verdicts of another market
+    or of a later day than the market's now."""
+    require_same_market(source, market)
     if source.kind == RunKind.TRADE:
         origin = source.params["source_run"]
         raise UsageError(f"run {source.id} is a trade itself", remedy=f"`desk trade {origin}` trades on its research")
@@ -106,6 +110,15 @@ def _check_source(source: Run) -> None:
         raise UsageError(f"run {source.id} is still running", remedy="trade on it when it has ended")
     if source.state == RunState.STOPPED:
         raise UsageError(f"run {source.id} was stopped", remedy="`desk research SYMBOL...` starts a run to trade on")
+
+
+def require_same_market(run: Run, market: MarketData) -> None:
+    """Raises UsageError when a run looked at another market than this process does, or at a later time."""
+    now = market.clock.now()
+    if run.market != market.name or run.market_now - now > CLOCK_SKEW:
+        seen = f"{run.market} at {run.market_now:%Y-%m-%d %H:%M} UTC"
+        here = f"{market.name} at {now.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
+        raise UsageError(f"run {run.id} looked at {seen}; this is {here}", remedy="trade on the same market and day")
 
 
 def _new_run(

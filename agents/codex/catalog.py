@@ -20,6 +20,7 @@ import orjson
 from agents.codex.certificate import write_loopback_pem
 from agents.codex.config import RuntimeConfig
 from models.errors import BinaryMissing, CodexError, LoginMissing
+from models.files import replacing
 
 TEMPLATE = "gpt-5.5"  # entry used for a model the binary does not know: it takes plain function tools
 KEY_VARIABLE = "CHORDESK_PROVIDER_KEY"
@@ -154,7 +155,8 @@ async def _catalog(binary: str, version: str, model: str, folder: Path) -> Path:
     path = folder / f"{version}-{_file_name(model)}.json"
     if not path.exists():
         raw = await _output(binary, folder, "debug", "models", "--bundled")
-        _write_whole(path, orjson.dumps(slim_catalog(orjson.loads(raw), model)))
+        with replacing(path) as file:
+            file.write(orjson.dumps(slim_catalog(orjson.loads(raw), model)))
     return path
 
 
@@ -202,13 +204,6 @@ async def _output(binary: str, home: Path, *arguments: str) -> bytes:
         tail = err.decode(errors="replace")[-300:]
         raise CodexError(f"{binary} {' '.join(arguments)} ended with {process.returncode}: {tail}")
     return out
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Two workers may write the same file at once: each writes its own and renames it into place."""
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_bytes(data)
-    part.replace(path)
 
 
 def _file_name(model: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from models.files import replacing
+
 LOOPBACK_PEM = """\
 -----BEGIN CERTIFICATE-----
 MIIBsTCCAVegAwIBAgIUP/b8Mk9SJi1ccvRUKj70IgNAydYwCgYIKoZIzj0EAwIw
@@ -28,5 +30,6 @@ NYI/o7LsHKfUBFGRpHwhq6tLFwIgAxZWltyNT0RVfruxE5zt5ybAPeqI6//Lylb5
 def write_loopback_pem(folder: Path) -> Path:
     """Writes the certificate into the folder and returns its path."""
     path = folder / "loopback.pem"
-    path.write_text(LOOPBACK_PEM, encoding="ascii")
+    with replacing(path) as file:
+        file.write(LOOPBACK_PEM.encode("ascii"))
     return path

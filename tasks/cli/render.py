@@ -176,7 +176,7 @@ def _actions(actions: Sequence[ActionRow]) -> Iterable[RenderableType]:
 
 
 def _action(row: ActionRow) -> Iterable[RenderableType]:
-    parts = [f"  {row.symbol:<7}{row.action:<7}"]
+    parts = [f"  {said(row.symbol):<7}{row.action:<7}"]
     if size := _size(row):
         parts.append(f"{size}, ")
     yield Text.assemble(*parts, f"{row.confidence} confidence", *_state(row))

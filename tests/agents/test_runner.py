@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ import redis
 from agents.codex import CodexRuntime
 from agents.researchers import validator_subject
 from agents.roles import ROLES
-from agents.runner import Assignment, RoleRun, Runner, storable
+from agents.runner import Assignment, RoleRun, Runner, storable, thread_scope
 from models.research import Completed, Failed, Refused, ReportStatus
 from models.settings import Settings
 from tasks.turns import status_of
@@ -292,3 +293,19 @@ def test_a_character_that_no_database_holds_is_left_out(ask: Ask) -> None:
     assert isinstance(done.outcome, Completed)
     assert (done.outcome.value["summary"], done.outcome.value["key_risks"]) == ("ab", ["c"])
     assert storable({"a": ["\x00", 1, None]}) == {"a": ["", 1, None]}
+
+
+def test_a_kept_thread_belongs_to_its_provider_market_and_replay_day(tmp_path: Path) -> None:
+    def scope(**values: Any) -> str:
+        return thread_scope(Settings(home=tmp_path, **values))
+
+    scopes = [
+        scope(),
+        scope(replay_date=dt.date(2010, 3, 1)),
+        scope(market="yahoo"),
+        scope(provider="codex"),
+        scope(provider="endpoint", provider_url="http://127.0.0.1:1/v1"),
+        scope(provider="endpoint", provider_url="http://127.0.0.1:2/v1"),
+    ]
+    assert len(set(scopes)) == len(scopes)
+    assert scope(market="yahoo") == scope(market="yahoo", replay_date=dt.date(2010, 3, 1))

@@ -29,7 +29,7 @@ def main() -> None:
 
 def show_throughput(turns: int, rounds: int) -> None:
     ephemeral = throughput("quick", turns, 64, rounds)
-    kept = throughput("risk", max(turns // 2, 64), 64, rounds)
+    kept = throughput("risk", turns, 64, rounds)
     print("(a) turns per second, 64 at once, one tool call and two model calls a turn, zero latency")
     show(ephemeral, "ephemeral", 0.65, 100.0)
     show(kept, "thread-keeping", 0.9, None)

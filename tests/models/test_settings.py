@@ -91,7 +91,7 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
         ({"DESK_PROVIDER": "gpt"}, r"DESK_PROVIDER='gpt' \(from environment\).*'rulebook', 'codex' or 'endpoint'"),
         ({"SCREENER_MAX_CANDIDATES": "0"}, r"SCREENER_MAX_CANDIDATES='0'.*greater than or equal to 1"),
         ({"AUTONOMOUS_TRADER_OPTIONS_MODE": "x"}, r"AUTONOMOUS_TRADER_OPTIONS_MODE='x'.*'stocks-only'"),
-        ({"DESK_MODLE": "x"}, r"DESK_MODLE='x'.*not a setting"),
+        ({"DESK_MODLE": "x"}, r"DESK_MODLE \(from environment\) is not a setting"),
         ({"DESK_LENSES": "technical,psychic"}, r"DESK_LENSES.*'technical'"),
         ({"DESK_LENSES": ","}, r"DESK_LENSES.*technical, fundamental, catalyst, options"),
         ({"DESK_PREMARKET": "25:00"}, r"DESK_PREMARKET='25:00'"),
@@ -99,7 +99,7 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
         ({"DESK_TURN_SECONDS": "240"}, r"turn_seconds=240.0 must be shorter than step_deadline_seconds=240.0"),
         ({"DESK_PROVIDER": "endpoint"}, r"DESK_PROVIDER_URL"),
         ({"DESK_STARTING_CASH": "nan"}, r"DESK_STARTING_CASH='nan'"),
-        ({"AUTONOMOUS_CONFIG_JSON": "{nonsense"}, r"AUTONOMOUS_CONFIG_JSON='\{nonsense'"),
+        ({"AUTONOMOUS_CONFIG_JSON": "{nonsense"}, r"AUTONOMOUS_CONFIG_JSON: neither JSON.*column 2"),
         ({"AUTONOMOUS_CONFIG_JSON": "[1]"}, r"AUTONOMOUS_CONFIG_JSON"),
         ({"DESK_CONFIG": "/does/not/exist.toml"}, r"DESK_CONFIG='/does/not/exist.toml': no such file"),
     ],
@@ -115,6 +115,10 @@ def test_a_wrong_secret_is_not_printed(here: Path) -> None:
     with pytest.raises(SettingError) as error:
         load({"DESK_HOME": str(here), "AUTONOMOUS_CONFIG_JSON": json.dumps({"provider_key": ["hunter2"]})}, here)
     assert "hunter2" not in str(error.value)
+    for environ in ({"DESK_PROVIDER_KEYX": "hunter2"}, {"AUTONOMOUS_CONFIG_JSON": '{"provider_key": "hunter2", x}'}):
+        with pytest.raises(SettingError) as slip:
+            load({"DESK_HOME": str(here), **environ}, here)
+        assert "hunter2" not in str(slip.value)
 
 
 def test_running_services_are_the_weakest_source(here: Path) -> None:

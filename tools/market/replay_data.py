@@ -20,8 +20,8 @@ import numpy.typing as npt
 import structlog
 
 from models.errors import MarketError, NotConfigured
+from models.files import replacing
 from models.market import Listing
-from tools.market.files import replacing
 from tools.market.protocol import Floats
 from tools.market.replay_cleaning import ROW, CleaningReport, clean
 

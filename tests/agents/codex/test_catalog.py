@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -183,3 +184,13 @@ def test_the_settings_become_a_config(tmp_path: Path) -> None:
     assert (made.provider_url, made.provider_key, made.loopback) == ("https://x/v1", "k", False)
     with pytest.raises(SettingError, match="DESK_RULEBOOK_URL"):
         runtime_config(Settings(home=tmp_path, provider="rulebook"), "w")
+
+
+def test_runtimes_that_start_at_once_in_one_home_share_the_files(tmp_path: Path) -> None:
+    async def work() -> None:
+        settings = config("http://127.0.0.1:9/v1", tmp_path)
+        found = await asyncio.gather(*(prepare(settings) for _ in range(6)))
+        assert len({launch.flags for launch in found}) == 1
+        assert not list((tmp_path / "codex" / "catalog").glob(".aside-*"))
+
+    run(work())

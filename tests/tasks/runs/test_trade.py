@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 
 import pytest
 from sqlmodel import col, select
 
+from models.errors import UsageError
+from models.settings import Settings
 from models.states import RunState
 from models.tables import Account, Fill, Order, Position, Preview, Run
-from tests.builders import a_run
+from tasks.runs import require_same_market
+from tests.builders import a_run, run_row
 from tests.fakes.responses import Status
 from tests.tasks.runs.conftest import Floor
 from tests.tasks.runs.scripted import action
+from tools.market.factory import build_market
 
 
 def test_with_live_trading_off_a_preview_is_the_end_and_starts_no_cooldown(floor: Floor) -> None:
@@ -115,3 +120,16 @@ def test_with_live_trading_on_an_order_is_filled_and_the_next_one_waits(floor: F
     with live.store.read() as session:
         codes = session.exec(select(Order.denial_code).where(Order.symbol == "CVX").order_by(col(Order.created_at)))
         assert codes.all() == [None, "cooldown"]
+
+
+@pytest.mark.parametrize(
+    ("market", "later"),
+    [("yahoo", dt.timedelta(0)), ("replay", dt.timedelta(days=1)), ("replay", dt.timedelta(hours=1))],
+)
+def test_verdicts_of_another_market_or_a_later_day_are_not_traded_on(market: str, later: dt.timedelta) -> None:
+    here = build_market(Settings(replay_date=dt.date(2010, 8, 12)))
+    now = here.clock.now()
+    require_same_market(run_row(market="replay", market_now=now), here)
+    require_same_market(run_row(market="replay", market_now=now - dt.timedelta(days=30)), here)
+    with pytest.raises(UsageError, match="trade on the same market and day"):
+        require_same_market(run_row(market=market, market_now=now + later), here)

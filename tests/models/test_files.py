@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.market.files import replacing
+from models.files import replacing
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
