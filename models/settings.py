@@ -81,7 +81,8 @@ class Settings(BaseSettings):
     # Codex
     codex_binary: Path | None = Field(None, description="the codex binary; the pinned wheel's by default")
     codex_ca_file: Path | None = Field(None, description="PEM of trust roots for a hosted provider")
-    codex_turns: int = Field(96, ge=1, le=512, description="turns at once in one app-server process")
+    codex_turns: int = Field(96, ge=1, le=512, description="turns at once of kept threads, and of ephemeral ones")
+    codex_kept_processes: int = Field(2, ge=1, le=8, description="app-servers that share a worker's kept threads")
     codex_rpcs: int = Field(64, ge=1, le=64, description="requests in flight to one app-server process")
     codex_recycle_turns: Count = Field(2000, description="turns after which an app-server process is replaced")
     codex_recycle_rss_mb: Count = Field(600, description="resident memory after which it is replaced, MiB")

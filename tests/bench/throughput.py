@@ -40,15 +40,17 @@ class Throughput:
 
 
 def throughput(role: str, turns: int, at_once: int, rounds: int) -> Throughput:
-    """The median of `rounds` pairs, bare and queued in turn, so that a noisy minute hits both."""
+    """The median of `rounds` pairs, bare and queued in turn, so that a noisy minute hits both. Each
+    round has a new app-server on both sides, over a Codex home of the same age: it slows with the threads kept there."""
     with processes() as desk:
         desk.stand_in("--latency", "0", *TOOL, "--answer", ANSWER)
-        desk.workers("research", concurrency=at_once)
-        _queued(desk, role, at_once)  # starts the app-server, loads the market
-        pairs = [
-            (_bare(desk, role, turns, at_once, desk.home / f"bare-{number}"), _queued(desk, role, turns))
-            for number in range(rounds)
-        ]
+        pairs = []
+        for _ in range(rounds):
+            bare = _bare(desk, role, turns, at_once, desk.home / "bare")
+            desk.workers("research", concurrency=at_once)
+            _queued(desk, role, at_once)
+            pairs.append((bare, _queued(desk, role, turns)))
+            desk.end("research")
     pairs.sort(key=lambda pair: pair[1][0] / pair[0])
     bare, (queued, _) = pairs[len(pairs) // 2]
     return Throughput(role, bare, queued, max(peak for _, (_, peak) in pairs))
