@@ -35,6 +35,31 @@ class DenialCode(StrEnum):
     PREVIEW_STALE = "preview_stale"
     PREVIEW_ALTERED = "preview_altered"
     RUN_STOPPED = "run_stopped"
+    HALTED = "halted"
+    REDUCING = "reducing"
+    NOTIONAL_PER_SYMBOL = "notional_per_symbol"
+    GROSS_NOTIONAL = "gross_notional"
+    SHARE_PER_SECTOR = "share_per_sector"
+    ORDER_RATE = "order_rate"
+    TRADES_PER_DAY = "trades_per_day"
+    DAILY_LOSS = "daily_loss"
+    DRAWDOWN = "drawdown"
+    CONSECUTIVE_REJECTIONS = "consecutive_rejections"
+    NOT_LISTED = "not_listed"
+    ORDER_TYPE = "order_type"
+    COLLAR = "collar"
+    QUOTE_STALE = "quote_stale"
+    VERDICT_STALE = "verdict_stale"
+    OPTION_CONTRACT = "option_contract"
+    CASH_SECURED = "cash_secured"
+    DUPLICATE = "duplicate"
+    UNRESOLVED = "unresolved"
+    APPROVAL_DENIED = "approval_denied"
+    APPROVAL_EXPIRED = "approval_expired"
+    NO_MANDATE = "no_mandate"
+    MANDATE_EXCEEDED = "mandate_exceeded"
+    NOT_RECONCILED = "not_reconciled"
+    PRICE_MOVED = "price_moved"
 
 
 class Cleared(Frozen):
@@ -95,7 +120,7 @@ class BrokerFill(Frozen):
 class BrokerAnswer(Frozen):
     """What a broker said to a submission; broker_order_id is its own id, or None when it took nothing."""
 
-    status: Literal["filled", "submitted", "rejected", "expired"]
+    status: Literal["submitted", "partially_filled", "filled", "cancelled", "rejected", "expired"]
     broker_order_id: str | None
     fills: list[BrokerFill]
     message: str | None = None

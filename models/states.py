@@ -58,26 +58,71 @@ class Phase(StrEnum):
 
 
 class OrderState(StrEnum):
+    """An order intent from its row to its end. Up to `approved` the broker knows nothing of it."""
+
     DRAFTED = "drafted"
     DENIED = "denied"
     PREVIEWED = "previewed"
+    APPROVAL_PENDING = "approval_pending"  # waits for a person
+    APPROVED = "approved"
+    SUBMITTING = "submitting"  # written before the broker hears of it
+    UNKNOWN = "unknown"  # no answer to the submission; only asked about from then on
     SUBMITTED = "submitted"
+    PARTIALLY_FILLED = "partially_filled"
     FILLED = "filled"
+    CANCELLED = "cancelled"
     REJECTED = "rejected"
     EXPIRED = "expired"  # a day order that its day did not fill
 
 
+_AT_BROKER = frozenset(
+    {
+        OrderState.SUBMITTED,
+        OrderState.PARTIALLY_FILLED,
+        OrderState.FILLED,
+        OrderState.CANCELLED,
+        OrderState.REJECTED,
+        OrderState.EXPIRED,
+        OrderState.UNKNOWN,
+    }
+)
+
 ORDER_NEXT: Mapping[OrderState, frozenset[OrderState]] = {
     OrderState.DRAFTED: frozenset({OrderState.PREVIEWED, OrderState.DENIED}),
-    OrderState.PREVIEWED: frozenset({OrderState.SUBMITTED, OrderState.DENIED}),
-    OrderState.SUBMITTED: frozenset({OrderState.FILLED, OrderState.REJECTED, OrderState.EXPIRED}),
+    OrderState.PREVIEWED: frozenset({OrderState.APPROVAL_PENDING, OrderState.APPROVED, OrderState.DENIED}),
+    OrderState.APPROVAL_PENDING: frozenset({OrderState.APPROVED, OrderState.DENIED}),
+    OrderState.APPROVED: frozenset({OrderState.SUBMITTING, OrderState.DENIED}),
+    OrderState.SUBMITTING: _AT_BROKER,
+    OrderState.UNKNOWN: _AT_BROKER - {OrderState.UNKNOWN},
+    OrderState.SUBMITTED: _AT_BROKER - {OrderState.SUBMITTED},
+    OrderState.PARTIALLY_FILLED: _AT_BROKER - {OrderState.SUBMITTED, OrderState.REJECTED},
     OrderState.DENIED: frozenset(),
     OrderState.FILLED: frozenset(),
+    OrderState.CANCELLED: frozenset(),
     OrderState.REJECTED: frozenset(),
     OrderState.EXPIRED: frozenset(),
 }
 
+# Sent, and not at its end: the broker may still fill it. `partially_filled` again is no change of state.
+ORDER_WORKING = frozenset(
+    {OrderState.SUBMITTING, OrderState.UNKNOWN, OrderState.SUBMITTED, OrderState.PARTIALLY_FILLED}
+)
 ORDER_FINAL = frozenset(state for state, following in ORDER_NEXT.items() if not following)
+
+
+class ApprovalState(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+
+
+class TradingState(StrEnum):
+    """What an account may do. Cancels always pass."""
+
+    ACTIVE = "active"
+    REDUCING = "reducing"  # only orders that give exposure back
+    HALTED = "halted"
 
 
 class AttemptEnd(StrEnum):

@@ -10,10 +10,12 @@ from celery import Celery
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
+from models.columns import new_id, utcnow
 from models.errors import UsageError
+from models.order_tables import Account
 from models.research import Instrument, ScreenConfidence
 from models.states import RUN_FINAL, RunKind, RunState, StepKind
-from models.tables import Account, Candidate, Run, Verdict, new_id, utcnow
+from models.tables import Candidate, Run, Verdict
 from tasks import budgets, graph
 from tasks.bootstrap import Desk, desk_of
 from tasks.dispatch import send

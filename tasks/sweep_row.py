@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from sqlalchemy import or_, update
 from sqlmodel import Session, col
 
-from models.tables import Sweep, utcnow
+from models.columns import utcnow
+from models.tables import Sweep
 
 SINGLE = 1
 
