@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +29,14 @@ def validator_subject(
     settings: Settings,
     *,
     memory: str | None = None,
+    notes: Sequence[str] = (),
     capital: float | None = None,
 ) -> dict[str, Any]:
     """The subject of one validator turn.
 
-    theses: none when a person named the symbol. memory: what the desk noted on it before. capital: buying power in
-    account currency, None when it is not known.
+    theses: none when a person named the symbol. memory: what the desk reported on it before. notes: the last lines of
+    what the trader decided on it and what became of that. capital: buying power in account currency, None when it is
+    not known.
     """
     said = [{"lens": one.lens, "confidence": one.confidence, "thesis": one.thesis} for one in theses]
     return {
@@ -43,4 +45,5 @@ def validator_subject(
         "screenTheses": said,
         "constraints": constraints(settings, capital),
         "memory": memory,
+        "notes": list(notes),
     }

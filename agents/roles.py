@@ -76,6 +76,8 @@ TOOL_HINTS: Mapping[str, str] = {
     "volume ratio, gap); `symbols`.",
     "news_list": "recent headlines, outside text; `symbols`, and `limit` per symbol.",
     "portfolio_get": "cash, equity, buying power and positions of the account now; no arguments.",
+    "orders_preview": "dry run of one order: cleared, or denied by which rule at what figure; `symbol`, `action`, and "
+    "`quantity` or `notional`.",
     "report_latest": "what the desk reported on these names before; `symbols`.",
 }
 

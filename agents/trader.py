@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,18 +24,24 @@ class JudgedSymbol:
 
 
 def trader_subject(
-    account: str, verdicts: Iterable[JudgedSymbol], portfolio: Mapping[str, Any], settings: Settings
+    account: str,
+    verdicts: Iterable[JudgedSymbol],
+    portfolio: Mapping[str, Any],
+    settings: Settings,
+    notes: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """The subject of the trader's turn.
 
     portfolio: {cash, equity, buyingPower, positions[{symbol, quantity, averageCost, marketPrice, marketValue, share}]}
     as the tool portfolio_get gives it; its buying power is the capital of the constraints.
+    notes: by symbol the last lines of what was decided on it and what became of that, oldest first.
     """
     power = portfolio.get("buyingPower", portfolio.get("cash"))
     return {
         "account": account,
         "verdicts": [_verdict(one) for one in verdicts],
         "portfolio": dict(portfolio),
+        "notes": {symbol: list(lines) for symbol, lines in (notes or {}).items()},
         "limits": {
             "maxOrderNotional": settings.max_order_notional,
             "maxSymbolShare": settings.max_symbol_share,

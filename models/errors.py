@@ -17,6 +17,7 @@ DeskError
     NotConfigured      the source needs a setting or an extra
     MarketUnavailable  (retried)
   OrderError           an order that may not go on
+    FencedOff          another process submits for the account now
   LeaseLost            another owner holds the step; the work is dropped
   Postponed            a turn may not start now; its step is given back and nothing is used up
 
@@ -112,6 +113,12 @@ class MarketUnavailable(MarketError):
 
 class OrderError(DeskError):
     """An order that may not go on."""
+
+
+class FencedOff(OrderError):
+    """Somebody else has taken the account since: this process may submit nothing for it any more."""
+
+    remedy = "one process submits for an account: end this one, or the other and start this one again"
 
 
 class Postponed(DeskError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import CheckConstraint, UniqueConstraint
+from sqlalchemy import BigInteger, CheckConstraint, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 from models.columns import json_column, new_id, utc_column, utcnow
@@ -15,15 +15,18 @@ class Order(SQLModel, table=True):
     """One action on its way from drafted intent to fill. id = uuid5 of decision and ordinal, also the client order id.
 
     contract: OCC symbol of an option, of which `symbol` is the underlying; multiplier: shares a contract stands for.
-    fence: token of the submitter that moved it to `submitting`.
+    fence: token of the submitter that moved it to `submitting`; sent_at: real time of that move.
 
-    verdict_id is null only on a denied row (an action on a symbol without a verdict of its run).
+    verdict_id is null only on a denied row (an action on a symbol without a verdict of its run), and where a person
+    closes positions (`desk halt --flatten`): such a decision has no turn either.
     """
 
     __tablename__ = "order"
     __table_args__ = (
         UniqueConstraint("decision_id", "ordinal"),
-        CheckConstraint("verdict_id is not null or state in ('drafted', 'denied')", name="ck_order_verdict"),
+        CheckConstraint(
+            "verdict_id is not null or state in ('drafted', 'denied') or action = 'close'", name="ck_order_verdict"
+        ),
     )
 
     id: str = Field(primary_key=True)
@@ -48,6 +51,7 @@ class Order(SQLModel, table=True):
     limit_text: str | None = None
     broker_order_id: str | None = None
     fence: int | None = None
+    sent_at: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
     message: str | None = None
     market_at: dt.datetime = Field(sa_column=utc_column())
     created_at: dt.datetime = Field(default_factory=utcnow, sa_column=utc_column())
@@ -86,13 +90,29 @@ class Fill(SQLModel, table=True):
     created_at: dt.datetime = Field(default_factory=utcnow, sa_column=utc_column())
 
 
+class BookedSettlement(SQLModel, table=True):
+    """One leg of what became of an option position without an order; quantity is signed, settled_at is market time."""
+
+    __tablename__ = "settlement"
+
+    account: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    kind: str
+    symbol: str
+    quantity: float
+    price: float
+    settled_at: dt.datetime = Field(sa_column=utc_column())
+    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=utc_column())
+
+
 class Account(SQLModel, table=True):
-    """The ledger's head: paper and live never share a row."""
+    """The ledger's head: paper and live never share a row. opening_cash: what it began with, before any fill."""
 
     __tablename__ = "account"
 
     name: str = Field(primary_key=True)
     cash: float
+    opening_cash: float = 0.0
     opened_at: dt.datetime = Field(default_factory=utcnow, sa_column=utc_column())
 
 
@@ -189,14 +209,18 @@ class Reconciliation(SQLModel, table=True):
 
 
 class AuditAnchor(SQLModel, table=True):
-    """Head and length of the audit chain, so that a cut-off tail shows. One row."""
+    """Head and length of an audit chain, so that a cut-off tail shows. One row a data folder that wrote lines.
+
+    count in lines, size in bytes of the file with the last of them; place: host and folder of the file.
+    """
 
     __tablename__ = "audit_anchor"
-    __table_args__ = (CheckConstraint("id = 1", name="ck_audit_anchor_single"),)
 
-    id: int = Field(primary_key=True)
+    chain: str = Field(primary_key=True)
+    place: str
     count: int
     head: str
+    size: int = Field(sa_type=BigInteger)
     at: dt.datetime = Field(default_factory=utcnow, sa_column=utc_column())
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from models.market import Price
+from models.market import Price, Quote
 from models.research import Frozen, Instrument, Rating
-from models.states import OrderState
+from models.states import OrderState, TradingState
 
 Amount = Annotated[float, Field(allow_inf_nan=False)]
 Quantity = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -77,7 +78,11 @@ class Denied(Frozen):
 
 
 class OrderTicket(Frozen):
-    """A sized order before any check. Quantity in shares; placed_at is the market time it was drafted at."""
+    """A sized order before any check. placed_at is the market time it was drafted at.
+
+    quantity in shares, or in contracts when `contract` (an OCC symbol, of which `symbol` is the underlying) is given;
+    multiplier: shares that one of them stands for.
+    """
 
     order_id: uuid.UUID
     account: str
@@ -89,6 +94,13 @@ class OrderTicket(Frozen):
     order_type: Literal["market", "limit"]
     limit_price: Price | None = None
     time_in_force: Literal["day"] = "day"
+    contract: str | None = None
+    multiplier: Quantity = 1.0
+
+    @property
+    def traded(self) -> str:
+        """The symbol that changes hands: the option contract, or the shares."""
+        return self.contract or self.symbol
 
 
 class HeldPosition(Frozen):
@@ -111,6 +123,9 @@ class AccountView(Frozen):
 
 
 class BrokerFill(Frozen):
+    """id: unique within the order and the same whenever the fill is told again; None means its place in the answer."""
+
+    id: str | None = None
     quantity: Quantity
     price: Price
     commission: Amount
@@ -118,7 +133,10 @@ class BrokerFill(Frozen):
 
 
 class BrokerAnswer(Frozen):
-    """What a broker said to a submission; broker_order_id is its own id, or None when it took nothing."""
+    """What a broker said of an order; broker_order_id is its own id, or None when it took nothing.
+
+    fills are all fills of the order so far. `filled`, `cancelled` and `expired` are said only once they are complete.
+    """
 
     status: Literal["submitted", "partially_filled", "filled", "cancelled", "rejected", "expired"]
     broker_order_id: str | None
@@ -126,43 +144,150 @@ class BrokerAnswer(Frozen):
     message: str | None = None
 
 
+class BrokerPosition(Frozen):
+    """quantity in shares or contracts, negative when short; average_cost per share."""
+
+    symbol: str
+    quantity: Amount
+    average_cost: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class BrokerOrder(Frozen):
+    """An order that the broker still works on. quantity and filled in shares or contracts."""
+
+    client_id: str
+    broker_order_id: str
+    symbol: str
+    side: Literal["buy", "sell"]
+    quantity: Amount
+    filled: Amount
+
+
+class AccountFill(Frozen):
+    """A fill as the account's own list tells it; client_id is None when the broker does not say whose it is."""
+
+    client_id: str | None
+    broker_order_id: str
+    symbol: str
+    side: Literal["buy", "sell"]
+    fill: BrokerFill
+
+
+class Settlement(Frozen):
+    """One leg of what became of an option position without an order: a change of a position, at a price per share.
+
+    quantity is signed. A contract goes at price 0; the shares that it delivers come or go at its strike.
+    """
+
+    id: str
+    kind: Literal["assigned", "exercised", "expired", "delivered"]
+    symbol: str
+    quantity: Amount
+    price: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    at: dt.datetime
+
+
+class BrokerState(Frozen):
+    """An account as its broker sees it now. fills and settlements reach back to the start of the market's day at least.
+
+    blocked says why the broker takes no orders on the account, None when it does.
+    """
+
+    account: str
+    cash: Amount
+    equity: Amount | None
+    positions: list[BrokerPosition]
+    open_orders: list[BrokerOrder]
+    fills: list[AccountFill]
+    settlements: list[Settlement] = []
+    blocked: str | None = None
+
+
 class RiskLimits(Frozen):
-    """What the desk allows itself. Money in account currency; slippage and commission are what a fill may add."""
+    """What the desk allows itself: money in account currency, shares as fractions of equity. `limits_of` in tools/risk
+    fills it from the settings of the same names; slippage and commission are what a fill may add."""
 
     allow_short: bool
     options_allowed: bool
     shares_allowed: bool
     max_order_notional: Amount
+    max_symbol_notional: Amount
+    max_gross_notional: Amount
     max_symbol_share: Amount
+    max_sector_share: Amount
+    max_orders_per_minute: int
+    max_trades_per_day: int
+    max_daily_loss: Amount
+    max_drawdown: Amount
+    max_consecutive_rejections: int
+    max_price_collar: Amount
+    max_quote_age_minutes: Amount
+    max_verdict_age_hours: Amount
     cooldown_hours: Amount
     slippage_bps: Amount
     commission_per_share: Amount
 
 
+class Pledge(Frozen):
+    """What an order that may still fill has spoken for.
+
+    traded      the share or the OCC contract; symbol its underlying
+    quantity    what is not filled yet, in shares or contracts
+    exposure    account currency it may add; cash likewise what it may need
+    """
+
+    traded: str
+    symbol: str
+    side: Literal["buy", "sell"]
+    quantity: Amount
+    exposure: Amount
+    cash: Amount
+
+
 class RiskContext(Frozen):
     """All that the rules look at besides the ticket. None means not known, which denies where it matters.
 
-    price           per share, the higher of the last quote and the ticket's limit price
+    now             market time; so is every other time here
     providers       every provider that spoke in the runs the decision rests on; markets likewise
-    pledged_cash    what orders not filled yet need: previewed ones of this decision, submitted ones of the account
-    pledged_buys    shares of the ticket's symbol in those orders; pledged_sells likewise
-    last_order_at   market time of the account's last order on the symbol
+    verdict_at      when the verdict's run looked at the market
+    listed          whether the market carries the symbol
+    quote           of what is traded: the share or the contract
+    stated_notional what the trader asked for in money, None when it asked for a quantity
+    sectors         by symbol: of the ticket, of positions and of pledges; a contract counts as its underlying
+    day_opening     equity that the day's loss is measured from; high_water the highest equity so far
+    pledges         orders that may still fill, and those of this decision that were cleared before this one
+    last_order_at   when the account last sent an order on the symbol
+    recent_orders   orders sent in the last minute of real time; orders_today those of the exchange's day
+    rejections      how many of today's last orders in a row the broker refused, since trading was last resumed
+    open_order      id of another open order on the same side of what is traded
+    unresolved      id of an order on the symbol whose outcome is not known
     """
 
     now: dt.datetime
+    trading: TradingState
+    trading_why: str = ""
     market_open: bool | None
     next_open: dt.datetime | None
     providers: tuple[str, ...]
     markets: tuple[str, ...]
     broker: str
     rating: Rating | None
+    verdict_at: dt.datetime | None
     instrument: Instrument | None
-    price: Price
+    listed: bool | None
+    quote: Quote
+    stated_notional: Amount | None = None
+    sectors: Mapping[str, str | None] = {}
     account: AccountView
-    pledged_cash: Amount = 0.0
-    pledged_buys: Amount = 0.0
-    pledged_sells: Amount = 0.0
+    day_opening: Amount | None
+    high_water: Amount | None
+    pledges: tuple[Pledge, ...] = ()
     last_order_at: dt.datetime | None = None
+    recent_orders: int
+    orders_today: int
+    rejections: int
+    open_order: str | None = None
+    unresolved: str | None = None
 
 
 class OrderOutcome(Frozen):

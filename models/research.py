@@ -89,7 +89,10 @@ class ActionKind(StrEnum):
 
 
 class TraderAction(Wire):
-    """One recommendation. Exactly one of quantity (shares or contracts) and notional (account currency) for a trade."""
+    """One recommendation. Exactly one of quantity (shares or contracts) and notional (account currency) for a trade.
+
+    contract: OCC symbol of the option to trade, such as AAPL261218P00180000; None trades the shares of `symbol`.
+    """
 
     symbol: str = Field(min_length=1, max_length=21)
     action: ActionKind
@@ -98,6 +101,7 @@ class TraderAction(Wire):
     notional: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
     order_type: Literal["market", "limit"] | None
     limit_price: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+    contract: Annotated[str, Field(min_length=1, max_length=21)] | None = None
     confidence: Confidence
     reasoning: str
 

@@ -8,6 +8,7 @@ working folder, a TOML file (`DESK_CONFIG`, else `desk.toml` upward, else `{home
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -17,6 +18,8 @@ from pydantic import Field, SecretStr, computed_field, field_validator, model_va
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 Lens = Literal["technical", "fundamental", "catalyst", "options"]
+BrokerName = Literal["paper", "alpaca-paper", "alpaca-live"]
+REAL_MONEY: frozenset[BrokerName] = frozenset({"alpaca-live"})  # brokers that need a mandate
 LENSES: tuple[Lens, ...] = ("technical", "fundamental", "catalyst", "options")
 
 # Names the desk's first documents gave to settings; they mean the same as the DESK_ name.
@@ -37,6 +40,8 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
     LIVE_SWITCH: ClassVar[str] = "TRADER_LIVE"
+    # A broker's key and secret: in the environment of the worker that sends orders, in no file and in no setting.
+    CREDENTIALS: ClassVar[tuple[str, str]] = ("ALPACA_API_KEY", "ALPACA_SECRET_KEY")
 
     # Where things live
     home: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("chordesk")), description="data folder")
@@ -56,17 +61,38 @@ class Settings(BaseSettings):
     replay_date: dt.date = Field(dt.date(2010, 8, 12), description="the replay's today; nothing later is visible")
 
     # The account
-    account: Literal["paper"] = Field("paper", description="whose orders, positions and cash")
-    broker: Literal["paper"] = Field("paper", description="who takes orders")
+    account: BrokerName = Field("paper", description="whose orders, positions and cash; it is the broker's")
+    broker: BrokerName = Field("paper", description="who takes orders")
+    broker_seconds: Seconds = Field(10.0, description="limit of one request to the broker")
+    alpaca_url: str | None = Field(None, description="base URL of Alpaca's trading API; its own by default")
     trader_live: bool = Field(False, description="TRADER_LIVE=1 in the process environment, and nothing else")
+    approval: str | None = Field(None, description="auto, manual or above:NOTIONAL; manual for real money, else auto")
+    preview_minutes: float = Field(15.0, gt=0, le=1440, description="a preview may be sent, and approved, for so long")
+    orders_seconds: Seconds = Field(
+        60.0, description="interval at which orders are asked about and the account checked"
+    )
+    mandate_public_key: str | None = Field(None, description="verifies mandates; `desk arm` prints it")
+    mandate_key_file: Path | None = Field(None, description="the key that signs mandates; only its person has it")
     starting_cash: float = Field(100_000.0, gt=0, description="cash of a new paper account")
     allow_short: bool = Field(False, description="let a sell go below zero shares")
     max_order_notional: float = Field(10_000.0, gt=0, description="largest order")
+    max_symbol_notional: float = Field(25_000.0, gt=0, description="most money in one symbol")
+    max_gross_notional: float = Field(150_000.0, gt=0, description="most money in all symbols, long and short")
     max_symbol_share: float = Field(0.10, gt=0, le=1, description="largest share of equity in one symbol")
+    max_sector_share: float = Field(0.50, gt=0, le=1, description="largest share of equity in one sector; 1 is off")
+    max_orders_per_minute: Count = Field(30, description="orders in a minute of real time")
+    max_trades_per_day: Count = Field(50, description="orders in a day of the exchange")
+    max_daily_loss: float = Field(0.03, gt=0, le=1, description="a day's loss, as a share of equity, that ends buying")
+    max_drawdown: float = Field(0.15, gt=0, le=1, description="a fall from the highest equity that ends buying")
+    max_consecutive_rejections: Count = Field(3, description="refusals of the broker in a row that end buying")
+    max_price_collar: float = Field(0.05, gt=0, le=1, description="distance of a price from the last quote")
+    max_quote_age_minutes: float = Field(15.0, gt=0, description="oldest quote that an order may rest on")
+    max_verdict_age_hours: float = Field(24.0, gt=0, description="market time after which a verdict is not traded on")
     cooldown_hours: float = Field(24.0, ge=0, description="market time between two orders on one symbol")
     trade_on_partial: bool = Field(False, description="let the trader decide on a run that a budget cut short")
     slippage_bps: float = Field(5.0, ge=0, le=1000, description="paper fills: basis points against the order")
     commission_per_share: float = Field(0.0, ge=0, description="paper fills: commission")
+    paper_volume_share: float = Field(0.1, gt=0, le=1, description="paper fills: share of a session's volume")
 
     # The screen
     universe: str = Field("sp500", min_length=1, description="sp500, a file of symbols, or symbols by comma")
@@ -125,6 +151,19 @@ class Settings(BaseSettings):
         """Only what `setting_sources` merged: it reads every source itself, to say where a value came from."""
         return (init_settings,)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _account_of_the_broker(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "account" not in data and "broker" in data:
+            return {**data, "account": data["broker"]}
+        return data
+
+    @model_validator(mode="after")
+    def _one_account_a_broker(self) -> Settings:
+        if self.account != self.broker:
+            raise ValueError(f"account={self.account} is not the one of broker={self.broker}: leave DESK_ACCOUNT out")
+        return self
+
     @field_validator("lenses", mode="before")
     @classmethod
     def _split_lenses(cls, value: Any) -> Any:
@@ -141,7 +180,28 @@ class Settings(BaseSettings):
             dt.datetime.strptime(value, "%H:%M")
         return value
 
-    @field_validator("home", "codex_binary", "codex_ca_file")
+    @field_validator("approval")
+    @classmethod
+    def _approval_policy(cls, value: str | None) -> str | None:
+        if value in (None, "auto", "manual"):
+            return value
+        word, _, notional = str(value).partition(":")
+        if word != "above" or not notional.replace(".", "", 1).isdecimal():
+            raise ValueError("allowed are auto, manual and above:NOTIONAL, such as above:5000")
+        return value
+
+    @field_validator("mandate_public_key")
+    @classmethod
+    def _ed25519(cls, value: str | None) -> str | None:
+        try:
+            length = 32 if value is None else len(base64.b64decode(value, validate=True))
+        except ValueError:
+            length = 0
+        if length != 32:
+            raise ValueError("must be an Ed25519 public key, 32 bytes as base64, as `desk arm` prints it")
+        return value
+
+    @field_validator("home", "codex_binary", "codex_ca_file", "mandate_key_file")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return value.expanduser().absolute() if value is not None else None

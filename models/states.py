@@ -10,6 +10,7 @@ class RunKind(StrEnum):
     SCREEN = "screen"
     RESEARCH = "research"
     TRADE = "trade"
+    FLATTEN = "flatten"  # a person closes all positions: no model, no research
 
 
 class RunState(StrEnum):

@@ -254,7 +254,7 @@ class VerdictReport(SQLModel, table=True):
 
 
 class Decision(SQLModel, table=True):
-    """The trader's recommended actions of a run."""
+    """The trader's recommended actions of a run. turn_id is null when a person decided."""
 
     __tablename__ = "decision"
     __table_args__ = (UniqueConstraint("run_id"),)
@@ -262,7 +262,7 @@ class Decision(SQLModel, table=True):
     id: str = Field(default_factory=new_id, primary_key=True)
     run_id: str = Field(foreign_key="run.id")
     step_id: str = Field(foreign_key="step.id")
-    turn_id: str = Field(foreign_key="turn.id")
+    turn_id: str | None = Field(default=None, foreign_key="turn.id")
     account: str
     status: str
     actions: list[dict[str, Any]] = Field(default_factory=list, sa_column=json_column())

@@ -33,10 +33,11 @@ ROUTES = {
     "desk.finish": "ops",
     "desk.maintain": "ops",
     "desk.submit": "trade",
+    "desk.orders": "trade",
 }
 VISIBILITY_SECONDS = 30
 # What a worker loads: tasks, and the control commands it answers.
-MODULES = ("screen", "research", "trade", "maintenance", "stopping", "control")
+MODULES = ("screen", "research", "trade", "trading", "maintenance", "stopping", "control")
 
 
 def create_app(settings: Settings, name: str = "desk", *, warm: bool = False) -> Celery:

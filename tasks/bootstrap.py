@@ -23,10 +23,11 @@ from tasks.admission import Admission
 from tasks.draining import Drain
 from tasks.leases import LeaseKeeper
 from tasks.loop import LoopThread
-from tools.brokers.paper import build_broker
-from tools.brokers.protocol import Broker
+from tools.brokers.factory import build_broker
+from tools.brokers.protocol import Broker, Streaming
 from tools.market.factory import build_market
 from tools.market.protocol import MarketData
+from tools.orders.fence import Seat
 from tools.registry import ToolContext
 from tools.toolsets import warm
 
@@ -71,7 +72,12 @@ class Desk:
 
     @property
     def broker(self) -> Broker:
-        return self._part("broker", lambda: build_broker(self.settings, self.market))
+        return self._part("broker", lambda: build_broker(self.settings, self.market, self.store))
+
+    @property
+    def seat(self) -> Seat:
+        """This process's place at the account's fence; taken with the first order, by the trade worker alone."""
+        return self._part("seat", lambda: Seat(self.store, self.settings.account, self.owner))
 
     @property
     def leases(self) -> LeaseKeeper:
@@ -132,6 +138,8 @@ class Desk:
             parts["loop"].submit(parts["runtime"].close(grace_seconds)).result(timeout=grace_seconds + 10)
         if "admission" in parts and "loop" in parts:
             parts["loop"].submit(parts["admission"].close()).result(timeout=grace_seconds)
+        if isinstance(parts.get("broker"), Streaming):
+            parts["broker"].close()
         for key in ("leases", "loop", "redis", "store"):
             if key in parts:
                 parts[key].close()

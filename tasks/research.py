@@ -20,6 +20,7 @@ from tasks.leases import Held
 from tasks.memory import memory_of
 from tasks.turns import last_turn, retry_of, run_role, status_of, value_of
 from tasks.work import Done, Ending, work
+from tools.orders.notes import last_notes
 
 
 @shared_task(bind=True, name="desk.report")  # type: ignore[untyped-decorator]
@@ -60,8 +61,16 @@ def examine(desk: Desk, step: Claimed, held: Held) -> Ending:
     # A fresh thread in place of one that was too long is told what the old one knew.
     fresh = policy.opening(step.error) == "fresh"
     memory = memory_of(desk.tool_context(step.run_id), symbol) if fresh else None
+    with desk.store.read() as session:
+        notes = last_notes(session, desk.settings, desk.settings.account, [symbol], desk.market.clock.now())
     brief = validator_subject(
-        symbol, payload["instrument"], theses, desk.settings, memory=memory, capital=payload["capital"]
+        symbol,
+        payload["instrument"],
+        theses,
+        desk.settings,
+        memory=memory,
+        notes=notes.get(symbol, ()),
+        capital=payload["capital"],
     )
     run = run_role(desk, step, held, step.role, symbol, brief)
     again = retry_of(desk, step, run)

@@ -1,4 +1,5 @@
-"""When screens start: a pre-market and a mid-day slot on exchange days, in New York time, and the sweep.
+"""When screens start: a pre-market and a mid-day slot on exchange days, in New York time, the sweep, and the
+look after the orders.
 
 Beat knows plain crontabs; whether a day is a session is asked of the exchange's calendar by the task itself, and
 (schedule, slot) is unique in the database, so a tick that comes twice starts one run.
@@ -23,7 +24,12 @@ def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
             "task": "desk.maintain",
             "schedule": schedule(dt.timedelta(seconds=settings.maintain_seconds)),
             "options": {"expires": max(settings.maintain_seconds * 2, 2)},
-        }
+        },
+        "orders": {
+            "task": "desk.orders",
+            "schedule": schedule(dt.timedelta(seconds=settings.orders_seconds)),
+            "options": {"expires": max(settings.orders_seconds, 2)},
+        },
     }
     for name, time in (("premarket", settings.premarket), ("midday", settings.midday)):
         if time != "off":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import structlog
 from celery import Task, shared_task
 from sqlmodel import Session, col, select
 
 from agents.trader import JudgedSymbol, trader_subject
+from models.errors import FencedOff, Postponed
 from models.research import Refused, Skipped
 from models.states import StepKind, StepState
 from models.tables import Candidate, Decision, Run, Step, Verdict
@@ -18,7 +20,14 @@ from tasks.summary import run_state, summarise
 from tasks.turns import last_turn, retry_of, run_role, status_of, value_of
 from tasks.work import Closing, Done, Ending, work
 from tools.orders import process_decision
+from tools.orders.notes import last_notes
 from tools.portfolio import PortfolioArguments, portfolio_get
+from tools.risk import underlying_of
+
+log = structlog.get_logger(__name__)
+
+# The next try may land on the other worker.
+FENCED_SECONDS = 5.0
 
 
 @shared_task(bind=True, name="desk.decide")  # type: ignore[untyped-decorator]
@@ -52,7 +61,8 @@ def deliberate(desk: Desk, step: Claimed, held: Held) -> Ending:
     if not verdicts:
         return Done({"status": "skipped", "reason": "no verdict to decide on"})
     portfolio = portfolio_get(desk.tool_context(run.id), PortfolioArguments())["portfolio"]
-    brief = trader_subject(run.account, verdicts, portfolio, desk.settings)
+    notes = _notes(desk, run.account, [row["symbol"] for row in portfolio["positions"]], verdicts)
+    brief = trader_subject(run.account, verdicts, portfolio, desk.settings, notes)
     # Who lets the trader decide on a run that its budget cut short wants the one turn that this takes.
     turned = run_role(desk, step, held, "trader", run.account, brief, budgeted=not allowed)
     again = retry_of(desk, step, turned)
@@ -84,6 +94,12 @@ def deliberate(desk: Desk, step: Claimed, held: Held) -> Ending:
     return Done({"status": status, "actions": len(decision.actions)}, rows, [child])
 
 
+def _notes(desk: Desk, account: str, held: list[str], verdicts: list[JudgedSymbol]) -> dict[str, list[str]]:
+    symbols = [*map(underlying_of, held), *(one.symbol for one in verdicts)]
+    with desk.store.read() as session:
+        return last_notes(session, desk.settings, account, symbols, desk.market.clock.now())
+
+
 def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
     source = run.params.get("source_run", run.id)
     rows = session.exec(
@@ -107,7 +123,14 @@ def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
 
 
 def place(desk: Desk, step: Claimed, held: Held) -> Ending:
-    outcomes = process_decision(desk.store, desk.settings, desk.market, desk.broker, step.payload["decision_id"])
+    decision_id = step.payload["decision_id"]
+    try:
+        outcomes = process_decision(desk.store, desk.settings, desk.market, desk.broker, decision_id, desk.seat)
+    except FencedOff as error:
+        log.error("orders.fenced_off", decision=decision_id, error=str(error))
+        raise Postponed(
+            f"the process that submits for the account does this: {error.args[0]}", FENCED_SECONDS
+        ) from None
     return Done({"orders": [outcome.model_dump(mode="json") for outcome in outcomes]})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Protocol
@@ -9,6 +10,7 @@ from typing import Protocol
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
+from models.contracts import multiplier_of
 from models.errors import MarketError, OrderError
 from models.market import Quote
 from models.order_tables import Account, Position
@@ -30,7 +32,7 @@ def ensure_account(session: Session, name: str, cash: float) -> Account:
         return account
     try:
         with session.begin_nested():
-            account = Account(name=name, cash=cash)
+            account = Account(name=name, cash=cash, opening_cash=cash)
             session.add(account)
     except IntegrityError:  # another process opened it a moment ago
         account = None
@@ -47,7 +49,7 @@ def _account(session: Session, name: str, *, lock: bool = False) -> Account:
 def account_view(session: Session, market: Quoter, account: str) -> AccountView:
     """Cash, positions and equity at the market's now; a position without a price makes equity None.
 
-    equity = cash + sum of quantity x price. Raises OrderError when there is no such account.
+    equity = cash + sum of quantity x price x multiplier. Raises OrderError when there is no such account.
     """
     cash = _account(session, account).cash
     rows = session.exec(select(Position).where(Position.account == account).order_by(Position.symbol)).all()
@@ -60,7 +62,7 @@ def _equity(cash: float, positions: Sequence[HeldPosition]) -> float | None:
     for held in positions:
         if held.market_price is None:
             return None
-        equity += exact(held.quantity) * exact(held.market_price)
+        equity += exact(held.quantity) * exact(held.market_price) * exact(multiplier_of(held.symbol))
     return float(equity)
 
 
@@ -79,14 +81,29 @@ def _held(row: Position, market: Quoter) -> HeldPosition:
 
 
 def apply_fill(session: Session, account: str, symbol: str, side: str, fill: BrokerFill) -> None:
-    """Book one fill: cash by quantity x price and commission, the position by its shares.
+    """Book one fill of a share or an OCC contract: cash by quantity x price x multiplier and commission, the position
+    by its quantity.
 
     The average cost moves only when exposure grows, and leaves commission out; a position of zero shares goes.
     The caller's transaction must also hold what makes the fill unique.
     """
     signed = exact(fill.quantity) * (1 if side == "buy" else -1)
+    move(session, account, symbol, signed, exact(fill.price), fill.at, exact(fill.commission))
+
+
+def move(
+    session: Session,
+    account: str,
+    symbol: str,
+    signed: Decimal,
+    price: Decimal,
+    at: dt.datetime,
+    commission: Decimal = Decimal(0),
+) -> None:
+    """Change a position by a signed quantity at a price per share, which may be 0 when a contract just ends."""
     head = _account(session, account, lock=True)
-    head.cash = float(exact(head.cash) - signed * exact(fill.price) - exact(fill.commission))
+    paid = signed * price * exact(multiplier_of(symbol))
+    head.cash = float(exact(head.cash) - paid - commission)
     session.add(head)
     row = session.get(Position, (account, symbol), with_for_update=True)
     before = exact(row.quantity) if row else Decimal(0)
@@ -95,15 +112,16 @@ def apply_fill(session: Session, account: str, symbol: str, side: str, fill: Bro
         if row is not None:
             session.delete(row)
     else:
-        row = row or Position(account=account, symbol=symbol, quantity=0, average_cost=0, filled_at=fill.at)
-        row.average_cost = _average_cost(before, exact(row.average_cost), signed, exact(fill.price))
+        row = row or Position(account=account, symbol=symbol, quantity=0, average_cost=0, filled_at=at)
+        row.average_cost = average_cost(before, exact(row.average_cost), signed, price)
         row.quantity = float(after)
-        row.filled_at = fill.at
+        row.filled_at = at
         session.add(row)
     session.flush()
 
 
-def _average_cost(before: Decimal, average: Decimal, signed: Decimal, price: Decimal) -> float:
+def average_cost(before: Decimal, average: Decimal, signed: Decimal, price: Decimal) -> float:
+    """Per share, after a position of `before` at `average` changed by `signed` at `price`, and is not zero."""
     after = before + signed
     if before * signed >= 0:
         return float((before * average + signed * price) / after)

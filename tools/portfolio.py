@@ -8,9 +8,11 @@ from typing import Any
 
 from sqlmodel import col, select
 
+from models.contracts import multiplier_of
 from models.errors import DeskError, NotConfigured
 from models.order_tables import Account, Fill, Position
 from models.store import Store
+from tools.market.quotes import quote_of
 from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
 
 Prices = Mapping[str, float | None]
@@ -39,7 +41,7 @@ def portfolio_get(context: ToolContext, arguments: PortfolioArguments) -> dict[s
     holdings = _read(context)
     prices = _prices(context, holdings, gaps)
     cash = _cash(context, holdings, prices, gaps)
-    values = {row.symbol: _times(row.quantity, prices[row.symbol]) for row in holdings.positions}
+    values = {row.symbol: _value(row, prices[row.symbol]) for row in holdings.positions}
     equity = _sum([cash, *values.values()])
     if holdings.ahead:
         names = ", ".join(sorted({fill.symbol for fill in holdings.ahead}))
@@ -78,7 +80,7 @@ def _prices(context: ToolContext, holdings: _Holdings, gaps: Gaps) -> dict[str, 
     prices: dict[str, float | None] = {}
     for symbol in symbols:
         try:
-            prices[symbol] = context.market.quote(symbol).price
+            prices[symbol] = quote_of(context.market, symbol).price
         except DeskError as error:
             gaps.add("marketPrice", error, symbol)
             prices[symbol] = None
@@ -94,7 +96,8 @@ def _cash(context: ToolContext, holdings: _Holdings, prices: Prices, gaps: Gaps)
     for fill in holdings.ahead:
         price = prices[fill.symbol]
         sign = 1 if fill.side == "buy" else -1
-        cash = None if cash is None or price is None else cash + sign * fill.quantity * (fill.price - price)
+        units = sign * fill.quantity * multiplier_of(fill.symbol)
+        cash = None if cash is None or price is None else cash + units * (fill.price - price)
     return cash
 
 
@@ -112,8 +115,8 @@ def _position(
     }
 
 
-def _times(quantity: float, price: float | None) -> float | None:
-    return None if price is None else quantity * price
+def _value(row: Position, price: float | None) -> float | None:
+    return None if price is None else row.quantity * price * multiplier_of(row.symbol)
 
 
 def _sum(amounts: Sequence[float | None]) -> float | None:

@@ -16,6 +16,8 @@ from pydantic import BaseModel, ValidationError
 from models.errors import DeskError
 from tools.market.clock import exchange_hours
 from tools.news import NEWS_LIST
+from tools.orders.preview_tool import ORDERS_PREVIEW
+from tools.orders.submit_tool import ORDERS_SUBMIT
 from tools.overview import SYMBOL_OVERVIEW
 from tools.portfolio import PORTFOLIO_GET
 from tools.registry import ToolAnswer, ToolContext, Toolset, ToolSpec, failed
@@ -46,6 +48,8 @@ ALL: tuple[ToolSpec, ...] = (
     NEWS_LIST,
     PORTFOLIO_GET,
     REPORT_LATEST,
+    ORDERS_PREVIEW,
+    ORDERS_SUBMIT,
 )
 TOOLS: Mapping[str, ToolSpec] = {spec.name: spec for spec in ALL}
 
@@ -62,7 +66,7 @@ TOOL_SETS: Mapping[str, tuple[str, ...]] = {
     "fundamentals": ("symbol_overview", "news_list", "report_latest"),
     "risk": ("signals_get", "technicals_get", "symbol_overview"),
     "catalyst": ("news_list", "symbol_overview", "sp500_movers"),
-    "trader": ("portfolio_get", "symbol_overview", "news_list", "signals_get", "technicals_get"),
+    "trader": ("portfolio_get", "symbol_overview", "news_list", "signals_get", "technicals_get", "orders_preview"),
 }
 
 # The app-server cuts a tool's output at about 48 KB, in the middle of a figure if it must.

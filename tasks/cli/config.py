@@ -7,12 +7,10 @@ from typing import Annotated, Any
 import typer
 from pydantic import SecretStr
 
+from models.masking import HIDDEN, masked
 from models.setting_sources import PREFIX, Loaded, load
 from models.settings import Settings
 from tasks.cli.output import console, print_json, table
-from tasks.services.redis_urls import masked
-
-HIDDEN = "********"
 
 
 def register(app: typer.Typer) -> None:

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from models import store
+from models.masking import masked
 from models.setting_sources import load_settings
 from tasks.cli.output import console, print_json
-from tasks.services.redis_urls import masked
 
 NOT_CURRENT = 1
 

@@ -9,7 +9,25 @@ from typing import Annotated
 import typer
 
 from models.errors import DeskError
-from tasks.cli import config, db, demo, doctor, processes, runs, start, status, stop, up
+from tasks.cli import (
+    approvals,
+    arm,
+    audit,
+    config,
+    db,
+    demo,
+    doctor,
+    halt,
+    orders,
+    processes,
+    reconcile,
+    risk,
+    runs,
+    start,
+    status,
+    stop,
+    up,
+)
 from tasks.cli.output import fail
 from tasks.services.signals import StopRequested
 
@@ -22,6 +40,13 @@ NOUNS: tuple[Callable[[typer.Typer], None], ...] = (
     stop.register,
     runs.register,
     status.register,
+    orders.register,
+    approvals.register,
+    halt.register,
+    reconcile.register,
+    audit.register,
+    arm.register,
+    risk.register,
     demo.register,
     doctor.register,
     config.register,

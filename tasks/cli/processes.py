@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from enum import StrEnum
 from typing import Annotated
@@ -49,10 +50,18 @@ def worker(
     name: Annotated[str | None, typer.Option(help="Name of this worker, unique on its host.")] = None,
 ) -> None:
     """Run one worker in the foreground."""
+    forget_credentials(role)
     settings = _configured()
     called = name or default_name(role)
     app = create_app(settings, called, warm=role is not Role.OPS)
     raise typer.Exit(celery_command.run(app, worker_arguments(settings, role, pool, concurrency, called)))
+
+
+def forget_credentials(role: Role) -> None:
+    """A worker that sends no orders has no use for a broker's key, and its agents none at all."""
+    if "trade" not in QUEUES[role].split(","):
+        for variable in Settings.CREDENTIALS:
+            os.environ.pop(variable, None)
 
 
 def default_name(role: Role) -> str:

@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from models.masking import masked
 from models.setting_sources import load
 from tasks.cli.output import console, table
 from tasks.services import plan, signals
 from tasks.services.plan import Plan
 from tasks.services.programs import Choice
-from tasks.services.redis_urls import masked
 from tasks.services.stack import Stack
 from tasks.services.supervision import Process, log_file
 from tasks.services.up import desk_stack

@@ -7,10 +7,10 @@ from redis.exceptions import RedisError
 
 from models import store
 from models.errors import RedisDown
+from models.masking import masked
 from tasks.bootstrap import redis_url
 from tasks.doctor.check import Check, Patient, Status
 from tasks.services.redis import OLDEST
-from tasks.services.redis_urls import masked
 
 SECONDS = 3.0
 

@@ -22,6 +22,7 @@ class Program:
 
     where: its address, for people. node: the Celery node name it answers to, when it is a worker.
     stop_seconds: time between SIGTERM and SIGKILL. end: the signal it gets when its supervisor dies.
+    trades: it sends orders, and so it alone gets the broker's credentials.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Program:
     node: str | None = None
     stop_seconds: int = 4
     end: Literal["TERM", "KILL"] = "KILL"
+    trades: bool = False
 
     @property
     def full_name(self) -> str:
@@ -89,7 +91,8 @@ def workers(choice: Choice, ports: Ports) -> tuple[Program, ...]:
 
 def _worker(role: str, name: str, suffix: str) -> Program:
     node = f"{name}{suffix}"
-    return Program(name, desk_command("worker", role, "--name", node), where=f"queue {QUEUES[role]}", node=node)
+    command = desk_command("worker", role, "--name", node)
+    return Program(name, command, where=f"queue {QUEUES[role]}", node=node, trades="trade" in QUEUES[role].split(","))
 
 
 QUEUES = {

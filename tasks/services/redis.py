@@ -15,8 +15,9 @@ from pathlib import Path
 import redis
 
 from models.errors import RedisDown, ServiceError
+from models.masking import masked
 from tasks.services.folders import Folders
-from tasks.services.redis_urls import masked, socket_url
+from tasks.services.redis_urls import socket_url
 
 NAMES = ("valkey-server", "redis-server")
 OLDEST = (6, 2)

@@ -17,6 +17,7 @@ from typing import Any
 from supervisor.xmlrpc import SupervisorTransport
 
 from models.errors import ServiceError, UsageError
+from models.settings import Settings
 from tasks.services import tether
 from tasks.services.folders import Folders
 from tasks.services.programs import Program
@@ -24,6 +25,8 @@ from tasks.services.programs import Program
 GROUP_PRIORITY = {"services": 100, "desk": 900}  # stopped from the highest down
 START_SECONDS = 15.0
 TETHER = Path(tether.__file__)
+# For all programs but the worker that sends orders: agents run in some of the others.
+_NO_CREDENTIALS = "environment=" + ",".join(f'{name}=""' for name in Settings.CREDENTIALS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ def _program(program: Program, folders: Folders) -> list[str]:
         f"stdout_logfile={_plain(_plain(log_file(program.name, folders)))}",  # expanded twice
         "stdout_logfile_maxbytes=5MB",
         "stdout_logfile_backups=1",
+        *(() if program.trades else (_NO_CREDENTIALS,)),
     ]
 
 

@@ -76,8 +76,8 @@ def test_an_unknown_role_is_named() -> None:
         role_of("astrologer")
 
 
-def test_every_tool_has_a_hint() -> None:
-    assert set(TOOL_HINTS) == set(TOOLS)
+def test_every_tool_of_a_role_has_a_hint() -> None:
+    assert set(TOOL_HINTS) == {tool for tools in TOOL_SETS.values() for tool in tools}
 
 
 @pytest.mark.parametrize("role", every_role())
@@ -212,6 +212,8 @@ def test_the_subject_of_a_validator() -> None:
     assert subject["screenTheses"] == [{"lens": "options", "confidence": "medium", "thesis": "t"}]
     assert subject["memory"] == "bought before"
     assert validator_subject("AA", "equity", [], SETTINGS)["memory"] is None
+    assert subject["notes"] == []
+    assert validator_subject("AA", "equity", [], SETTINGS, notes=("sold it",))["notes"] == ["sold it"]
 
 
 def test_the_subject_of_the_trader() -> None:
@@ -221,3 +223,7 @@ def test_the_subject_of_the_trader() -> None:
     assert subject["verdicts"][0]["missing"] == ["fundamentals: no_data (x)"]
     assert subject["limits"] == {"maxOrderNotional": 10_000.0, "maxSymbolShare": 0.1, "cooldownHours": 24.0}
     assert subject["constraints"]["capital"] == 5.0
+    assert subject["notes"] == {}
+    told = trader_subject("paper", [one], {"cash": 5.0, "positions": []}, SETTINGS, {"AA": ("bought it",)})
+    assert told["notes"] == {"AA": ["bought it"]}
+    assert "bought it" in render(ROLES["trader"], told, SETTINGS).user

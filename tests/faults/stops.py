@@ -12,7 +12,7 @@ from sqlmodel import select
 
 from agents.researchers import FIRST_ROLE, RESEARCH_ROLES
 from models.order_tables import Order
-from models.states import OrderState
+from models.states import ORDER_FINAL, ORDER_WORKING, OrderState
 from tests.faults.check import Expected, check
 from tests.faults.desk import FaultDesk, until
 from tests.faults.journal import Asked
@@ -79,7 +79,7 @@ def desk_stop(desk: FaultDesk, *arguments: str) -> tuple[int, str]:
 
 
 def orders_sent(desk: FaultDesk, run_id: str) -> list[str]:
-    sent = (OrderState.SUBMITTED, OrderState.FILLED, OrderState.REJECTED, OrderState.EXPIRED)
+    sent = (ORDER_WORKING | ORDER_FINAL) - {OrderState.DENIED}
     with desk.store.read() as session:
         rows = session.exec(select(Order).where(Order.run_id == run_id)).all()
     return [f"{row.symbol} {row.state}" for row in rows if row.state in sent]

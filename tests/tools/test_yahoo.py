@@ -14,7 +14,8 @@ from tests.tools.conftest import Call, MakeContext
 from tests.tools.far_market import TODAY, FarClock
 from tests.tools.far_yahoo import FarYahoo
 from tools.market import replay_data, yahoo_wire
-from tools.market.protocol import ClosedSet, Prefetching
+from tools.market.protocol import ClosedSet, OptionSource, Prefetching
+from tools.market.quotes import quote_of
 from tools.market.throttle import Throttle
 from tools.market.yahoo import YahooMarket, build_yahoo
 from tools.market.yahoo_wire import yahoo_symbol
@@ -177,6 +178,30 @@ def test_options_are_of_the_first_expiry_far_enough(market: YahooMarket, far: Fa
     far.options["MMM"] = {"expirationDates": [], "quote": {}, "options": []}
     with pytest.raises(MarketError, match="Yahoo has no options of MMM"):
         market.section("MMM", "options")
+
+
+def test_a_contract_is_priced_between_bid_and_ask_else_by_its_last_trade(market: YahooMarket, far: FarYahoo) -> None:
+    expiry = dt.date(2030, 1, 18)
+    name = f"AAPL{expiry:%y%m%d}P"
+    traded = dt.datetime(2024, 5, 6, 14, 0, tzinfo=dt.UTC)
+
+    def row(strike: int, bid: float, ask: float, last: float) -> dict[str, object]:
+        symbol = f"{name}{strike * 1000:08}"
+        offers = {"bid": bid, "ask": ask, "lastPrice": last, "lastTradeDate": int(traded.timestamp())}
+        return {"contractSymbol": symbol, "strike": strike, "impliedVolatility": 0.2, "volume": 1, **offers}
+
+    puts = [row(40, 1.0, 1.2, 0.9), row(45, 0, 2.0, 1.5), row(50, 0, 0, 0)]
+    stamp = int(dt.datetime.combine(expiry, dt.time(), dt.UTC).timestamp())
+    far.options["AAPL"] = {"expirationDates": [stamp], "quote": {}, "options": [{"calls": [], "puts": puts}]}
+    assert isinstance(market, OptionSource)
+    between, last = quote_of(market, f"{name}00040000"), quote_of(market, f"{name}00045000")
+    assert (between.price, between.at) == (1.1, market.clock.now())  # the clock stands before the fetch
+    assert (last.price, last.at) == (1.5, min(traded, market.clock.now()))
+    for unknown in (f"{name}00050000", f"{name}00055000", "AAPL300215P00040000"):
+        with pytest.raises(MarketError, match=f"unknown contract {unknown}"):
+            market.option_quote(unknown)
+    with pytest.raises(MarketError, match="no OCC symbol"):
+        market.option_quote("AAPL")
 
 
 def article(title: str | None, published: str) -> dict[str, object]:

@@ -83,6 +83,14 @@ class FillSource(Protocol):
 
 
 @runtime_checkable
+class OptionSource(Protocol):
+    """A market that prices option contracts."""
+
+    def option_quote(self, contract: str) -> Quote:
+        """The last price per share of a contract, named by its OCC symbol. Raises MarketError when there is none."""
+
+
+@runtime_checkable
 class Prefetching(Protocol):
     """A market that fetches many symbols at once more cheaply than one after another."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from models.contracts import parse_contract
 from models.errors import DeskError, MarketError
 from models.market import Headline, Listing, Quote
 from tools.market.aged_cache import AgedCache, Kept
@@ -18,7 +19,15 @@ from tools.market.bars import STALE_DAYS, DailyBars
 from tools.market.clock import NEW_YORK
 from tools.market.protocol import MarketClock
 from tools.market.replay_data import replay_data
-from tools.market.yahoo_shapes import Section, bars_of, headlines_of, options_of, section_of
+from tools.market.yahoo_shapes import (
+    Section,
+    bars_of,
+    contract_price,
+    contracts_of,
+    headlines_of,
+    options_of,
+    section_of,
+)
 from tools.market.yahoo_wire import YahooWire
 
 BARS_AGE = dt.timedelta(minutes=15)
@@ -102,6 +111,22 @@ class YahooMarket:
     def fill_price(self, symbol: str) -> Quote | None:
         return self.quote(symbol)
 
+    def option_quote(self, contract: str) -> Quote:
+        """Midway between bid and ask, at the time of the fetch; the last trade where there are not both."""
+        found = parse_contract(contract)
+        if found is None:
+            raise MarketError(f"{contract} is no OCC symbol of an option contract")
+        expiry = found.expiry.isoformat()
+        key = f"contracts-{found.underlying}-{expiry}"
+        kept = self._cache.get(key, QUOTE_AGE, lambda: self._fetch_contracts(found.underlying, expiry))
+        priced = contract_price(kept.value[contract]) if contract in kept.value else None
+        if priced is None:
+            raise MarketError(f"unknown contract {contract}: Yahoo has no price of it")
+        price, traded = priced
+        at = kept.at if traded is None else dt.datetime.fromisoformat(traded)
+        at = min(at, self.clock.now()).astimezone(NEW_YORK)
+        return Quote(symbol=contract, price=price, at=at, source=self.name)
+
     def prefetch(self, symbols: Sequence[str], seconds: float) -> None:
         pool = concurrent.futures.ThreadPoolExecutor(_FETCHERS, thread_name_prefix="yahoo")
         try:
@@ -125,6 +150,11 @@ class YahooMarket:
             f"options-{symbol}", OPTIONS_AGE, lambda: self._fetch_options(symbol)
         ).value
         return found
+
+    def _fetch_contracts(self, underlying: str, expiry: str) -> dict[str, Any]:
+        if expiry not in self._wire.expiries(underlying):
+            return {}
+        return contracts_of(*self._wire.chain(underlying, expiry))
 
     def _fetch_options(self, symbol: str) -> Section | None:
         expiries = self._wire.expiries(symbol)

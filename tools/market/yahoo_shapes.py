@@ -103,6 +103,31 @@ def options_of(calls: Any, puts: Any, price: float, expiry: str) -> Section:
     }
 
 
+def contracts_of(calls: Any, puts: Any) -> dict[str, dict[str, float | str | None]]:
+    """What each contract of a chain was last offered, asked and traded at, by its OCC symbol."""
+    return {
+        str(row["contractSymbol"]): {
+            "bid": _plain(row["bid"]),
+            "ask": _plain(row["ask"]),
+            "last": _plain(row["lastPrice"]),
+            "traded": row["lastTradeDate"].isoformat() if row["lastTradeDate"] == row["lastTradeDate"] else None,
+        }
+        for chain in (calls, puts)
+        for row in chain.to_dict("records")
+    }
+
+
+def contract_price(row: dict[str, float | str | None]) -> tuple[float, str | None] | None:
+    """(price per share, when it was traded): between bid and ask while there are both, with None for now, else the
+    last trade."""
+    bid, ask, last, traded = (row[name] for name in ("bid", "ask", "last", "traded"))
+    if isinstance(bid, float) and isinstance(ask, float) and 0 < bid <= ask:
+        return round((bid + ask) / 2, 4), None
+    if isinstance(last, float) and last > 0 and isinstance(traded, str):
+        return last, traded
+    return None
+
+
 def _nearest_iv(chain: Any, price: float) -> float | None:
     if not len(chain):
         return None

@@ -3,74 +3,33 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_FLOOR
 
-from sqlalchemy import ColumnElement, and_, func, or_
-from sqlmodel import Session, col, select
+from sqlmodel import Session
 
+from models.contracts import multiplier_of
 from models.errors import MarketError
-from models.market import Quote
-from models.order_tables import Order, Preview
-from models.orders import AccountView, Cleared, DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
+from models.order_tables import Account, Order
+from models.orders import AccountView, Cleared, DenialCode, Denied, OrderTicket, Pledge, RiskContext, RiskLimits
 from models.research import Instrument, Rating
-from models.states import OrderState
-from models.tables import Candidate, Verdict
+from models.settings import Settings
+from models.states import TradingState
+from models.tables import Candidate, Run, Verdict
 from tools.decimals import exact, plain
 from tools.ledger import account_view
-from tools.market.protocol import MarketClock, MarketData
+from tools.orders import pledges
 from tools.orders.drafts import source_runs
-from tools.risk import check, cost, deny, opening_shares
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Quotes and clock read once, outside any transaction: a network must not be waited for while one is open."""
-
-    now: dt.datetime
-    market_open: bool | None
-    next_open: dt.datetime | None
-    quotes: dict[str, Quote]
-    reasons: dict[str, str]
-
-    def quote(self, symbol: str) -> Quote:
-        if symbol not in self.quotes:
-            raise MarketError(self.reasons.get(symbol, f"no quote of {symbol} was read"))
-        return self.quotes[symbol]
-
-
-def take_snapshot(market: MarketData, symbols: Iterable[str]) -> Snapshot:
-    now = market.clock.now()
-    quotes, reasons = {}, {}
-    for symbol in sorted(set(symbols)):
-        try:
-            quote = market.quote(symbol)
-        except MarketError as error:
-            reasons[symbol] = str(error)
-            continue
-        if quote.at > now:
-            reasons[symbol] = f"the quote of {symbol} is of {quote.at.isoformat()}, later than now"
-        else:
-            quotes[symbol] = quote
-    return Snapshot(now, *_session_times(market.clock), quotes, reasons)
-
-
-def _session_times(clock: MarketClock) -> tuple[bool | None, dt.datetime | None]:
-    try:
-        is_open = clock.is_open()
-    except MarketError:
-        return None, None
-    try:
-        return is_open, None if is_open else clock.next_open()
-    except MarketError:
-        return is_open, None
+from tools.orders.halting import trading_state
+from tools.orders.marks import equity_marks
+from tools.orders.snapshots import Snapshot
+from tools.risk import bad_contract, check, deny, halted, limits_of, not_listed, underlying_of, unpriced
 
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """A cleared order: whole shares, and the price and quote its checks were made at."""
+    """A cleared order: whole shares or contracts, and the price and quote its checks were made at."""
 
     ticket: OrderTicket
     price: float
@@ -78,42 +37,75 @@ class Sized:
 
 
 @dataclass(frozen=True, slots=True)
-class Pledged:
-    cash: Decimal
-    buys: Decimal
-    sells: Decimal
+class _Asked:
+    """What an order is looked at with."""
+
+    order: Order
+    snapshot: Snapshot
+    settings: Settings
+    limits: RiskLimits
+    market: str
+    broker: str
+    dry: bool
 
 
 def evaluate(
-    session: Session, order: Order, snapshot: Snapshot, limits: RiskLimits, market: str, broker: str
+    session: Session,
+    order: Order,
+    snapshot: Snapshot,
+    settings: Settings,
+    market: str,
+    broker: str,
+    *,
+    dry: bool = False,
 ) -> Sized | Denied:
-    """Price an order, size it in whole shares, and run it through every rule. Nothing is written."""
+    """Price an order, size it in whole shares or contracts, and run it through every rule.
+
+    The account's row is locked from here to the end of the transaction, so that two orders are never counted against
+    the same room, and the day's equity mark is written. With `dry` neither happens: the look of somebody who only asks.
+    """
+    if not dry:
+        session.get(Account, order.account, with_for_update=True)
+    asked = _Asked(order, snapshot, settings, limits_of(settings), market, broker, dry)
+    trading, why = trading_state(session, settings, order.account)
+    denied = _barred(asked, trading, why)
+    if denied is not None:
+        return denied
+    traded = order.contract or order.symbol
     try:
-        quote = snapshot.quote(order.symbol)
+        quote = snapshot.quote(traded)
     except MarketError as error:
-        return deny(
-            DenialCode.UNPRICED, f"{order.symbol} has no price: {error}", "no price", "a price of now or before"
-        )
+        return unpriced(traded, str(error))
     price = max(quote.price, order.limit_price or 0.0)
-    quantity = _whole_shares(order, price)
+    quantity = _whole(order, price)
     if quantity < 1:
-        asked = (
-            f"notional {plain(order.notional)}"
-            if order.notional is not None
-            else f"{plain(order.quantity or 0)} shares"
-        )
-        reason = f"{asked} at {plain(price)} is less than one share of {order.symbol}"
-        return deny(DenialCode.MALFORMED, reason, f"{quantity} shares", "at least 1 share")
+        return _too_small(order, price, quantity)
     ticket = ticket_of(order, quantity, snapshot.now)
-    context = _context(session, order, snapshot, limits, market, broker, price)
-    answer = check(ticket, context, limits)
+    answer = check(ticket, _context(session, asked, trading, why), asked.limits)
     return Sized(ticket, price, quote.at) if isinstance(answer, Cleared) else answer
 
 
-def _whole_shares(order: Order, price: float) -> int:
+def _barred(asked: _Asked, trading: TradingState, why: str) -> Denied | None:
+    """What can be said before there is a price. The rules say the same again of whatever has one."""
+    order, snapshot = asked.order, asked.snapshot
+    if trading not in (TradingState.ACTIVE, TradingState.REDUCING):
+        return halted(trading, why, order.account)
+    if snapshot.listed(order.symbol) is False:
+        return not_listed(order.symbol, known=True)
+    return bad_contract(order.symbol, order.contract, snapshot.now) if order.contract else None
+
+
+def _whole(order: Order, price: float) -> int:
     asked = order.quantity
     shares = exact(asked) if asked is not None else exact(order.notional or 0) / exact(price)
     return int(shares.to_integral_value(ROUND_FLOOR))
+
+
+def _too_small(order: Order, price: float, quantity: int) -> Denied:
+    unit = f"contract {order.contract}" if order.contract else f"share of {order.symbol}"
+    asked = f"{plain(order.quantity)} of it" if order.quantity is not None else f"notional {plain(order.notional or 0)}"
+    reason = f"{asked} at {plain(price)} is less than one {unit}"
+    return deny(DenialCode.MALFORMED, reason, f"{quantity} whole", "at least 1 whole")
 
 
 def ticket_of(order: Order, quantity: float | None = None, placed_at: dt.datetime | None = None) -> OrderTicket:
@@ -128,84 +120,61 @@ def ticket_of(order: Order, quantity: float | None = None, placed_at: dt.datetim
             "placed_at": placed_at or order.market_at,
             "order_type": order.order_type,
             "limit_price": order.limit_price,
+            "contract": order.contract,
+            "multiplier": multiplier_of(order.contract or order.symbol),
         }
     )
 
 
-def _context(
-    session: Session, order: Order, snapshot: Snapshot, limits: RiskLimits, market: str, broker: str, price: float
-) -> RiskContext:
+def _context(session: Session, asked: _Asked, trading: TradingState, why: str) -> RiskContext:
+    order, snapshot, limits = asked.order, asked.snapshot, asked.limits
     runs = source_runs(session, order.run_id)
-    rating, instrument = _researched(session, order)
+    rating, instrument, verdict_at = _researched(session, order)
     view = account_view(session, snapshot, order.account)
-    pledged = _pledged(session, order, view, limits)
+    pledged = pledges.pledges(session, order, view, limits)
+    marks = equity_marks(session, order.account, view.equity, snapshot.now, keep=not asked.dry)
     return RiskContext(
         now=snapshot.now,
+        trading=trading,
+        trading_why=why,
         market_open=snapshot.market_open,
         next_open=snapshot.next_open,
         providers=tuple(run.provider for run in runs),
-        markets=(market, *(run.market for run in runs)),
-        broker=broker,
+        markets=(asked.market, *(run.market for run in runs)),
+        broker=asked.broker,
         rating=rating,
+        verdict_at=verdict_at,
         instrument=instrument,
-        price=price,
+        listed=snapshot.listed(order.symbol),
+        quote=snapshot.quote(order.contract or order.symbol),
+        stated_notional=order.notional,
+        sectors={symbol: snapshot.sector(symbol) for symbol in _symbols(order, view, pledged)},
         account=view,
-        pledged_cash=float(pledged.cash),
-        pledged_buys=float(pledged.buys),
-        pledged_sells=float(pledged.sells),
-        last_order_at=_last_order_at(session, order, snapshot.now, limits),
+        day_opening=marks.opening,
+        high_water=marks.high_water,
+        pledges=pledged,
+        last_order_at=pledges.last_order_at(session, order, snapshot.now, limits),
+        recent_orders=pledges.recent_orders(session, order),
+        orders_today=pledges.orders_today(session, order, snapshot.now),
+        rejections=pledges.rejections(session, order, snapshot.now, limits.max_consecutive_rejections),
+        open_order=pledges.open_order(session, order),
+        unresolved=pledges.unresolved(session, order),
     )
 
 
-def _researched(session: Session, order: Order) -> tuple[Rating | None, Instrument | None]:
+def _symbols(order: Order, view: AccountView, pledged: Iterable[Pledge]) -> set[str]:
+    held = {underlying_of(position.symbol) for position in view.positions}
+    return {order.symbol, *held, *(pledge.symbol for pledge in pledged)}
+
+
+def _researched(session: Session, order: Order) -> tuple[Rating | None, Instrument | None, dt.datetime | None]:
+    """The verdict's rating, the candidate's instrument, and the market time at which the verdict's run began."""
     verdict = session.get(Verdict, order.verdict_id) if order.verdict_id else None
     if verdict is None:
-        return None, None
+        return None, None, None
     candidate = session.get(Candidate, verdict.candidate_id)
+    run = session.get(Run, verdict.run_id)
     instruments = {instrument.value: instrument for instrument in Instrument}
     ratings = {rating.value: rating for rating in Rating}
-    return ratings.get(verdict.rating), instruments.get(candidate.instrument) if candidate else None
-
-
-def _earlier(order: Order) -> ColumnElement[bool]:
-    """Orders of the same decision that were cleared before this one and are not sent yet."""
-    return and_(
-        col(Order.decision_id) == order.decision_id,
-        col(Order.ordinal) < order.ordinal,
-        col(Order.state) == OrderState.PREVIEWED.value,
-    )
-
-
-def _pledged(session: Session, order: Order, view: AccountView, limits: RiskLimits) -> Pledged:
-    """What orders without a fill yet have spoken for; each side of a symbol counts as if the other never filled."""
-    rows = session.exec(
-        select(Order, Preview)
-        .join(Preview, col(Preview.order_id) == col(Order.id))
-        .where(col(Order.account) == order.account, col(Order.id) != order.id)
-        .where(or_(col(Order.state) == OrderState.SUBMITTED.value, _earlier(order)))
-        .order_by(col(Order.created_at), col(Order.ordinal))
-    ).all()
-    held = {position.symbol: exact(position.quantity) for position in view.positions}
-    taken: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
-    cash = Decimal(0)
-    for other, preview in rows:
-        side, quantity = other.side or "", exact(other.quantity or 0)
-        signed = 1 if side == "buy" else -1
-        base = held.get(other.symbol, Decimal(0)) + signed * taken[other.symbol, side]
-        cash += cost(opening_shares(base, side, quantity), exact(preview.price), limits)
-        taken[other.symbol, side] += quantity
-    return Pledged(cash, taken[order.symbol, "buy"], taken[order.symbol, "sell"])
-
-
-def _last_order_at(session: Session, order: Order, now: dt.datetime, limits: RiskLimits) -> dt.datetime | None:
-    """Market time of the last order on the symbol that was sent, or cleared earlier in this decision.
-
-    A replay can be set back to before orders of a later day: those that far ahead have not happened yet.
-    """
-    horizon = now + dt.timedelta(hours=limits.cooldown_hours)
-    sent = col(Order.state).in_([OrderState.SUBMITTED.value, OrderState.FILLED.value])
-    return session.exec(
-        select(func.max(Order.market_at))
-        .where(col(Order.account) == order.account, col(Order.symbol) == order.symbol, col(Order.id) != order.id)
-        .where(or_(sent, _earlier(order)), col(Order.market_at) <= horizon)
-    ).one()
+    instrument = instruments.get(candidate.instrument) if candidate else None
+    return ratings.get(verdict.rating), instrument, run.market_now if run else None

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from sqlmodel import Session, col, select
 
+from models.contracts import multiplier_of, parse_contract
 from models.errors import OrderError
 from models.order_tables import Order
 from models.orders import DenialCode, Denied
@@ -21,6 +22,7 @@ from tools.risk import deny, no_verdict
 
 WITHOUT_ORDER = frozenset({ActionKind.HOLD, ActionKind.WATCH})
 _SIDES = {"open": "buy", "add": "buy", "reduce": "sell", "close": "sell"}
+_COLUMNS = {"action", "side", "quantity", "notional", "order_type", "limit_price", "contract"}
 
 
 def order_id(decision_id: str, ordinal: int) -> str:
@@ -111,11 +113,13 @@ def _parse(raw: Mapping[str, Any], allow_short: bool) -> tuple[dict[str, Any], D
     except ValidationError as error:
         item = error.errors()[0]
         where = ".".join(str(part) for part in item["loc"]) or "action"
-        columns = {"symbol": _text(raw.get("symbol")), "action": _text(raw.get("action"))}
-        return columns, _malformed(f"{where}: {item['msg']}", _text(item.get("input"), 80), item["msg"])
-    columns = action.model_dump(
-        mode="json", include={"action", "side", "quantity", "notional", "order_type", "limit_price"}
-    )
+        known = {"symbol": _text(raw.get("symbol")), "action": _text(raw.get("action"))}
+        return known, _malformed(f"{where}: {item['msg']}", _text(item.get("input"), 80), item["msg"])
+    columns: dict[str, Any] = action.model_dump(mode="json", include=_COLUMNS)
+    if action.contract is not None:
+        parsed = parse_contract(action.contract.strip().upper())
+        columns["contract"] = parsed.symbol if parsed else action.contract
+        columns["multiplier"] = multiplier_of(columns["contract"])
     return {**columns, "symbol": action.symbol.strip().upper()}, _contradiction(action, allow_short)
 
 
@@ -129,12 +133,17 @@ def _malformed(reason: str, measured: str, limit: str) -> Denied:
 
 def _contradiction(action: TraderAction, allow_short: bool) -> Denied | None:
     side = action.side or "none"
-    if action.side is None or (not allow_short and side != _SIDES[action.action]):
-        allowed = "buy or sell" if allow_short else _SIDES[action.action]
+    # An option is opened by selling it, or given back by either side: what is held decides.
+    either = allow_short or action.contract is not None
+    if action.side is None or (not either and side != _SIDES[action.action]):
+        allowed = "buy or sell" if either else _SIDES[action.action]
         return _malformed(f"the side {side} contradicts the action {action.action}", f"side {side}", f"side {allowed}")
     if (action.quantity is None) == (action.notional is None):
         given = "neither" if action.quantity is None else "both"
         return _malformed(f"{given} of quantity and notional given", given, "exactly one of quantity and notional")
+    if action.contract is not None and action.quantity is None:
+        reason = "an option is ordered by its number of contracts, and a notional is given"
+        return _malformed(reason, f"notional {action.notional}", "a quantity")
     if action.order_type is None:
         return _malformed("no order type given", "order type none", "market or limit")
     if action.order_type == "limit" and action.limit_price is None:

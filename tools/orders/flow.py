@@ -2,218 +2,131 @@
 
 from __future__ import annotations
 
-import uuid
-from dataclasses import dataclass
-
 from sqlmodel import Session, col, select
 
-from models.errors import DeskError, OrderError
-from models.order_tables import Fill, Order, Position, Preview
-from models.orders import BrokerAnswer, BrokerFill, DenialCode, Denied, OrderOutcome, OrderTicket, RiskLimits
+from models.order_tables import Order, Preview
+from models.orders import Denied, OrderOutcome
 from models.settings import Settings
-from models.states import ORDER_FINAL, OrderState, RunState
+from models.states import ORDER_FINAL, OrderState
 from models.store import Store
-from models.tables import Run
+from models.tables import Decision
 from tools.brokers.protocol import Broker
 from tools.decimals import exact, plain
-from tools.ledger import account_view, apply_fill, ensure_account
+from tools.ledger import ensure_account
 from tools.market.protocol import MarketData
-from tools.orders.context import Snapshot, evaluate, take_snapshot, ticket_of
+from tools.orders import approvals, audit
+from tools.orders.context import Sized, evaluate
 from tools.orders.drafts import draft_orders, load_decision
-from tools.orders.previews import make_preview, verify
-from tools.orders.states import advance, deny_order, load_order
-from tools.risk import limits_of
+from tools.orders.fence import Seat
+from tools.orders.notes import write_notes
+from tools.orders.outcomes import LIVE_OFF, outcome
+from tools.orders.previews import preview, terms_of
+from tools.orders.snapshots import Snapshot, symbols_of
+from tools.orders.states import advance, load_order
+from tools.orders.submitting import Funnel, Prices, carry, refuse
 
-LIVE_OFF = "live trading off"
-
-
-@dataclass(frozen=True, slots=True)
-class _Funnel:
-    store: Store
-    settings: Settings
-    market: MarketData
-    broker: Broker
-    limits: RiskLimits
+__all__ = ["LIVE_OFF", "process_decision"]
 
 
 def process_decision(
-    store: Store, settings: Settings, market: MarketData, broker: Broker, decision_id: str
+    store: Store, settings: Settings, market: MarketData, broker: Broker, decision_id: str, seat: Seat | None = None
 ) -> list[OrderOutcome]:
     """Take every trading action of a decision as far as it may go, and say how far that was, by ordinal.
 
     All orders are drafted in one transaction, then each is checked and previewed, and only then, with
-    settings.trader_live, each is submitted and its fills booked. Rows that are further along are left as they are,
-    so that a second call returns the same outcomes. One caller at a time: the trade queue has a single worker.
-    Raises OrderError when there is no such decision.
+    settings.trader_live, each is approved or waits for a person, is submitted, and its fills are booked. Rows that are
+    further along are left as they are, so that a second call returns the same outcomes.
+    seat: the caller's place at the account's fence; without one the account is taken for this call.
+    Raises OrderError when there is no such decision, FencedOff when another process submits for the account.
     """
-    funnel = _Funnel(store, settings, market, broker, limits_of(settings))
+    funnel = Funnel(store, settings, market, broker, seat or Seat(store, broker.name, f"decision {decision_id}"))
+    if settings.trader_live:
+        funnel.seat.hold()  # who is fenced off leaves the orders alone: it knows positions of a moment ago
     with store.session() as session:
         decision = load_decision(session, decision_id)
         ensure_account(session, decision.account, settings.starting_cash)
-        ids = draft_orders(session, decision, market.clock.now(), settings.allow_short)
-    symbols = _symbols_to_price(funnel, ids, decision.account)
-    if symbols:
-        snapshot = take_snapshot(market, symbols)
-        cleared_now = {order_id for order_id in ids if _preview(funnel, snapshot, order_id)}
-        for order_id in ids if settings.trader_live else ():
-            _submit(funnel, snapshot, order_id, recheck=order_id not in cleared_now)
+        ids = _draft(session, settings, market, decision)
     with store.read() as session:
-        return [_outcome(session, load_order(session, order_id), settings.trader_live) for order_id in ids]
+        moving = [order for order in (load_order(session, id_) for id_ in ids) if order.state not in ORDER_FINAL]
+        symbols = frozenset(symbols_of(session, moving, decision.account))
+    if moving:
+        prices = Prices(market, symbols)
+        for order_id in ids:
+            _preview(funnel, prices.now(), order_id)
+        if settings.trader_live:
+            for order_id in ids:
+                _approve(funnel, order_id)
+            carry(funnel, prices, ids)
+    with store.session() as session:
+        write_notes(session, settings, decision, market.clock.now())
+    with store.read() as session:
+        return [outcome(session, load_order(session, order_id), settings.trader_live) for order_id in ids]
 
 
-def _symbols_to_price(funnel: _Funnel, ids: list[str], account: str) -> set[str]:
-    """Symbols of the orders that may still move and, if there are any, of all positions."""
-    with funnel.store.read() as session:
-        orders = [load_order(session, order_id) for order_id in ids]
-        moving = {order.symbol for order in orders if order.state not in ORDER_FINAL}
-        held = session.exec(select(Position.symbol).where(col(Position.account) == account)).all()
-    return moving.union(held) if moving else moving
+def _draft(session: Session, settings: Settings, market: MarketData, decision: Decision) -> list[str]:
+    before = set(session.exec(select(Order.id).where(col(Order.decision_id) == decision.id)).all())
+    ids = draft_orders(session, decision, market.clock.now(), settings.allow_short)
+    for order_id in ids:
+        if order_id not in before:
+            order = load_order(session, order_id)
+            audit.record(session, settings, "drafted", order=order.id, **_asked(order))
+            if order.state == OrderState.DENIED:
+                audit.record(session, settings, "denied", order=order.id, **_why(order))
+    return ids
 
 
-def _preview(funnel: _Funnel, snapshot: Snapshot, order_id: str) -> bool:
-    """Check a drafted order and preview it; True when it was cleared here and now."""
-    market, broker = funnel.market.name, funnel.broker.name
+def _asked(order: Order) -> dict[str, object]:
+    names = ("run_id", "decision_id", "ordinal", "account", "symbol", "contract", "action", "side", "quantity")
+    return {name: getattr(order, name) for name in (*names, "notional", "order_type", "limit_price")}
+
+
+def _why(order: Order) -> dict[str, object]:
+    return {
+        "code": order.denial_code,
+        "reason": order.denial_reason,
+        "measured": order.measured,
+        "limit": order.limit_text,
+    }
+
+
+def _preview(funnel: Funnel, snapshot: Snapshot, order_id: str) -> None:
+    """Check a drafted order, and preview it if it is cleared."""
+    settings, market, broker = funnel.settings, funnel.market.name, funnel.broker.name
     with funnel.store.session() as session:
         order = load_order(session, order_id)
         if order.state != OrderState.DRAFTED:
-            return False
-        found = evaluate(session, order, snapshot, funnel.limits, market, broker)
-        if isinstance(found, Denied):
-            deny_order(session, order, found)
-            return False
-        changes = {"quantity": found.ticket.quantity, "market_at": snapshot.now}
-        advance(session, order, OrderState.PREVIEWED, message=_rounded(order, found.ticket), **changes)
-        session.add(make_preview(order, found.price, found.priced_at, market, broker))
-    return True
-
-
-def _rounded(order: Order, ticket: OrderTicket) -> str | None:
-    if order.quantity is None or exact(order.quantity) == exact(ticket.quantity):
-        return None
-    return f"{plain(order.quantity)} shares asked; whole shares are traded: {plain(ticket.quantity)}"
-
-
-def _submit(funnel: _Funnel, snapshot: Snapshot, order_id: str, recheck: bool) -> None:
-    """Send a previewed order, or ask what became of one that was sent, and book the answer.
-
-    `submitted` is written before the broker hears of the order. A call that finds it so was preceded by one that
-    died or got no answer: it only asks.
-    """
-    with funnel.store.session() as session:
-        order = load_order(session, order_id)
-        sent_before = order.state == OrderState.SUBMITTED
-        if order.state == OrderState.PREVIEWED:
-            denied = _bar(session, funnel, snapshot, order, recheck)
-            if denied is not None:
-                deny_order(session, order, denied)
-                return
-            advance(session, order, OrderState.SUBMITTED)
-        elif not sent_before:
             return
-        preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).one()
-        view = account_view(session, snapshot, order.account)
-        ticket = ticket_of(order)
-    try:
-        call = funnel.broker.lookup if sent_before else funnel.broker.submit
-        answer = call(ticket, preview, view)
-        unknown = "the broker does not know this order; it is not sent again"
-    except DeskError as error:
-        answer, unknown = None, f"no answer from the broker: {error}"
+        found = evaluate(session, order, snapshot, settings, market, broker)
+        if isinstance(found, Denied):
+            refuse(session, settings, order, found)
+            return
+        note = _rounded(order, found)
+        made = preview(order, found, snapshot.now, terms_of(session, settings, market, broker))
+        advance(session, order, OrderState.PREVIEWED, message=note)
+        session.add(made)
+        session.flush()
+        audit.record(
+            session, settings, "previewed", order=order.id, payload=made.payload, payload_hash=made.payload_hash
+        )
+
+
+def _rounded(order: Order, sized: Sized) -> str | None:
+    if order.quantity is None or exact(order.quantity) == exact(sized.ticket.quantity):
+        return None
+    return f"{plain(order.quantity)} shares asked; whole shares are traded: {plain(sized.ticket.quantity)}"
+
+
+def _approve(funnel: Funnel, order_id: str) -> None:
+    """Approve a previewed order by the policy, or let it wait for a person."""
+    settings = funnel.settings
     with funnel.store.session() as session:
         order = load_order(session, order_id)
-        if order.state != OrderState.SUBMITTED:
-            return  # another worker booked the answer meanwhile
-        if answer is None:
-            _note(session, order, unknown)
-        else:
-            _book(session, order, answer)
-
-
-def _bar(session: Session, funnel: _Funnel, snapshot: Snapshot, order: Order, recheck: bool) -> Denied | None:
-    """Why a previewed order may not be sent. One that an earlier call previewed passes every rule anew."""
-    # The lock makes a stop that comes at the same time wait until the order is on its way, or this until it is known.
-    run = session.get_one(Run, order.run_id, with_for_update={"read": True}, populate_existing=True)
-    if run.state != RunState.RUNNING:
-        reason = f"run {run.id} is {run.state}: nothing of it is submitted any more"
-        return Denied(code=DenialCode.RUN_STOPPED, reason=reason, measured=run.state, limit=RunState.RUNNING)
-    market, broker = funnel.market.name, funnel.broker.name
-    preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).first()
-    denied = verify(order, preview, market, broker, snapshot.now)
-    if denied is None and recheck:
-        found = evaluate(session, order, snapshot, funnel.limits, market, broker)
-        denied = found if isinstance(found, Denied) else None
-    return denied
-
-
-def _note(session: Session, order: Order, message: str | None) -> None:
-    order.message = message
-    session.add(order)
-
-
-def _book(session: Session, order: Order, answer: BrokerAnswer) -> None:
-    """Write what the broker said; fills, cash and position move in the transaction that moves the state."""
-    if answer.status == "submitted":
-        order.broker_order_id = answer.broker_order_id
-        _note(session, order, answer.message)
-        return
-    filled = sum(exact(fill.quantity) for fill in answer.fills)
-    expected = exact(order.quantity or 0) if answer.status == "filled" else 0
-    if filled != expected:
-        raise OrderError(
-            f"the broker says {answer.status} on order {order.id} and fills {plain(filled)} of {plain(expected)}",
-            remedy="compare the broker's own record; the order stays submitted",
-        )
-    to = OrderState(answer.status)
-    advance(session, order, to, broker_order_id=answer.broker_order_id, message=answer.message or order.message)
-    for number, fill in enumerate(answer.fills):
-        session.add(_fill_row(order, number, fill))
-        apply_fill(session, order.account, order.symbol, order.side or "", fill)
-
-
-def _fill_row(order: Order, number: int, fill: BrokerFill) -> Fill:
-    return Fill(
-        id=uuid.uuid5(uuid.UUID(order.id), f"fill/{number}").hex,
-        order_id=order.id,
-        account=order.account,
-        symbol=order.symbol,
-        side=order.side or "",
-        quantity=fill.quantity,
-        price=fill.price,
-        commission=fill.commission,
-        filled_at=fill.at,
-    )
-
-
-def _outcome(session: Session, order: Order, live: bool) -> OrderOutcome:
-    preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).first()
-    fills = session.exec(select(Fill).where(col(Fill.order_id) == order.id).order_by(col(Fill.filled_at))).all()
-    held_back = order.state == OrderState.PREVIEWED and not live
-    return OrderOutcome(
-        order_id=uuid.UUID(order.id),
-        ordinal=order.ordinal,
-        symbol=order.symbol,
-        action=order.action,
-        side=order.side,
-        quantity=order.quantity,
-        order_type=order.order_type,
-        limit_price=order.limit_price,
-        state=OrderState(order.state),
-        denied=_denial(order),
-        price=preview.price if preview else None,
-        notional=preview.notional if preview else None,
-        payload_hash=preview.payload_hash if preview else None,
-        gate=LIVE_OFF if held_back else None,
-        message=order.message,
-        fills=[BrokerFill(quantity=f.quantity, price=f.price, commission=f.commission, at=f.filled_at) for f in fills],
-    )
-
-
-def _denial(order: Order) -> Denied | None:
-    if order.denial_code is None:
-        return None
-    return Denied(
-        code=DenialCode(order.denial_code),
-        reason=order.denial_reason or "",
-        measured=order.measured or "",
-        limit=order.limit_text or "",
-    )
+        if order.state != OrderState.PREVIEWED:
+            return
+        found = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).one()
+        if approvals.needs_person(settings, funnel.broker.real_money, found.notional):
+            approvals.ask(session, settings, order, found)
+            return
+        advance(session, order, OrderState.APPROVED)
+        facts = {"payload_hash": found.payload_hash, "policy": settings.approval or approvals.AUTO}
+        audit.record(session, settings, "approved", order=order.id, **facts)

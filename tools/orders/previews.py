@@ -5,42 +5,70 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sqlmodel import Session, col, select
 
 from models.columns import utcnow
-from models.order_tables import Order, Preview
+from models.order_tables import Mandate, Order, Preview
 from models.orders import DenialCode, Denied
+from models.settings import Settings
 from tools.decimals import exact, plain
+from tools.orders.context import Sized
 from tools.risk import deny
 
-VALID_FOR = dt.timedelta(minutes=15)
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a preview is bound to besides the order itself. mandate: version of the one in force, None without one."""
+
+    market: str
+    broker: str
+    mandate: int | None
+    valid_for: dt.timedelta
 
 
-def canonical(order: Order, price: float, priced_at: dt.datetime, market: str, broker: str) -> str:
+def terms_of(session: Session, settings: Settings, market: str, broker: str) -> Terms:
+    newest = session.exec(
+        select(Mandate).where(col(Mandate.broker) == broker).order_by(col(Mandate.version).desc()).limit(1)
+    ).first()
+    version = newest.version if newest is not None and newest.disarmed_at is None else None
+    return Terms(market, broker, version, dt.timedelta(minutes=settings.preview_minutes))
+
+
+def canonical(order: Order, price: float, priced_at: dt.datetime, terms: Terms) -> str:
     """The order as it would be sent: JSON of sorted keys without spaces, numbers as plain decimal text, times in UTC.
 
     The same order at the same market time has the same text, to the byte. expiresAt is market time.
     """
-    quantity = exact(order.quantity or 0)
     fields = {
         "account": order.account,
         "action": order.action,
-        "broker": broker,
+        "broker": terms.broker,
         "clientOrderId": order.id,
+        "contract": order.contract,
         "decisionId": order.decision_id,
-        "expiresAt": _moment(order.market_at + VALID_FOR),
+        "expiresAt": _moment(order.market_at + terms.valid_for),
         "limitPrice": None if order.limit_price is None else plain(order.limit_price),
-        "market": market,
-        "notional": plain(quantity * exact(price)),
+        "mandateVersion": terms.mandate,
+        "market": terms.market,
+        "multiplier": plain(order.multiplier),
+        "notional": plain(_notional(order, price)),
         "orderType": order.order_type,
         "price": plain(price),
         "pricedAt": _moment(priced_at),
-        "quantity": plain(quantity),
+        "quantity": plain(order.quantity or 0),
         "side": order.side,
         "symbol": order.symbol,
         "timeInForce": "day",
         "verdictId": order.verdict_id,
     }
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+def _notional(order: Order, price: float) -> Decimal:
+    return exact(order.quantity or 0) * exact(price) * exact(order.multiplier)
 
 
 def _moment(moment: dt.datetime) -> str:
@@ -52,35 +80,61 @@ def digest(payload: str) -> str:
     return hashlib.sha256(payload.encode()).hexdigest()
 
 
-def make_preview(order: Order, price: float, priced_at: dt.datetime, market: str, broker: str) -> Preview:
-    """The preview of a sized order, not yet added to a session."""
-    payload = canonical(order, price, priced_at, market, broker)
+def preview(order: Order, sized: Sized, at: dt.datetime, terms: Terms) -> Preview:
+    """The preview of a cleared order, not yet added to a session; the order takes the size that was checked.
+
+    at: market time. A role's dry run and the workflow both come here, so that they cannot differ.
+    """
+    order.quantity, order.market_at = sized.ticket.quantity, at
+    payload = canonical(order, sized.price, sized.priced_at, terms)
     return Preview(
         order_id=order.id,
         payload=payload,
         payload_hash=digest(payload),
-        price=price,
-        priced_at=priced_at,
-        notional=float(exact(order.quantity or 0) * exact(price)),
+        price=sized.price,
+        priced_at=sized.priced_at,
+        notional=float(_notional(order, sized.price)),
     )
 
 
-def verify(order: Order, preview: Preview | None, market: str, broker: str, now: dt.datetime) -> Denied | None:
-    """Why a preview may not be sent: it is not what was checked, or it is too old in market time or in real time."""
-    if preview is None:
+def verify(order: Order, found: Preview | None, terms: Terms, now: dt.datetime) -> Denied | None:
+    """Why a preview may not be sent: it is not what was checked, another mandate is in force, or it is too old in
+    market time or in real time."""
+    if found is None:
         return deny(
             DenialCode.PREVIEW_ALTERED, "the order has no preview", "no preview", "the preview that was checked"
         )
-    expected = canonical(order, preview.price, preview.priced_at, market, broker)
-    if expected != preview.payload or digest(preview.payload) != preview.payload_hash:
+    made_under = _mandate_of(found.payload)
+    expected = canonical(
+        order, found.price, found.priced_at, Terms(terms.market, terms.broker, made_under, terms.valid_for)
+    )
+    if expected != found.payload or digest(found.payload) != found.payload_hash:
         reason = "the order, its preview or its hash is not what was checked"
-        return deny(DenialCode.PREVIEW_ALTERED, reason, digest(expected), preview.payload_hash)
+        return deny(DenialCode.PREVIEW_ALTERED, reason, digest(expected), found.payload_hash)
+    if made_under != terms.mandate:
+        measured, limit = f"mandate {made_under or 'none'}", f"mandate {terms.mandate or 'none'}"
+        return deny(DenialCode.PREVIEW_STALE, "another mandate is in force than was previewed", measured, limit)
     # A clock that was set back makes a preview of the future, which is no fresher.
-    age = max(abs(now - order.market_at), utcnow() - preview.created_at)
-    if age > VALID_FOR:
-        minutes = VALID_FOR / dt.timedelta(minutes=1)
+    age = max(abs(now - order.market_at), utcnow() - found.created_at)
+    if age > terms.valid_for:
+        old, most = (f"{span / dt.timedelta(minutes=1):.3g} min" for span in (age, terms.valid_for))
         reason = "the preview is too old to be sent; decide anew"
-        return deny(
-            DenialCode.PREVIEW_STALE, reason, f"{age / dt.timedelta(minutes=1):.1f} min old", f"at most {minutes:g} min"
-        )
+        return deny(DenialCode.PREVIEW_STALE, reason, f"{old} old", f"at most {most}")
     return None
+
+
+def _mandate_of(payload: str) -> int | None:
+    try:
+        version = json.loads(payload)["mandateVersion"]
+    except (ValueError, TypeError, KeyError):
+        return None  # altered text, which the comparison finds
+    return version if isinstance(version, int) else None
+
+
+def moved(found: Preview, price: float, collar: float) -> Denied | None:
+    """Whether the price has moved too far from the previewed one to send the order. collar: as a fraction."""
+    away = abs(exact(price) - exact(found.price)) / exact(found.price)
+    if away <= exact(collar):
+        return None
+    reason = f"the price moved from {plain(found.price)} to {plain(price)} since the preview; decide anew"
+    return deny(DenialCode.PRICE_MOVED, reason, f"{away:.4%} away", f"at most {exact(collar):.2%}")

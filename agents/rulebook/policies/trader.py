@@ -118,6 +118,8 @@ def _fresh(verdict: Payload, price: float | None, room: Room, tradable: str) -> 
     kind = "options" if verdict.get("instrument") == "option" else "stocks"
     if tradable not in (kind, "both"):
         return _action(symbol, "watch", confidence, f"the verdict is BUY, but only {tradable} may be traded")
+    if kind == "options":
+        return _action(symbol, "watch", confidence, "the verdict is BUY as an option, and no rule chooses a contract")
     notional = room.size(confidence)
     if notional is None:
         return _action(symbol, "watch", confidence, "the verdict is BUY, but equity, cash or a limit is not known")
@@ -139,7 +141,7 @@ def _sale(symbol: str, action: str, quantity: float, confidence: str, reason: st
 def _action(symbol: str, action: str, confidence: str, reason: str) -> Payload:
     return {
         "symbol": symbol, "action": action, "side": None, "quantity": None, "notional": None, "orderType": None,
-        "limitPrice": None, "confidence": confidence if confidence in _ORDER else "low",
+        "limitPrice": None, "contract": None, "confidence": confidence if confidence in _ORDER else "low",
         "reasoning": f"{SPOKEN} {reason}.",
     }  # fmt: skip
 

@@ -23,10 +23,23 @@ def upgrade() -> None:
     _trader_note()
     _approval()
     _order()
+    _account()
+    _settlement()
+    _persons_orders()
 
 
 def downgrade() -> None:
+    # Fails while there are orders that a person gave: they have neither verdict nor turn.
+    with op.batch_alter_table("decision", schema=None) as batch_op:
+        batch_op.alter_column("turn_id", existing_type=sa.String(), nullable=False)
+    _verdict_rule("verdict_id is not null or state in ('drafted', 'denied')")
+
+    op.drop_table("settlement")
+    with op.batch_alter_table("account", schema=None) as batch_op:
+        batch_op.drop_column("opening_cash")
+
     with op.batch_alter_table("order", schema=None) as batch_op:
+        batch_op.drop_column("sent_at")
         batch_op.drop_column("fence")
         batch_op.drop_column("multiplier")
         batch_op.drop_column("contract")
@@ -57,12 +70,13 @@ def downgrade() -> None:
 def _audit_anchor() -> None:
     op.create_table(
         "audit_anchor",
-        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("chain", sa.String(), nullable=False),
+        sa.Column("place", sa.String(), nullable=False),
         sa.Column("count", sa.Integer(), nullable=False),
         sa.Column("head", sa.String(), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("at", sa.DateTime(), nullable=False),
-        sa.CheckConstraint("id = 1", name=op.f("ck_audit_anchor_single")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_audit_anchor")),
+        sa.PrimaryKeyConstraint("chain", name=op.f("pk_audit_anchor")),
     )
 
 
@@ -180,3 +194,45 @@ def _order() -> None:
         batch_op.add_column(sa.Column("contract", sa.String(), nullable=True))
         batch_op.add_column(sa.Column("multiplier", sa.Float(), nullable=False, server_default="1"))
         batch_op.add_column(sa.Column("fence", sa.Integer(), nullable=True))
+        batch_op.add_column(sa.Column("sent_at", sa.DateTime(), nullable=True))
+
+
+def _settlement() -> None:
+    op.create_table(
+        "settlement",
+        sa.Column("account", sa.String(), nullable=False),
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("symbol", sa.String(), nullable=False),
+        sa.Column("quantity", sa.Float(), nullable=False),
+        sa.Column("price", sa.Float(), nullable=False),
+        sa.Column("settled_at", sa.DateTime(), nullable=False),
+        sa.Column("created_at", sa.DateTime(), nullable=False),
+        sa.PrimaryKeyConstraint("account", "id", name=op.f("pk_settlement")),
+    )
+
+
+def _account() -> None:
+    """An account that has traded began with what it has and what its fills have moved."""
+    with op.batch_alter_table("account", schema=None) as batch_op:
+        batch_op.add_column(sa.Column("opening_cash", sa.Float(), nullable=False, server_default="0"))
+    op.execute(
+        """
+        update account set opening_cash = cash + coalesce((
+            select sum(case when fill.side = 'buy' then 1 else -1 end * fill.quantity * fill.price + fill.commission)
+            from fill where fill.account = account.name), 0)
+        """
+    )
+
+
+def _persons_orders() -> None:
+    """What a person closes needs no verdict and no model's turn."""
+    with op.batch_alter_table("decision", schema=None) as batch_op:
+        batch_op.alter_column("turn_id", existing_type=sa.String(), nullable=True)
+    _verdict_rule("verdict_id is not null or state in ('drafted', 'denied') or action = 'close'")
+
+
+def _verdict_rule(rule: str) -> None:
+    with op.batch_alter_table("order", schema=None) as batch_op:
+        batch_op.drop_constraint(op.f("ck_order_verdict"), type_="check")
+        batch_op.create_check_constraint(op.f("ck_order_verdict"), rule)

@@ -152,8 +152,8 @@ def test_what_is_not_known_opens_nothing(
     [
         (True, "both", {"equity"}),
         (False, "stocks-only", {"equity"}),
-        (False, "both", {"equity", "option"}),
-        (False, "options-only", {"option"}),
+        (False, "both", {"equity"}),
+        (False, "options-only", set()),
     ],
 )
 def test_only_instruments_that_may_be_traded_are_opened(

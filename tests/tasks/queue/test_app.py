@@ -24,6 +24,7 @@ NAMES = {
     "desk.conclude",
     "desk.decide",
     "desk.submit",
+    "desk.orders",
     "desk.finish",
     "desk.maintain",
 }

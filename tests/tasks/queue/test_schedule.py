@@ -62,6 +62,7 @@ def test_a_late_tick_expires_and_a_sweep_never_piles_up(app: Celery) -> None:
     entries = app.conf.beat_schedule
     assert {name: entry["task"] for name, entry in entries.items()} == {
         "maintain": "desk.maintain",
+        "orders": "desk.orders",
         "premarket": "desk.screen",
         "midday": "desk.screen",
     }
@@ -72,8 +73,8 @@ def test_a_late_tick_expires_and_a_sweep_never_piles_up(app: Celery) -> None:
 
 
 def test_off_is_off(make_app: Callable[..., Celery]) -> None:
-    assert set(make_app(premarket="off", midday="off").conf.beat_schedule) == {"maintain"}
-    assert set(make_app(premarket="off", midday="15:05").conf.beat_schedule) == {"maintain", "midday"}
+    assert set(make_app(premarket="off", midday="off").conf.beat_schedule) == {"maintain", "orders"}
+    assert set(make_app(premarket="off", midday="15:05").conf.beat_schedule) == {"maintain", "orders", "midday"}
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
-from models.order_tables import Position
+from models.order_tables import Account, Fill, Position
 from models.states import RUN_FINAL
 from models.store import Store
 from models.tables import Run
@@ -140,5 +140,8 @@ def floor(shared: Floor) -> Floor:
     if shared.is_live:
         shared.live(False)
     with shared.store.session() as session:
-        session.execute(delete(Position))
+        # The paper broker's books are made of the fills: without them it holds none of these shares either.
+        for table in (Position, Fill):
+            session.execute(delete(table))
+        session.execute(update(Account).values(cash=Account.opening_cash))
     return shared

@@ -22,7 +22,8 @@ _TOOLS = {
 @dataclass(slots=True)
 class Scripted:
     """hits: symbols by lens; stances by (symbol, role), CONFIRMED unless said; actions of the trader; `instead` is
-    what a role replies whatever is asked; `broken` roles answer once with JSON that does not fit."""
+    what a role replies whatever is asked; `broken` roles answer once with JSON that does not fit; `told` keeps the last
+    subject of each role."""
 
     hits: dict[str, list[str]] = field(default_factory=dict)
     stances: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -30,10 +31,11 @@ class Scripted:
     instead: dict[str, Reply] = field(default_factory=dict)
     once: dict[str, Reply] = field(default_factory=dict)
     words: str = "It is steady."
+    told: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def reset(self) -> None:
         fresh = Scripted()
-        for name in ("hits", "stances", "actions", "instead", "once", "words"):
+        for name in ("hits", "stances", "actions", "instead", "once", "words", "told"):
             setattr(self, name, getattr(fresh, name))
 
     def __call__(self, body: dict[str, Any]) -> Reply:
@@ -44,6 +46,7 @@ class Scripted:
         if role in self.once:
             return self.once.pop(role)
         subject = json.loads(_SUBJECT.findall("\n".join(texts))[-1])
+        self.told[role] = subject
         if not answered(body):
             return self._call(role, subject)
         return Text(json.dumps(self._answer(role, subject)), USAGE)

@@ -123,6 +123,20 @@ def test_with_live_trading_on_an_order_is_filled_and_the_next_one_waits(floor: F
         assert codes.all() == [None, "cooldown"]
 
 
+def test_what_became_of_a_decision_is_told_in_the_next_prompts(floor: Floor) -> None:
+    source = floor.research("HAL")
+    floor.model.actions = [action("HAL", quantity=10, notional=None)]
+    assert floor.desk("trade", source).code == 0
+    assert floor.model.told["trader"]["notes"] == {}
+    floor.model.actions = [action("HAL", quantity=1_000_000, notional=None)]
+    assert floor.desk("trade", source).code == 0
+    (first,) = floor.model.told["trader"]["notes"]["HAL"]
+    assert re.fullmatch(r"2010-08-12 open HAL: buy 10 at [\d.]+: checked, not sent", first)
+    floor.research("HAL")
+    assert floor.model.told["quick"]["notes"][0] == floor.model.told["risk"]["notes"][0] == first
+    assert floor.model.told["quick"]["notes"][1].startswith("2010-08-12 open HAL: not sent, notional_per_order: ")
+
+
 @pytest.mark.parametrize(
     ("market", "later"),
     [("yahoo", dt.timedelta(0)), ("replay", dt.timedelta(days=1)), ("replay", dt.timedelta(hours=1))],

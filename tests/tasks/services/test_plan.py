@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from models.errors import UsageError
+from models.settings import Settings
+from tasks.cli.processes import Role, forget_credentials
 from tasks.services import folders, ports
 from tasks.services.plan import Plan
 from tasks.services.programs import Choice
@@ -111,3 +114,21 @@ def test_a_socket_folder_that_others_can_read_is_refused(tmp_path: Path, monkeyp
     made.sockets.chmod(0o755)
     with pytest.raises(UsageError, match="private folder"):
         folders.prepare(deep)
+
+
+def test_the_brokers_credentials_reach_the_worker_that_sends_orders_alone(make_plan: Callable[..., Plan]) -> None:
+    made = make_plan(Choice(research_workers=2))
+    text = configuration(made.programs, made.folders)
+    sections = {part.split("]")[0]: part for part in text.split("[program:")[1:]}
+    blanked = {name for name, part in sections.items() if 'environment=ALPACA_API_KEY="",ALPACA_SECRET_KEY=""' in part}
+    assert blanked == sections.keys() - {"trade"}
+    assert len(blanked) >= 5
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_worker_that_sends_no_orders_forgets_the_credentials(role: Role, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.CREDENTIALS:
+        monkeypatch.setenv(name, "given")
+    forget_credentials(role)
+    left = {name for name in Settings.CREDENTIALS if name in os.environ}
+    assert left == (set(Settings.CREDENTIALS) if role in (Role.TRADE, Role.ALL) else set())

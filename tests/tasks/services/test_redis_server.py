@@ -8,8 +8,9 @@ import pytest
 import redis
 
 from models.errors import RedisDown
+from models.masking import masked
 from tasks.services import redis as embedded
-from tasks.services.redis_urls import masked, socket_url
+from tasks.services.redis_urls import socket_url
 
 
 def server(folder: Path, name: str, says: str) -> Path:

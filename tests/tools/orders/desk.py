@@ -10,19 +10,22 @@ from typing import Any
 from sqlmodel import col, select
 
 from models.columns import utcnow
-from models.order_tables import Account, Fill, Order, Position
+from models.order_tables import Account, BookedSettlement, Fill, Order, Position
 from models.orders import BrokerFill, OrderOutcome
 from models.settings import Settings
 from models.store import Store
 from models.tables import Candidate, Decision, Run, Step, Turn, Verdict
 from tests.tools.orders.tape import Tape
-from tools.brokers.paper import build_broker
+from tools.brokers.factory import build_broker
 from tools.brokers.protocol import Broker
 from tools.ledger import apply_fill, ensure_account
 from tools.market.protocol import MarketData
 from tools.orders import process_decision
+from tools.orders.fence import Seat
+from tools.orders.submitting import Funnel
 
 BUY = "BUY"
+DEFAULTS: dict[str, Any] = {"trader_live": True, "cooldown_hours": 0, "slippage_bps": 0, "max_sector_share": 1}
 
 
 def action(symbol: str = "AAA", kind: str = "open", **changes: Any) -> dict[str, Any]:
@@ -48,6 +51,7 @@ class Desk:
     settings: Settings
     market: MarketData
     broker: Broker
+    seat: Seat
 
     def decide(
         self,
@@ -143,19 +147,36 @@ class Desk:
 
     def process(self, decision_id: str, **changes: Any) -> list[OrderOutcome]:
         settings = self.settings.model_copy(update=changes) if changes else self.settings
-        return process_decision(self.store, settings, self.market, self.broker, decision_id)
+        return process_decision(self.store, settings, self.market, self.broker, decision_id, self.seat)
+
+    def funnel(self, **changes: Any) -> Funnel:
+        """As the trade worker has it, with other settings if named."""
+        settings = self.settings.model_copy(update=changes) if changes else self.settings
+        return Funnel(self.store, settings, self.market, self.broker, self.seat)
 
     def run(self, *actions: Any, **decision: Any) -> list[OrderOutcome]:
         return self.process(self.decide(*actions, **decision))
 
     def hold(self, symbol: str, quantity: float, price: float = 1.0) -> None:
-        """Book shares that were there before, and give back what they cost."""
+        """Book shares that were there before, delivered at a price, and give back what they cost."""
         with self.store.session() as session:
             account = ensure_account(session, self.settings.account, self.settings.starting_cash)
             cash, at = account.cash, self.market.clock.now()
             side = "buy" if quantity > 0 else "sell"
             fill = BrokerFill(quantity=abs(quantity), price=price, commission=0, at=at)
             apply_fill(session, account.name, symbol, side, fill)
+            session.add(
+                BookedSettlement(
+                    account=account.name,
+                    id=f"{symbol}/{len(session.exec(select(BookedSettlement)).all())}",
+                    kind="delivered",
+                    symbol=symbol,
+                    quantity=quantity,
+                    price=price,
+                    settled_at=at,
+                )
+            )
+            account.opening_cash += cash - account.cash
             account.cash = cash
             session.add(account)
 
@@ -179,10 +200,11 @@ class Desk:
 
 
 def make_desk(template: Path, home: Path, market: MarketData | None = None, **settings: Any) -> Desk:
-    """A desk with its own copy of a migrated database; no cooldown, no slippage, and live unless told otherwise."""
+    """A desk with its own copy of a migrated database; live, and without cooldown, slippage and a limit on sectors (a
+    tape names none) unless told otherwise."""
     home.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(template, home / "desk.db")
-    defaults: dict[str, Any] = {"trader_live": True, "cooldown_hours": 0, "slippage_bps": 0}
-    found = Settings(home=home, **{**defaults, **settings})
+    found = Settings(home=home, **{**DEFAULTS, **settings})
     market = market or Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0})
-    return Desk(Store(found.database), found, market, build_broker(found, market))
+    store = Store(found.database)
+    return Desk(store, found, market, build_broker(found, market, store), Seat(store, found.account, "test"))

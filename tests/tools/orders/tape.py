@@ -72,7 +72,7 @@ class Tape:
     def fill_price(self, symbol: str) -> Quote | None:
         if self.on_fill is not None:
             self.on_fill()
-        price = self.opens.get(symbol, self.prices[symbol])
+        price = self.opens.get(symbol, self.quote(symbol).price)
         if price is None:
             return None
         return Quote(symbol=symbol, price=price, at=self.clock.next_open(), source=self.name)

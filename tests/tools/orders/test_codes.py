@@ -332,7 +332,7 @@ class Stopping:
     """The paper broker, and somebody who stops the run while it has the first order in hand."""
 
     def __init__(self, desk: Desk) -> None:
-        self.name = desk.broker.name
+        self.name, self.real_money = desk.broker.name, desk.broker.real_money
         self._desk, self._broker = desk, desk.broker
         self.submitted = 0
 
@@ -344,6 +344,9 @@ class Stopping:
 
     def lookup(self, *order: Any) -> Any:
         return self._broker.lookup(*order)
+
+    def state(self) -> Any:
+        return self._broker.state()
 
 
 def test_nothing_more_of_a_run_is_submitted_once_it_is_being_stopped(new_desk: NewDesk) -> None:

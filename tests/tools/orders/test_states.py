@@ -77,5 +77,5 @@ def test_a_row_that_somebody_else_moved_is_left_alone(drafted: tuple[Desk, str])
         seen = load_order(session, order_id)
     _set(desk, OrderState.DENIED)
     with pytest.raises(OrderError, match="no longer previewed"), desk.store.session() as session:
-        advance(session, session.merge(seen, load=False), OrderState.SUBMITTED)
+        advance(session, session.merge(seen, load=False), OrderState.APPROVED)
     assert _state(desk) == OrderState.DENIED

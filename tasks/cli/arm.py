@@ -1,0 +1,129 @@
+"""`desk arm`, `desk disarm`, `desk mandate`: what a person lets a broker that moves real money do."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Any
+
+import typer
+from sqlmodel import Session
+
+from models.columns import utcnow
+from models.errors import UsageError
+from models.mandates import MandateTerms
+from models.setting_sources import load_settings
+from models.settings import REAL_MONEY, Settings
+from models.store import Store, require_current
+from tasks import arming
+from tasks.cli.output import console, print_json
+from tasks.cli.person import whoami
+from tools.decimals import money
+from tools.orders.mandates import in_force, used_of
+
+NONE_IN_FORCE = 1
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(arm)
+    app.command()(disarm)
+    app.command()(mandate)
+
+
+def arm(
+    broker: Annotated[str, typer.Option(help=f"A broker with real money: {', '.join(sorted(REAL_MONEY))}.")],
+    max_notional: Annotated[str, typer.Option(help="Most money over all its orders, in account currency.")],
+    max_orders: Annotated[int, typer.Option(help="Most orders.", min=1, max=10_000)],
+    symbols: Annotated[str, typer.Option(help="Underlyings by comma; '*' for all.")],
+    hours: Annotated[float, typer.Option(help="It ends after so many.", min=0.01, max=arming.MOST_HOURS)] = 8.0,
+    as_json: Json = False,
+) -> None:
+    """Sign a mandate: let a broker with real money take orders, within limits, for some hours."""
+    _known(broker)
+    settings = load_settings()
+    store = _store(settings)
+    path = arming.key_path(settings)
+    key = arming.signing_key(path)
+    public = arming.public_text(key)
+    terms = arming.arm(
+        store, settings, key, broker, _amount(max_notional), max_orders, symbols.split(","), hours, whoami()
+    )
+    if as_json:
+        print_json({**terms.model_dump(mode="json"), "public_key": public})
+        return
+    typer.echo(f"{described(terms)}\nsigned with {path}")
+    if settings.mandate_public_key != public:
+        typer.echo("workers do not know this key yet; give them this setting and start them again:")
+    typer.echo(f"DESK_MANDATE_PUBLIC_KEY={public}")
+
+
+def disarm(
+    broker: Annotated[str | None, typer.Option(help="Only this broker's mandate; all without it.")] = None,
+) -> None:
+    """Take a mandate back, at once."""
+    if broker is not None:
+        _known(broker)
+    settings = load_settings()
+    versions = arming.disarm(_store(settings), settings, broker, whoami())
+    said = ", ".join(str(version) for version in versions)
+    typer.echo(f"disarmed: mandate {said}" if versions else "there was no mandate to disarm")
+
+
+def mandate(as_json: Json = False) -> None:
+    """Show the mandate in force and what is left of it; exit code 1 when there is none."""
+    settings = load_settings()
+    with _store(settings).read() as session:
+        found = [_standing(session, settings, broker) for broker in sorted(REAL_MONEY)]
+    if as_json:
+        print_json(found)
+    for row in found if not as_json else ():
+        console().print(row["said"], highlight=False, markup=False, soft_wrap=True)
+    if not any(row["in_force"] for row in found):
+        raise typer.Exit(NONE_IN_FORCE)
+
+
+def described(terms: MandateTerms) -> str:
+    """A mandate in two lines."""
+    left = max(terms.expires_at - utcnow(), dt.timedelta(0)) / dt.timedelta(hours=1)
+    return (
+        f"mandate {terms.version}: {terms.broker} may take {terms.max_orders} orders of {money(terms.max_notional)} "
+        f"in all, on {', '.join(terms.symbols)}\n"
+        f"until {terms.expires_at:%Y-%m-%d %H:%M} UTC, {left:.1f} hours from now; armed by {terms.armed_by}"
+    )
+
+
+def _standing(session: Session, settings: Settings, broker: str) -> dict[str, Any]:
+    terms = in_force(session, settings, broker)
+    if not isinstance(terms, MandateTerms):
+        return {"broker": broker, "in_force": False, "why": terms.reason, "said": f"{broker}: {terms.reason}"}
+    used = used_of(session, broker, terms.version)
+    spent = f"used: {used.orders} of {terms.max_orders} orders, {money(used.notional)} of {money(terms.max_notional)}"
+    return {
+        "broker": broker,
+        "in_force": True,
+        "mandate": terms.model_dump(mode="json"),
+        "used": {"orders": used.orders, "notional": str(used.notional)},
+        "said": f"{described(terms)}\n{spent}",
+    }
+
+
+def _known(broker: str) -> None:
+    if broker not in REAL_MONEY:
+        known = ", ".join(sorted(REAL_MONEY))
+        raise UsageError(f"--broker {broker!r} moves no real money and needs no mandate", remedy=f"one of: {known}")
+
+
+def _amount(text: str) -> Decimal:
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        amount = Decimal(0)
+    if not amount.is_finite() or amount <= 0:
+        raise UsageError(f"--max-notional {text!r} is no amount of money", remedy="give a number above zero, as 25000")
+    return amount
+
+
+def _store(settings: Settings) -> Store:
+    require_current(settings.database)
+    return Store(settings.database)

@@ -1,0 +1,124 @@
+"""`desk halt` and `desk resume`: the kill switch. Neither needs Redis, a worker or a model."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+from sqlalchemy.exc import SQLAlchemyError
+
+from models.errors import DatabaseDown, DeskError
+from models.orders import OrderOutcome
+from models.setting_sources import load_settings
+from models.settings import Settings
+from models.states import ORDER_WORKING, OrderState
+from models.store import Store, require_current
+from tasks.cli.nudging import tell_trade_queue
+from tasks.cli.output import console, fail
+from tasks.cli.person import whoami
+from tools.brokers.factory import build_broker
+from tools.decimals import plain
+from tools.market.factory import build_market
+from tools.orders import halting
+from tools.orders.fence import Seat
+from tools.orders.flattening import flatten as close_all
+from tools.orders.submitting import Funnel
+from tools.orders.tending import cancel_open
+
+INCOMPLETE = 1
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(halt)
+    app.command()(resume)
+
+
+def halt(
+    why: Annotated[str, typer.Option(help="The reason, for the record.")] = "halted by a person",
+    flatten: Annotated[
+        bool, typer.Option("--flatten", help="Also close every position, by orders of its own.")
+    ] = False,
+) -> None:
+    """Stop trading at once: no order is submitted any more, those that wait are denied, open ones are cancelled."""
+    settings, by = load_settings(), whoami()
+    out = console()
+    path = halting.write_file(settings, why, by)
+    out.print(f"halted: {path}", highlight=False, soft_wrap=True)
+    store = Store(settings.database)
+    try:
+        require_current(settings.database)
+        with store.session() as session:
+            denied = halting.halt(session, settings, settings.account, why, by)
+    except (DatabaseDown, SQLAlchemyError) as error:
+        raise typer.Exit(fail(_database(error), INCOMPLETE)) from None
+    out.print(f"account {settings.account} halted; {len(denied)} waiting orders denied", highlight=False)
+    whole = _clear(settings, store, by, why, flatten)
+    tell_trade_queue(settings)
+    if not whole:
+        raise typer.Exit(INCOMPLETE)
+
+
+def resume(
+    reduce_only: Annotated[
+        bool, typer.Option("--reduce-only", help="Let the account give exposure back, and take on none.")
+    ] = False,
+    why: Annotated[str, typer.Option(help="The reason, for the record.")] = "resumed by a person",
+) -> None:
+    """Let the account trade again."""
+    settings, by = load_settings(), whoami()
+    require_current(settings.database)
+    store = Store(settings.database)
+    with store.session() as session:
+        if reduce_only:
+            halting.reduce_only(session, settings, settings.account, why, by)
+        else:
+            halting.resume(session, settings, settings.account, by)
+    what = "gives exposure back only" if reduce_only else "trades again"
+    console().print(f"account {settings.account} {what}", highlight=False)
+
+
+def _database(error: Exception) -> DatabaseDown:
+    said = error.args[0] if isinstance(error, DatabaseDown) else f"the database does not answer: {type(error).__name__}"
+    remedy = "this host's home is halted by the file alone; run it again when the database answers"
+    return DatabaseDown(str(said), remedy=remedy)
+
+
+def _clear(settings: Settings, store: Store, by: str, why: str, flatten: bool) -> bool:
+    """Cancel open orders and, if asked, close positions; False when something is left."""
+    out = console()
+    try:
+        market = build_market(settings)
+        broker = build_broker(settings, market, store)
+    except DeskError as error:
+        fail(error, INCOMPLETE)
+        out.print("open orders are cancelled by the trade worker, which has the broker's credentials", soft_wrap=True)
+        return False
+    funnel = Funnel(store, settings, market, broker, Seat(store, broker.name, f"desk halt {by} {os.getpid()}"))
+    try:
+        if not flatten:
+            left = cancel_open(funnel)
+            out.print(f"open orders: {_left(left)}", highlight=False, soft_wrap=True)
+            return not left
+        outcomes, left = close_all(funnel, by, why)
+    except DeskError as error:
+        fail(error, INCOMPLETE)
+        return False
+    out.print(f"open orders: {_left(left)}", highlight=False, soft_wrap=True)
+    for row in outcomes:
+        out.print(_closed(row), highlight=False, soft_wrap=True)
+    if not outcomes:
+        out.print("no position to close")
+    return not left and all(row.state == OrderState.FILLED for row in outcomes)
+
+
+def _left(left: list[str]) -> str:
+    return f"not confirmed as cancelled yet: {', '.join(left)}" if left else "none"
+
+
+def _closed(row: OrderOutcome) -> str:
+    filled = sum(fill.quantity for fill in row.fills)
+    told = f"{row.symbol}: {row.side} {plain(row.quantity or 0)}, {row.state}, {plain(filled)} filled"
+    note = f"; {row.message}" if row.message else ""
+    again = "; run it again to close what is left" if row.state not in ORDER_WORKING | {OrderState.FILLED} else ""
+    return told + note + again

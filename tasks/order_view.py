@@ -1,0 +1,90 @@
+"""All there is to know of an order: its row, what it rests on, and what the log says of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from models.errors import UsageError
+from models.order_tables import Approval, Fill, Order, Preview
+from models.tables import Decision, Run, Turn
+from tasks.lineage import lineage
+
+_LEAST = 4  # characters of an id that are enough, if only one begins so
+
+
+def find_order(session: Session, order_id: str) -> Order:
+    """The order of this id, or of the only id that begins so. Raises UsageError."""
+    remedy = "`desk orders list` shows them"
+    if len(order_id) < _LEAST:
+        raise UsageError(f"{order_id!r} is too short for an order's id", remedy=remedy)
+    found = session.exec(select(Order).where(col(Order.id).startswith(order_id, autoescape=True)).limit(2)).all()
+    if len(found) == 1:
+        return found[0]
+    what = "more than one order begins with" if found else "there is no order"
+    raise UsageError(f"{what} {order_id!r}", remedy=remedy)
+
+
+def list_orders(
+    session: Session, run_id: str | None, symbol: str | None, state: str | None, limit: int
+) -> Sequence[tuple[Order, Preview | None]]:
+    """Orders with their previews, the newest first; None passes everything."""
+    query = select(Order, Preview).join(Preview, col(Preview.order_id) == col(Order.id), isouter=True)
+    for column, wanted in ((Order.run_id, run_id), (Order.symbol, symbol), (Order.state, state)):
+        if wanted is not None:
+            query = query.where(col(column) == wanted)
+    found = session.exec(query.order_by(col(Order.created_at).desc(), col(Order.ordinal).desc()).limit(limit)).all()
+    return [(order, preview) for order, preview in found]
+
+
+def order_view(session: Session, order: Order) -> dict[str, Any]:
+    """Rows as plain data: order, preview, approval, fills, decision, verdict, reports, hits.
+
+    Each of decision, reports and hits has `at`, when its turn ended; real time.
+    """
+    preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).first()
+    approval = session.exec(select(Approval).where(col(Approval.order_id) == order.id)).first()
+    fills = session.exec(
+        select(Fill).where(col(Fill.order_id) == order.id).order_by(col(Fill.filled_at), col(Fill.id))
+    ).all()
+    rests_on = lineage(session, session.get_one(Run, order.run_id), order.symbol)
+    found = {
+        "order": order.model_dump(),
+        "preview": preview.model_dump() if preview else None,
+        "approval": approval.model_dump() if approval else None,
+        "fills": [fill.model_dump() for fill in fills],
+        "decision": _decision(session, order),
+        "verdict": rests_on["verdict"],
+        "reports": rests_on["reports"],
+        "hits": rests_on["hits"],
+    }
+    _date(session, [found["decision"], *found["reports"], *found["hits"]])
+    return found
+
+
+def _decision(session: Session, order: Order) -> dict[str, Any]:
+    decision = session.get_one(Decision, order.decision_id)
+    action = decision.actions[order.ordinal] if order.ordinal < len(decision.actions) else {}
+    why = action.get("reasoning") if isinstance(action, dict) else None
+    turn = session.get_one(Turn, decision.turn_id)
+    return {
+        "decision": decision.id,
+        "status": decision.status,
+        "spoken_by": decision.spoken_by,
+        "reasoning": decision.reasoning,
+        "why": why,
+        "turn": turn.id,
+        "thread": turn.thread_id,
+        "codex_turn": turn.codex_turn_id,
+    }
+
+
+def _date(session: Session, rows: list[dict[str, Any]]) -> None:
+    ids = {row["turn"] for row in rows}
+    found = session.exec(select(Turn.id, Turn.finished_at).where(col(Turn.id).in_(ids))).all()
+    times: dict[str, dt.datetime] = dict(list(found))
+    for row in rows:
+        row["at"] = times.get(row["turn"])

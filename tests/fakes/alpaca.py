@@ -1,0 +1,396 @@
+"""The far side of Alpaca's trading API: its HTTP and its stream of trade updates, on loopback.
+
+A test holds it as `Alpaca`, tells it what to do with the next orders (`faults`), and fills orders by hand. As a
+process of its own (`python -m tests.fakes.alpaca`) it prints its URL and takes the same by POST to /control.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+KEY, SECRET = "PKTEST", "a-secret-of-the-test"
+OPEN = ("new", "accepted", "partially_filled", "pending_new")
+Row = dict[str, Any]
+
+
+def error(status: int, code: int, message: str) -> Response:
+    return JSONResponse({"code": code, "message": message}, status)
+
+
+REFUSALS: dict[str, Callable[[], Response]] = {
+    "429": lambda: error(429, 42910000, "rate limit exceeded"),
+    "403": lambda: error(403, 40310000, "insufficient buying power"),
+    "422": lambda: error(422, 42210000, "qty must be > 0"),
+    "401": lambda: error(401, 40110000, "request is not authorized"),
+    "500": lambda: error(500, 50010000, "internal server error occurred"),
+    "504": lambda: Response("upstream request timeout", 504),
+}
+
+
+@dataclass
+class Alpaca:
+    """One account. sends: client ids of every POST of an order that came in, taken or not.
+
+    faults: what happens to the next requests that send an order, one each: a status (not taken), `hang` (not taken,
+    never answered), or with `-after`: taken first. fills: what happens to an order that is taken: `none`, `all` or
+    `part` (half of it), at `price`.
+    """
+
+    cash: Decimal = Decimal(100_000)
+    price: Decimal = Decimal(100)
+    fills: str = "none"
+    faults: list[str] = field(default_factory=list)
+    sends: list[str] = field(default_factory=list)
+    orders: dict[str, Row] = field(default_factory=dict)
+    positions: dict[str, tuple[Decimal, Decimal]] = field(default_factory=dict)
+    activities: list[Row] = field(default_factory=list)
+    hidden: bool = False  # the list of fills lags behind
+    closed: str = ""  # a refusal that the list of activities answers with
+    lookups: list[str] = field(default_factory=list)  # refusals of the next lookups by client id
+    status: str = "ACTIVE"
+    blocked: bool = False
+    asked: list[str] = field(default_factory=list)
+    url: str = ""
+
+    def __post_init__(self) -> None:
+        self._lock = threading.RLock()
+        self._listeners: list[tuple[asyncio.AbstractEventLoop, asyncio.Queue[Row | None]]] = []
+        self._released = threading.Event()
+
+    # What the account does
+
+    def take(self, wanted: Row) -> Row:
+        """Take an order as the API would, or raise KeyError for a client id that is there already."""
+        with self._lock:
+            if any(row["client_order_id"] == wanted["client_order_id"] for row in self.orders.values()):
+                raise KeyError(wanted["client_order_id"])
+            row = new_order(wanted)
+            self.orders[row["id"]] = row
+            self._tell("new", row)
+            if self.fills != "none":
+                share = Decimal(1) if self.fills == "all" else Decimal("0.5")
+                self.fill(row["client_order_id"], Decimal(row["qty"]) * share, self.price)
+            return row
+
+    def fill(self, client_id: str, quantity: Decimal | int, price: Decimal | int) -> None:
+        with self._lock:
+            row = self.order(client_id)
+            done = Decimal(row["filled_qty"])
+            total = done + quantity
+            worth = done * Decimal(row["filled_avg_price"] or 0) + Decimal(quantity) * price
+            row.update(
+                filled_qty=str(total),
+                filled_avg_price=str(worth / total),
+                status="filled" if total == Decimal(row["qty"]) else "partially_filled",
+                updated_at=now(),
+            )
+            self._move(row["symbol"], Decimal(quantity) * (1 if row["side"] == "buy" else -1), Decimal(price))
+            event = "fill" if row["status"] == "filled" else "partial_fill"
+            self.activities.append(activity(row, event, Decimal(quantity), Decimal(price)))
+            self._tell(event, row, price=str(price), qty=str(quantity), execution_id=str(uuid.uuid4()))
+
+    def end(self, client_id: str, status: str) -> None:
+        """canceled, expired, rejected, replaced."""
+        with self._lock:
+            row = self.order(client_id)
+            row.update(status=status, updated_at=now())
+            self._tell(status, row)
+
+    def hold(self, symbol: str, quantity: int, price: int) -> None:
+        with self._lock:
+            self.positions[symbol] = (Decimal(quantity), Decimal(price))
+
+    def order(self, client_id: str) -> Row:
+        return next(row for row in self.orders.values() if row["client_order_id"] == client_id)
+
+    def taken(self) -> dict[str, int]:
+        """How many orders there are by client id."""
+        ids = [row["client_order_id"] for row in self.orders.values()]
+        return {each: ids.count(each) for each in ids}
+
+    def release(self) -> None:
+        """Let what hangs end."""
+        self._released.set()
+
+    def cut(self) -> None:
+        """Cut every stream."""
+        with self._lock:
+            for loop, queue in self._listeners:
+                loop.call_soon_threadsafe(queue.put_nowait, None)
+
+    def listening(self) -> int:
+        return len(self._listeners)
+
+    def _move(self, symbol: str, signed: Decimal, price: Decimal) -> None:
+        size = 100 if len(symbol) > 15 else 1
+        held, average = self.positions.pop(symbol, (Decimal(0), Decimal(0)))
+        after = held + signed
+        self.cash -= signed * price * size
+        if after:
+            grows = held * signed >= 0
+            self.positions[symbol] = (after, (held * average + signed * price) / after if grows else average)
+
+    def _tell(self, event: str, row: Row, **more: Any) -> None:
+        data = {"event": event, "order": dict(row), "timestamp": now(), **more}
+        for loop, queue in self._listeners:
+            loop.call_soon_threadsafe(queue.put_nowait, {"stream": "trade_updates", "data": data})
+
+    # What the wire asks
+
+    async def post_order(self, request: Request) -> Response:
+        wanted = await request.json()
+        with self._lock:
+            self.sends.append(wanted.get("client_order_id", ""))
+            fault = self.faults.pop(0) if self.faults else ""
+        kind, _, after = fault.partition("-")
+        if fault and not after:
+            return await self._refuse(kind)
+        try:
+            row = self.take(wanted)
+        except KeyError:
+            return error(422, 40010001, "client_order_id must be unique")
+        if after and kind == "garbage":
+            return Response("<html>not JSON</html>", 200)
+        return await self._refuse(kind) if after else JSONResponse(row)
+
+    async def _refuse(self, kind: str) -> Response:
+        if kind == "hang":
+            await asyncio.to_thread(self._released.wait, 60)
+            return Response(status_code=503)
+        return REFUSALS[kind]()
+
+    async def get_orders(self, request: Request) -> Response:
+        wanted = request.query_params.get("status", "open")
+        after = request.query_params.get("after")
+        rows = [row for row in self.orders.values() if wanted == "all" or (row["status"] in OPEN) == (wanted == "open")]
+        if after:
+            since = dt.datetime.fromisoformat(after)
+            rows = [row for row in rows if dt.datetime.fromisoformat(row["submitted_at"]) > since]
+        return JSONResponse(rows[::-1][: int(request.query_params.get("limit", 50))])
+
+    async def get_order(self, request: Request) -> Response:
+        row = self.orders.get(request.path_params["id"])
+        return JSONResponse(row) if row else error(404, 40410000, "order not found")
+
+    async def get_by_client_id(self, request: Request) -> Response:
+        if self.lookups:
+            return REFUSALS[self.lookups.pop(0)]()
+        wanted = request.query_params["client_order_id"]
+        found = [row for row in self.orders.values() if row["client_order_id"] == wanted]
+        return JSONResponse(found[0]) if found else error(404, 40410000, f"order not found for {wanted}")
+
+    async def delete_order(self, request: Request) -> Response:
+        row = self.orders.get(request.path_params["id"])
+        if row is None:
+            return error(404, 40410000, "order not found")
+        if row["status"] not in OPEN:
+            return error(422, 42210000, f'order is already in "{row["status"]}" state')
+        self.end(row["client_order_id"], "canceled")
+        return Response(status_code=204)
+
+    async def get_account(self, request: Request) -> Response:
+        worth = sum((held * price for held, price in self.positions.values()), Decimal(0))
+        row = {
+            "id": "1d9eed04-be39-4e01-9b84-a48ac5bbafcf",
+            "account_number": "PA1",
+            "status": self.status,
+            "currency": "USD",
+            "cash": str(self.cash),
+            "equity": str(self.cash + worth),
+            "buying_power": str(self.cash),
+            "trading_blocked": self.blocked,
+            "account_blocked": False,
+            "trade_suspended_by_user": False,
+        }
+        return JSONResponse(row)
+
+    async def get_positions(self, request: Request) -> Response:
+        return JSONResponse([position(symbol, *held) for symbol, held in self.positions.items()])
+
+    async def get_activities(self, request: Request) -> Response:
+        if self.closed:
+            return REFUSALS[self.closed]()
+        asked = request.query_params
+        kinds, after = asked["activity_types"].split(","), dt.datetime.fromisoformat(asked["after"])
+        rows = [row for row in self.activities if row["activity_type"] in kinds and moment(row) > after]
+        rows = [row for row in rows if not (self.hidden and row["activity_type"] == "FILL")]
+        if "page_token" in asked:
+            at = [row["id"] for row in rows].index(asked["page_token"])
+            rows = rows[at + 1 :]
+        return JSONResponse(rows[: int(asked.get("page_size", 100))])
+
+    async def stream(self, socket_: WebSocket) -> None:
+        await socket_.accept()
+        said = await socket_.receive_json()
+        good = said["data"] == {"key_id": KEY, "secret_key": SECRET}
+        status = "authorized" if good else "unauthorized"
+        await say(socket_, {"stream": "authorization", "data": {"status": status, "action": "authenticate"}})
+        await say(socket_, {"stream": "listening", "data": (await socket_.receive_json())["data"]})
+        queue: asyncio.Queue[Row | None] = asyncio.Queue()
+        mine = (asyncio.get_running_loop(), queue)
+        self._listeners.append(mine)
+        try:
+            while (message := await queue.get()) is not None:
+                await say(socket_, message)
+            await socket_.close(1011)
+        except WebSocketDisconnect:
+            pass
+        finally:
+            self._listeners.remove(mine)
+
+    async def control(self, request: Request) -> Response:
+        """{"faults": [...], "fills": "all", "fill": [id, quantity, price], "end": [id, status]}, all optional."""
+        wanted = await request.json()
+        for name in ("faults", "fills", "hidden", "blocked"):
+            if name in wanted:
+                setattr(self, name, wanted[name])
+        if "fill" in wanted:
+            client_id, quantity, price = wanted["fill"]
+            self.fill(client_id, Decimal(str(quantity)), Decimal(str(price)))
+        if "end" in wanted:
+            self.end(*wanted["end"])
+        said = {"sends": self.sends, "taken": self.taken(), "orders": list(self.orders.values())}
+        return JSONResponse({**said, "cash": str(self.cash)})
+
+    def app(self) -> Starlette:
+        def known(handle: Callable[[Request], Any]) -> Callable[[Request], Any]:
+            async def checked(request: Request) -> Response:
+                self.asked.append(f"{request.method} {request.url.path}")
+                given = (request.headers.get("APCA-API-KEY-ID"), request.headers.get("APCA-API-SECRET-KEY"))
+                answer: Response = await handle(request) if given == (KEY, SECRET) else REFUSALS["401"]()
+                return answer
+
+            return checked
+
+        return Starlette(
+            routes=[
+                Route("/v2/orders", known(self.post_order), methods=["POST"]),
+                Route("/v2/orders", known(self.get_orders), methods=["GET"]),
+                Route("/v2/orders:by_client_order_id", known(self.get_by_client_id)),
+                Route("/v2/orders/{id}", known(self.get_order), methods=["GET"]),
+                Route("/v2/orders/{id}", known(self.delete_order), methods=["DELETE"]),
+                Route("/v2/account", known(self.get_account)),
+                Route("/v2/account/activities", known(self.get_activities)),
+                Route("/v2/positions", known(self.get_positions)),
+                Route("/control", self.control, methods=["POST"]),
+                WebSocketRoute("/stream", self.stream),
+            ]
+        )
+
+
+async def say(socket_: WebSocket, message: Row) -> None:
+    """The trading stream speaks in binary frames."""
+    await socket_.send_bytes(json.dumps(message).encode())
+
+
+def now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat()
+
+
+def moment(row: Row) -> dt.datetime:
+    at = dt.datetime.fromisoformat(row.get("transaction_time") or row["date"])
+    return at if at.tzinfo else at.replace(tzinfo=dt.UTC)
+
+
+def new_order(wanted: Row) -> Row:
+    at = now()
+    return {
+        "id": str(uuid.uuid4()),
+        "client_order_id": wanted["client_order_id"],
+        "created_at": at,
+        "updated_at": at,
+        "submitted_at": at,
+        "symbol": wanted["symbol"],
+        "asset_class": "us_option" if len(wanted["symbol"]) > 15 else "us_equity",
+        "qty": format(Decimal(str(wanted["qty"])).normalize(), "f"),
+        "filled_qty": "0",
+        "filled_avg_price": None,
+        "order_class": "",
+        "order_type": wanted["type"],
+        "type": wanted["type"],
+        "side": wanted["side"],
+        "position_intent": wanted.get("position_intent"),
+        "time_in_force": wanted["time_in_force"],
+        "limit_price": str(wanted["limit_price"]) if wanted.get("limit_price") else None,
+        "status": "accepted",
+        "extended_hours": False,
+        "replaced_by": None,
+    }
+
+
+def activity(row: Row, event: str, quantity: Decimal, price: Decimal) -> Row:
+    at = dt.datetime.now(dt.UTC)
+    return {
+        "id": f"{at:%Y%m%d%H%M%S%f}"[:17] + f"::{uuid.uuid4()}",
+        "activity_type": "FILL",
+        "transaction_time": at.isoformat(),
+        "type": event,
+        "price": str(price),
+        "qty": str(quantity),
+        "side": row["side"],
+        "symbol": row["symbol"],
+        "leaves_qty": str(Decimal(row["qty"]) - Decimal(row["filled_qty"])),
+        "cum_qty": row["filled_qty"],
+        "order_id": row["id"],
+        "order_status": row["status"],
+    }
+
+
+def position(symbol: str, held: Decimal, average: Decimal) -> Row:
+    return {
+        "asset_id": str(uuid.uuid5(uuid.NAMESPACE_OID, symbol)),
+        "symbol": symbol,
+        "exchange": "NASDAQ",
+        "asset_class": "us_option" if len(symbol) > 15 else "us_equity",
+        "avg_entry_price": str(average),
+        "qty": str(held),
+        "side": "long" if held > 0 else "short",
+        "cost_basis": str(held * average),
+    }
+
+
+@contextmanager
+def serving(alpaca: Alpaca) -> Iterator[Alpaca]:
+    """The stand-in on a free port of loopback, in a thread."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(64)  # what comes before the server runs waits
+        alpaca.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        config = uvicorn.Config(alpaca.app(), log_level="error", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        try:
+            yield alpaca
+        finally:
+            alpaca.release()
+            alpaca.cut()
+            server.should_exit = True
+            thread.join(10)
+
+
+def main() -> None:
+    with serving(Alpaca(fills="all")) as alpaca:
+        print(alpaca.url, flush=True)
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""Every command with the network closed: none of them reaches a broker that is not paper."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from sqlmodel import col, select
+from typer.main import get_command
+
+from models.order_tables import Account, Fill, Order
+from models.setting_sources import load_settings
+from models.store import Store
+from models.tables import Run
+from tasks.cli.main import build
+from tests.tasks.cli.closed import Closed, make_closed
+from tests.tasks.cli.running import ROOT, environment
+
+RUN, ORDER = "{run}", "{order}"  # the ids of the walk's own run, and of an order of it
+LIMITS = ("--broker", "alpaca-live", "--max-notional", "1000000", "--max-orders", "100", "--symbols", "*")
+PING = ("ping", "trade", "--name", "trade")  # as `desk up` names it
+
+# In this order, on a desk that is up. The processes of a desk are started by `desk up` itself.
+WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("db upgrade", ()),
+    ("db current", ()),
+    ("config", ()),
+    ("arm", LIMITS),
+    ("mandate", ()),
+    ("risk codes", ()),
+    ("doctor", ()),
+    ("screen", ("--universe", "AAPL,IBM,GE,F,XOM,JPM,WMT,KO", "--lens", "technical", "--max", "4")),
+    ("research", ("IBM", "KO")),
+    ("trade", (RUN,)),
+    ("status", ()),
+    ("runs list", ()),
+    ("runs show", (RUN,)),
+    ("orders list", ()),
+    ("orders show", (ORDER,)),
+    ("approvals", ()),
+    ("approve", (ORDER,)),
+    ("deny", (ORDER, "--why", "a walk")),
+    ("reconcile", ("--adopt",)),
+    ("halt", ("--flatten",)),
+    ("resume", ()),
+    ("audit verify", ()),
+    ("audit show", ("--order", ORDER)),
+    ("disarm", ()),
+    ("ping", PING[1:]),
+    ("stop", ("--all",)),
+)
+BY_UP = {"up": "up", "worker": "worker trade", "beat": "beat", "flower": "flower", "rulebook": "rulebook"}
+BY_DEMO = {"demo": "demo --live"}
+# The keys are a poison of our own: who uses them shows.
+SWITCHED_ON = {"TRADER_LIVE": "1", "ALPACA_API_KEY": "poison-key", "ALPACA_SECRET_KEY": "poison-secret"}
+
+
+def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    if isinstance(command, click.Group) or hasattr(command, "commands"):
+        for name, each in command.commands.items():
+            yield from leaves(each, (*path, name))
+    else:
+        yield " ".join(path)
+
+
+def test_the_walk_leaves_no_command_out() -> None:
+    walked = {name for name, _ in WALK} | set(BY_UP) | set(BY_DEMO)
+    assert walked == set(leaves(get_command(build())))
+
+
+@dataclass(slots=True)
+class Walker:
+    closed: Closed
+    home: Path
+    environ: dict[str, str]
+
+    def command(self, *arguments: str) -> list[str]:
+        return [str(self.closed.python), "-P", "-m", "tasks.cli.main", *arguments]
+
+    def __call__(self, *arguments: str, seconds: float = 150) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments), env=self.environ, cwd=self.home,
+            capture_output=True, text=True, timeout=seconds, check=False,
+        )  # fmt: skip
+
+    @property
+    def store(self) -> Store:
+        return Store(load_settings(self.environ, self.home).database)
+
+    def fill_in(self, argument: str) -> str:
+        """An id of the walk's own for its placeholder."""
+        with contextlib.closing(self.store) as store, store.read() as session:
+            if argument == RUN:
+                return session.exec(select(Run.id).order_by(col(Run.created_at)).limit(1)).one()
+            if argument == ORDER:
+                return session.exec(select(Order.id).order_by(col(Order.created_at)).limit(1)).one()
+        return argument
+
+    @contextlib.contextmanager
+    def up(self) -> Iterator[None]:
+        with (self.home / "up.log").open("wb") as log:
+            process = subprocess.Popen(self.command("up"), env=self.environ, cwd=self.home, stdout=log, stderr=log)
+        try:
+            until = time.monotonic() + 120
+            while self(*PING).returncode != 0:
+                assert process.poll() is None, (self.home / "up.log").read_text()
+                assert time.monotonic() < until, (self.home / "up.log").read_text()
+                time.sleep(0.5)
+            yield
+        finally:
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(60)
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Closed:
+    return make_closed(tmp_path)
+
+
+def walker(closed: Closed, home: Path, **environ: str) -> Walker:
+    own = {"DESK_MANDATE_KEY_FILE": str(home / "mandate.key"), **environ}
+    return Walker(closed, home, environment(home, **own))
+
+
+def test_the_network_is_closed_and_watched(closed: Closed, tmp_path: Path) -> None:
+    """What the walk rests on: an address outside is refused and written down, loopback is not."""
+    code = (
+        "import socket, subprocess, sys\n"
+        "for host in ('192.0.2.1', 'paper-api.alpaca.markets', '127.0.0.1'):\n"
+        "    try:\n"
+        "        socket.create_connection((host, 9), 1)\n"
+        "    except OSError as error:\n"
+        "        print(error)\n"
+        "try:\n"
+        "    import alpaca\n"
+        "except ImportError:\n"
+        "    pass\n"
+    )
+    nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}], env={{}})"
+    subprocess.run([closed.python, "-c", nested], env={}, check=True, timeout=60)
+    assert closed.lines("reached") == [
+        "socket.getaddrinfo 192.0.2.1",
+        "socket.getaddrinfo paper-api.alpaca.markets",
+    ]
+    assert "alpaca" in closed.lines("import")
+    assert len(closed.lines("began")) == 2
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("switches", [{}, SWITCHED_ON], ids=["nothing set", "switched on"])
+def test_no_command_reaches_a_broker_that_is_not_paper(
+    closed: Closed, tmp_path: Path, switches: dict[str, str]
+) -> None:
+    desk = walker(closed, tmp_path / "home", **switches)
+    with desk.up():
+        for name, arguments in WALK:
+            done = desk(*name.split(), *(desk.fill_in(argument) for argument in arguments))
+            assert done.returncode in (0, 1, 2), (name, done.stderr)
+            assert "Traceback" not in done.stderr, (name, done.stderr)
+    began = closed.lines("began")
+    for words in BY_UP.values():
+        assert any(f"tasks.cli.main {words}" in line for line in began), words
+    assert closed.lines("reached") == []
+    assert closed.lines("import") == []
+    assert_all_on_paper(desk, filled=bool(switches))
+
+
+@pytest.mark.timeout(900)
+def test_the_demo_with_fills_reaches_none_either(closed: Closed, tmp_path: Path) -> None:
+    desk = walker(closed, tmp_path / "home", **SWITCHED_ON)
+    demo = tmp_path / "demo"
+    done = desk("demo", "--live", "--home", str(demo), seconds=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert any("worker trade" in line for line in closed.lines("began")), "its children are watched too"
+    assert closed.lines("reached") == []
+    assert closed.lines("import") == []
+    desk.environ["DESK_HOME"] = str(demo)
+    assert_all_on_paper(desk, filled=True)
+
+
+def assert_all_on_paper(desk: Walker, filled: bool) -> None:
+    """Every order, fill and account is paper's, and there are some."""
+    with contextlib.closing(desk.store) as store, store.read() as session:
+        orders = session.exec(select(Order)).all()
+        fills = session.exec(select(Fill)).all()
+        accounts = {row.name for row in session.exec(select(Account))}
+    assert orders, "the trader recommended nothing, so nothing was tried"
+    assert {row.account for row in (*orders, *fills)} == {"paper"}
+    assert accounts == {"paper"}
+    assert bool(fills) == filled
+
+
+def test_this_repository_is_what_is_walked(closed: Closed) -> None:
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import tasks.cli.main as m; print(m.__file__)"
+    found = subprocess.run(
+        [closed.python, "-c", code, ROOT], capture_output=True, text=True, check=True, timeout=60, env={}
+    )
+    assert found.stdout.strip().startswith(str(ROOT))

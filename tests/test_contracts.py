@@ -1,0 +1,65 @@
+"""The import contracts bite: a module that breaks one is named."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("models", "tools", "agents", "tasks")
+LINT = Path(sys.executable).with_name("lint-imports")
+MANDATES = "Only `desk arm` can write a mandate"
+BROKERS = "Agents cannot reach a broker"
+
+ROGUES = {
+    "agents/rogue_broker.py": ("from tools.brokers import protocol", BROKERS),
+    "agents/rogue_orders.py": ("from tools.orders.flow import process_decision", BROKERS),
+    "agents/rogue_submit.py": ("from tools.orders.submit_tool import ORDERS_SUBMIT", BROKERS),
+    "tools/rogue_helper.py": ("from tools.orders import submitting", None),
+    "agents/rogue_roundabout.py": ("import tools.rogue_helper", BROKERS),
+    "agents/rogue_signer.py": ("from tasks import arming", MANDATES),
+    "tools/rogue_signer.py": ("from tasks.arming import arm", MANDATES),
+    "tasks/rogue_worker.py": ("from tasks.arming import signing_key", MANDATES),
+}
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([LINT, "--no-cache"], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("contracts")
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def test_the_code_keeps_every_contract(copy: Path) -> None:
+    done = lint(copy)
+    assert done.returncode == 0, done.stdout
+    assert "0 broken" in done.stdout
+
+
+def test_every_rogue_is_caught(copy: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(copy, folder)
+    for name, (line, _) in ROGUES.items():
+        (folder / name).write_text(f"{line}\n", encoding="utf-8")
+    done = lint(folder)
+    assert done.returncode == 1
+    said = " ".join(done.stdout.split())
+    for contract in (MANDATES, BROKERS):
+        assert said.count(contract) == 2, "once in the list and once with what broke it"
+    broken = said[said.index("Broken contracts") :]
+    brokers = broken[broken.index(BROKERS) : broken.index(MANDATES)]
+    mandates = broken[broken.index(MANDATES) :]
+    for name, (_, contract) in ROGUES.items():
+        if contract is not None:
+            module = name.removesuffix(".py").replace("/", ".")
+            assert module in (brokers if contract == BROKERS else mandates), name

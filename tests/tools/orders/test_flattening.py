@@ -1,0 +1,170 @@
+"""Closing everything: reduce-only, under the fence, with rows that tell who asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlmodel import select
+
+from models.errors import FencedOff
+from models.order_tables import Preview
+from models.orders import BrokerState, DenialCode, OrderTicket
+from models.states import OrderState
+from models.tables import Decision, Run
+from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.tape import Tape
+from tests.tools.orders.test_submitting import Wire
+from tools.orders import fence, flattening, halting
+from tools.orders.fence import Seat
+from tools.orders.flattening import flatten
+from tools.orders.submitting import Funnel
+from tools.orders.tending import tend
+
+NewDesk = Callable[..., Desk]
+
+
+def _command(desk: Desk) -> Funnel:
+    return Funnel(desk.store, desk.settings, desk.market, desk.broker, Seat(desk.store, "paper", "desk halt"))
+
+
+def _halt(desk: Desk) -> None:
+    with desk.store.session() as session:
+        halting.halt(session, desk.settings, "paper", "fire", "somebody")
+
+
+def test_every_position_is_closed_while_the_account_is_halted(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    desk.hold("AAA", 7, 100.0)
+    desk.hold("BBB", -3, 50.0)
+    desk.hold("GONE", 2, 10.0)  # the market prices it no more
+    _halt(desk)
+    outcomes, left = flatten(_command(desk), "somebody@here", "fire")
+    assert {(row.symbol, row.side, row.quantity, row.state) for row in outcomes[:2]} == {
+        ("AAA", "sell", 7.0, "filled"), ("BBB", "buy", 3.0, "filled"),
+    }  # fmt: skip
+    assert (outcomes[2].symbol, outcomes[2].price) == ("GONE", 10.0)
+    assert outcomes[2].state != OrderState.FILLED
+    assert left == []
+    assert desk.positions() == {"GONE": 2}
+    with desk.store.read() as session:
+        run, decision = session.exec(select(Run)).one(), session.exec(select(Decision)).one()
+        previews = session.exec(select(Preview)).all()
+    assert (run.kind, run.state, run.provider, run.notes) == ("flatten", "done", "person", ["fire"])
+    assert (decision.spoken_by, decision.turn_id, decision.reasoning) == ("somebody@here", None, "fire")
+    assert len(previews) == 3
+    assert all(row.fence == 1 for row in desk.orders())
+
+
+def test_a_trade_worker_is_fenced_off_meanwhile_and_may_go_on_after_it(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0})
+    desk = new_desk(market)
+    desk.run(action())
+
+    def meanwhile() -> None:
+        market.on_fill = None
+        with pytest.raises(FencedOff, match="desk halt"):
+            desk.run(action("BBB"))
+
+    market.on_fill = meanwhile
+    flatten(_command(desk), "somebody", "fire")
+    assert market.on_fill is None
+    assert desk.positions() == {}
+    assert desk.run(action("CCC"))[0].state == OrderState.FILLED
+
+
+def test_nothing_is_closed_beside_an_order_whose_end_is_not_known(
+    new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flattening, "CANCEL_SECONDS", 1.0)
+    desk = new_desk()
+    desk.hold("AAA", 10, 100.0)
+    desk.hold("BBB", 10, 50.0)
+    wire = Wire(desk)
+    desk.broker = wire
+    wire.cut = {"submit", "lookup", "cancel"}
+    (unknown,) = desk.run(action(kind="close"))
+    assert unknown.state == OrderState.UNKNOWN
+    wire.cut = {"lookup", "cancel"}
+    _halt(desk)
+    outcomes, left = flatten(_command(desk), "somebody", "fire")
+    assert left == [str(unknown.order_id)]
+    assert [(row.symbol, row.state) for row in outcomes] == [("BBB", "filled")]
+    assert desk.positions() == {"AAA": 10}
+
+
+def test_open_orders_are_cancelled_before_their_positions_are_closed(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0}, opens={"AAA": None})
+    desk = new_desk(market)
+    desk.hold("AAA", 10, 100.0)
+    assert desk.run(action(kind="reduce", quantity=4))[0].state == OrderState.SUBMITTED
+    market.opens = {}
+    (closed,), left = flatten(_command(desk), "somebody", "fire")
+    assert (closed.quantity, closed.state, left) == (10, "filled", [])
+    assert sorted(row.state for row in desk.orders()) == ["cancelled", "filled"]
+    assert desk.positions() == {}
+
+
+def test_with_nothing_held_nothing_is_written(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    assert flatten(_command(desk), "somebody", "fire") == ([], [])
+    assert desk.orders() == []
+    with desk.store.read() as session:
+        assert session.exec(select(Run)).all() == []
+
+
+def test_who_takes_the_account_away_stops_a_flattening(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0})
+    desk = new_desk(market)
+    desk.hold("AAA", 1, 100.0)
+    desk.hold("BBB", 1, 50.0)
+
+    def another() -> None:
+        market.on_fill = None
+        fence.take(desk.store, "paper", "another")
+
+    market.on_fill = another
+    with pytest.raises(FencedOff, match="another"):
+        flatten(_command(desk), "somebody", "fire")
+    assert desk.positions() == {"BBB": 1}
+
+
+class Thief:
+    """The paper broker, whose account somebody sells from by hand while a flattening is under way."""
+
+    def __init__(self, desk: Desk, symbol: str) -> None:
+        self.name, self.real_money = desk.broker.name, desk.broker.real_money
+        self._broker, self._symbol = desk.broker, symbol
+        self.submitted: list[str] = []
+
+    def submit(self, ticket: OrderTicket, *order: Any) -> Any:
+        self.submitted.append(ticket.symbol)
+        return self._broker.submit(ticket, *order)
+
+    def state(self) -> BrokerState:
+        state = self._broker.state()
+        kept = [row for row in state.positions if not (self.submitted and row.symbol == self._symbol)]
+        return state.model_copy(update={"positions": kept})
+
+
+def test_what_is_no_longer_held_is_not_sold_and_the_rest_is(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    for symbol, price in (("AAA", 100.0), ("BBB", 50.0), ("CCC", 20.0)):
+        desk.hold(symbol, 5, price)
+    desk.broker = broker = Thief(desk, "BBB")  # type: ignore[assignment]
+    outcomes, _ = flatten(_command(desk), "somebody", "fire")
+    assert [(row.symbol, row.state) for row in outcomes] == [("AAA", "filled"), ("BBB", "denied"), ("CCC", "filled")]
+    assert outcomes[1].denied is not None
+    assert outcomes[1].denied.code is DenialCode.REDUCING
+    assert broker.submitted == ["AAA", "CCC"]
+
+
+def test_the_account_agrees_with_its_broker_afterwards(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    desk.run(action(), action("BBB"))
+    flatten(_command(desk), "somebody", "fire")
+    tend(desk.funnel())
+    with desk.store.read() as session:
+        assert halting.trading_state(session, desk.settings, "paper")[0] == "active"
+    assert desk.positions() == {}

@@ -1,0 +1,119 @@
+"""The fence, the halt, the submit step and the flattening on a real PostgreSQL: row locks in place of one writer."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+import tests.tools.orders.test_fence as fence_cases
+import tests.tools.orders.test_flattening as flattening_cases
+import tests.tools.orders.test_halting as halting_cases
+import tests.tools.orders.test_submitting as submitting_cases
+from models.errors import FencedOff
+from models.settings import Settings
+from models.store import Store, upgrade
+from tests.tools.orders.desk import DEFAULTS, Desk, action
+from tests.tools.orders.tape import Tape
+from tools.brokers.factory import build_broker
+from tools.orders import halting
+from tools.orders.fence import Seat
+
+pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
+from tests.postgres import Server, binaries, server
+
+FOUND = binaries()
+WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
+pytestmark = [pytest.mark.postgres, pytest.mark.skipif(FOUND is None, reason=WHY)]
+NewDesk = Callable[..., Desk]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    assert FOUND is not None
+    with server(FOUND) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def template(postgres: Server) -> str:
+    name = postgres.fresh()
+    upgrade(postgres.url(name))
+    return name
+
+
+@pytest.fixture
+def new_desk(postgres: Server, template: str, tmp_path: Path) -> Iterator[NewDesk]:
+    made: list[Desk] = []
+
+    def make(market: Any = None, **settings: Any) -> Desk:
+        url = SecretStr(postgres.url(postgres.fresh(template)))
+        home = tmp_path / str(len(made))
+        home.mkdir()
+        found = Settings(home=home, database_url=url, **{**DEFAULTS, **settings})
+        store, market = Store(found.database), market or Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0})
+        made.append(Desk(store, found, market, build_broker(found, market, store), Seat(store, "paper", "test")))
+        return made[-1]
+
+    yield make
+    for desk in made:
+        desk.store.close()
+
+
+wired = submitting_cases.wired
+
+
+def _cases(module: ModuleType) -> dict[str, Callable[..., None]]:
+    return {name: case for name, case in vars(module).items() if name.startswith("test_")}
+
+
+for cases in (fence_cases, flattening_cases, halting_cases, submitting_cases):
+    globals().update(_cases(cases))
+
+
+def _until_held(desk: Desk, decision: str) -> None:
+    """As the trade queue does: a resume gives the account back, and the step is tried again."""
+    while True:
+        with contextlib.suppress(FencedOff):
+            desk.process(decision)
+            return
+
+
+def test_halts_and_decisions_at_the_same_time_do_not_lock_each_other_out(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    decisions = [desk.decide(action(symbol)) for symbol in ("AAA", "BBB", "CCC")]
+    failures: list[BaseException] = []
+
+    def switch() -> None:
+        for number in range(6):
+            with desk.store.session() as session:
+                if number % 2:
+                    halting.resume(session, desk.settings, "paper", "somebody")
+                else:
+                    halting.halt(session, desk.settings, "paper", "a test", "somebody")
+
+    def trade() -> None:
+        for decision in decisions:
+            _until_held(desk, decision)
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in (switch, trade)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert failures == []
+    assert {row.state for row in desk.orders()} <= {"filled", "denied", "cancelled"}
+    assert {row.denial_code for row in desk.orders() if row.state == "denied"} <= {"halted"}

@@ -1,0 +1,184 @@
+"""Sending once, asking for ever: lost answers, lost orders, an account that cannot be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlmodel import select, update
+
+from models.errors import FencedOff, ServiceError
+from models.order_tables import Order, TraderNote
+from models.orders import DenialCode
+from models.states import OrderState
+from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.tape import Tape
+from tools.orders import fence
+from tools.orders.fence import Seat
+from tools.orders.submitting import cancel
+from tools.orders.tending import cancel_open, tend
+
+NewDesk = Callable[..., Desk]
+
+
+class Wire:
+    """The paper broker at the end of a wire that a test cuts. It counts what comes through.
+
+    cut: calls that get no answer, though what was sent arrives. deaf: calls to which the broker says that it knows
+    no such order.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self.name, self.real_money = desk.broker.name, desk.broker.real_money
+        self._broker = desk.broker
+        self.cut: set[str] = set()
+        self.deaf: set[str] = set()
+        self.calls: list[str] = []
+        self.error: Exception = ServiceError("the wire is cut")
+
+    def _call(self, name: str, *order: Any) -> Any:
+        self.calls.append(name)
+        answer = getattr(self._broker, name)(*order)
+        if name in self.cut:
+            raise self.error
+        return None if name in self.deaf else answer
+
+    def submit(self, *order: Any) -> Any:
+        return self._call("submit", *order)
+
+    def lookup(self, *order: Any) -> Any:
+        return self._call("lookup", *order)
+
+    def cancel(self, *order: Any) -> Any:
+        return self._call("cancel", *order)
+
+    def state(self) -> Any:
+        return self._call("state")
+
+
+@pytest.fixture
+def wired(new_desk: NewDesk) -> tuple[Desk, Wire]:
+    desk = new_desk(Tape({"AAA": 100.0, "BBB": 50.0}))
+    wire = Wire(desk)
+    desk.broker = wire
+    return desk, wire
+
+
+def _only(desk: Desk) -> Order:
+    (order,) = desk.orders()
+    return order
+
+
+def test_an_order_whose_answer_was_lost_is_asked_about_until_it_is_known(wired: tuple[Desk, Wire]) -> None:
+    desk, wire = wired
+    wire.cut = {"submit", "lookup"}
+    assert desk.run(action())[0].state == OrderState.UNKNOWN
+    tend(desk.funnel())
+    assert (_only(desk).state, _only(desk).message) == ("unknown", "no answer from the broker: the wire is cut")
+    wire.cut = set()
+    tend(desk.funnel())
+    assert (_only(desk).state, desk.positions()) == ("filled", {"AAA": 10})
+    assert wire.calls.count("submit") == 1
+    with desk.store.read() as session:
+        note = session.exec(select(TraderNote)).one()
+    assert note.outcome == "filled", "the trader is told of it too"
+
+
+def test_an_error_that_nobody_thought_of_is_no_answer_either(wired: tuple[Desk, Wire]) -> None:
+    desk, wire = wired
+    wire.cut, wire.error = {"submit"}, KeyError("order")
+    first, second = desk.run(action(), action("BBB"))
+    assert (first.state, first.message) == ("unknown", "no answer from the broker: KeyError")
+    assert second.state == OrderState.UNKNOWN
+
+
+def test_killed_after_submitting_was_written_it_is_only_asked_about(wired: tuple[Desk, Wire]) -> None:
+    desk, wire = wired
+    decision = desk.decide(action())
+    desk.process(decision, trader_live=False)
+    with desk.store.session() as session:
+        session.exec(update(Order).values(state="submitting"))
+    wire.deaf = {"lookup"}
+    for _ in range(3):
+        desk.process(decision)
+        tend(desk.funnel())
+    assert _only(desk).state == OrderState.UNKNOWN
+    assert "submit" not in wire.calls
+    again, other = desk.run(action(), action("BBB"))
+    assert again.denied is not None
+    assert again.denied.code is DenialCode.UNRESOLVED
+    assert other.state == OrderState.FILLED
+
+
+def test_an_order_that_the_broker_knows_no_more_is_unknown(wired: tuple[Desk, Wire]) -> None:
+    desk, wire = wired
+    desk.market.opens = {"AAA": None}  # type: ignore[attr-defined]
+    assert desk.run(action())[0].state == OrderState.SUBMITTED
+    wire.cut = {"lookup"}
+    tend(desk.funnel())
+    assert _only(desk).state == OrderState.SUBMITTED, "no answer tells nothing of an order that was acknowledged"
+    wire.cut, wire.deaf = set(), {"lookup"}
+    tend(desk.funnel())
+    assert _only(desk).state == OrderState.UNKNOWN
+
+
+def test_before_the_first_order_the_account_is_compared_or_nothing_is_sent(wired: tuple[Desk, Wire]) -> None:
+    desk, wire = wired
+    wire.cut = {"state"}
+    (outcome,) = desk.run(action())
+    assert outcome.denied is not None
+    assert outcome.denied.code is DenialCode.NOT_RECONCILED
+    assert "the wire is cut" in outcome.denied.reason
+    assert "submit" not in wire.calls
+    wire.cut = set()
+    assert desk.run(action())[0].state == OrderState.FILLED
+    assert desk.run(action("BBB"))[0].state == OrderState.FILLED
+    assert wire.calls.count("state") == 2, "once a start, and then each minute"
+    assert wire.calls.index("state") < wire.calls.index("submit")
+
+
+def test_a_position_that_nobody_explains_halts_before_the_first_order(wired: tuple[Desk, Wire]) -> None:
+    desk, wire = wired
+    desk.hold("BBB", 5)
+    with desk.store.session() as session:
+        session.connection().exec_driver_sql("update position set quantity = 7")
+    (outcome,) = desk.run(action())
+    assert outcome.denied is not None
+    assert outcome.denied.code is DenialCode.HALTED
+    assert "BBB" in outcome.denied.reason
+    assert "submit" not in wire.calls
+
+
+def test_with_live_trading_off_nobody_talks_to_the_broker(wired: tuple[Desk, Wire]) -> None:
+    desk, wire = wired
+    wire.cut = {"submit"}
+    desk.run(action())
+    before = list(wire.calls)
+    decision = desk.decide(action("BBB"))
+    desk.process(decision, trader_live=False)
+    tend(desk.funnel(trader_live=False))
+    assert wire.calls == before
+
+
+def test_cancels_pass_whoever_holds_the_account(wired: tuple[Desk, Wire]) -> None:
+    desk, wire = wired
+    desk.market.opens = {"AAA": None}  # type: ignore[attr-defined]
+    (outcome,) = desk.run(action())
+    fence.take(desk.store, "paper", "another")
+    with pytest.raises(FencedOff):
+        tend(desk.funnel())
+    wire.cut = {"cancel"}
+    assert cancel_open(desk.funnel()) == [str(outcome.order_id)]
+    wire.cut = set()
+    cancel(desk.funnel(), str(outcome.order_id))
+    assert _only(desk).state == OrderState.CANCELLED
+    assert cancel_open(desk.funnel()) == []
+
+
+def test_a_new_process_compares_again(wired: tuple[Desk, Wire]) -> None:
+    desk, wire = wired
+    desk.run(action())
+    desk.seat = Seat(desk.store, "paper", "after the restart")
+    desk.run(action("BBB"))
+    assert wire.calls.count("state") == 2

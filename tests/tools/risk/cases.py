@@ -1,0 +1,36 @@
+"""What the cases of the rules are made of: a code, what breaks its rule, and what is just inside."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from models.market import Quote
+from models.orders import DenialCode
+from models.research import Instrument
+from tests.tools.risk.figures import PUT, account, held
+
+Changes = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]  # of the ticket, the context and the limits
+Case = tuple[DenialCode, Changes, Changes]
+
+SELL = {"action": "reduce", "side": "sell"}
+SHORT = {"action": "open", "side": "sell"}
+SELL_PUT = {
+    "action": "open", "side": "sell", "quantity": 1, "contract": PUT, "multiplier": 100,
+    "order_type": "limit", "limit_price": 2.0,
+}  # fmt: skip
+OPTION = {"instrument": Instrument.OPTION, "price": 2.0}
+OPTIONS = {"options_allowed": True}
+SHORT_PUT = {**OPTION, "account": account(1e5, 1e5, held(PUT, -1, 2.0))}
+FAR = {**OPTIONS, "max_symbol_share": 1, "max_symbol_notional": 1e9, "max_order_notional": 1e9}
+SMALL = {"account": account(equity=10_000), "day_opening": 1e4, "high_water": 1e4}
+SECOND = dt.timedelta(seconds=1)
+TECH = {"AAA": "tech", "BBB": "tech", "CCC": "oil"}
+
+
+def quoted(at: dt.datetime) -> dict[str, Any]:
+    return {"quote": Quote(symbol="AAA", price=100.0, at=at, source="test")}
+
+
+def limit(price: float) -> dict[str, Any]:
+    return {"order_type": "limit", "limit_price": price}

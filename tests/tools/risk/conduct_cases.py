@@ -1,0 +1,89 @@
+"""Who orders, and when."""
+
+from __future__ import annotations
+
+from models.orders import DenialCode
+from models.research import Rating
+from models.states import TradingState
+from tests.tools.risk.cases import SECOND, SELL, Case
+from tests.tools.risk.figures import HOUR, NOW, account
+
+CONDUCT: list[Case] = [
+    (
+        DenialCode.HALTED,
+        ({}, {"trading": TradingState.HALTED, "trading_why": "the moon"}, {}),
+        ({}, {"trading": TradingState.ACTIVE}, {}),
+    ),
+    (
+        DenialCode.HALTED,
+        (SELL, {"trading": TradingState.HALTED, "account": account(AAA=10)}, {}),
+        (SELL, {"trading": TradingState.REDUCING, "account": account(AAA=10)}, {}),
+    ),
+    (
+        DenialCode.REDUCING,
+        ({}, {"trading": TradingState.REDUCING}, {}),
+        (SELL, {"trading": TradingState.REDUCING, "account": account(AAA=10)}, {}),
+    ),
+    (
+        DenialCode.REDUCING,
+        ({**SELL, "quantity": 11}, {"trading": TradingState.REDUCING, "account": account(AAA=10)}, {}),
+        ({**SELL, "quantity": 10}, {"trading": TradingState.REDUCING, "account": account(AAA=10)}, {}),
+    ),
+    (
+        DenialCode.PROVIDER_NOT_ALLOWED,
+        ({"account": "alpaca-paper"}, {"broker": "alpaca-paper", "providers": ("endpoint", "rulebook")}, {}),
+        ({"account": "alpaca-paper"}, {"broker": "alpaca-paper", "providers": ("endpoint", "codex")}, {}),
+    ),
+    (
+        DenialCode.PROVIDER_NOT_ALLOWED,
+        ({"account": "alpaca-paper"}, {"broker": "alpaca-paper", "markets": ("yahoo", "replay")}, {}),
+        ({}, {"providers": ("rulebook",), "markets": ("replay",)}, {}),
+    ),
+    (DenialCode.PROVIDER_NOT_ALLOWED, ({"account": "alpaca-live"}, {}, {}), ({"account": "paper"}, {}, {})),
+    (DenialCode.NO_VERDICT, ({}, {"rating": None}, {}), ({}, {"rating": Rating.BUY}, {})),
+    (DenialCode.NOT_TRADABLE, ({}, {"rating": Rating.PASS}, {}), ({}, {"rating": Rating.CAUTION}, {})),
+    (
+        DenialCode.NOT_TRADABLE,
+        ({"action": "add"}, {"rating": Rating.INSUFFICIENT}, {}),
+        ({"action": "add"}, {"rating": Rating.HOLD}, {}),
+    ),
+    (
+        DenialCode.NOT_TRADABLE,
+        (SELL, {"rating": Rating.INSUFFICIENT, "account": account(AAA=10)}, {}),
+        (SELL, {"rating": Rating.PASS, "account": account(AAA=10)}, {}),
+    ),
+    (
+        DenialCode.VERDICT_STALE,
+        ({}, {"verdict_at": NOW - 24 * HOUR - SECOND}, {}),
+        ({}, {"verdict_at": NOW - 24 * HOUR}, {}),
+    ),
+    (DenialCode.VERDICT_STALE, ({}, {"verdict_at": NOW + SECOND}, {}), ({}, {"verdict_at": NOW}, {})),
+    (DenialCode.VERDICT_STALE, ({}, {"verdict_at": None}, {}), ({}, {"verdict_at": NOW}, {})),
+    (DenialCode.UNRESOLVED, ({}, {"unresolved": "o1"}, {}), ({}, {"unresolved": None}, {})),
+    (
+        DenialCode.COOLDOWN,
+        ({}, {"last_order_at": NOW - 24 * HOUR + SECOND}, {}),
+        ({}, {"last_order_at": NOW - 24 * HOUR}, {}),
+    ),
+    (DenialCode.COOLDOWN, ({}, {"last_order_at": NOW + HOUR}, {}), ({}, {"last_order_at": NOW}, {"cooldown_hours": 0})),
+    (DenialCode.DUPLICATE, ({}, {"open_order": "o1"}, {}), ({}, {"open_order": None}, {})),
+    (DenialCode.ORDER_RATE, ({}, {"recent_orders": 30}, {}), ({}, {"recent_orders": 29}, {})),
+    (
+        DenialCode.ORDER_RATE,
+        (SELL, {"recent_orders": 1, "account": account(AAA=10)}, {"max_orders_per_minute": 1}),
+        (SELL, {"recent_orders": 0, "account": account(AAA=10)}, {"max_orders_per_minute": 1}),
+    ),
+    (DenialCode.TRADES_PER_DAY, ({}, {"orders_today": 50}, {}), ({}, {"orders_today": 49}, {})),
+    (
+        DenialCode.CONSECUTIVE_REJECTIONS,
+        ({}, {"rejections": 3}, {}),
+        ({}, {"rejections": 2}, {}),
+    ),
+    (
+        DenialCode.CONSECUTIVE_REJECTIONS,
+        ({}, {"rejections": 3, "account": account(AAA=10)}, {}),
+        (SELL, {"rejections": 3, "account": account(AAA=10)}, {}),
+    ),
+    (DenialCode.MARKET_CLOSED, ({}, {"market_open": False, "next_open": NOW + HOUR}, {}), ({}, {}, {})),
+    (DenialCode.MARKET_CLOSED, ({}, {"market_open": None}, {}), ({}, {"market_open": True}, {})),
+]

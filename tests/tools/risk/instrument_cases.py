@@ -1,0 +1,96 @@
+"""What is ordered."""
+
+from __future__ import annotations
+
+from models.orders import DenialCode
+from models.research import Instrument
+from tests.tools.risk.cases import FAR, OPTION, OPTIONS, SELL, SELL_PUT, SHORT, SHORT_PUT, Case
+from tests.tools.risk.figures import CALL, PUT, account, held, pledge
+
+INSTRUMENTS: list[Case] = [
+    (DenialCode.NOT_LISTED, ({}, {"listed": False}, {}), ({}, {"listed": True}, {})),
+    (
+        DenialCode.NOT_LISTED,
+        ({}, {"listed": None, "account": account(AAA=10)}, {}),
+        (SELL, {"listed": None, "account": account(AAA=10)}, {}),
+    ),
+    (DenialCode.LONG_ONLY, (SELL, {"account": account(AAA=9)}, {}), (SELL, {"account": account(AAA=10)}, {})),
+    (
+        DenialCode.LONG_ONLY,
+        (SELL, {"account": account(AAA=14), "pledges": [pledge(5, "sell")]}, {}),
+        (SELL, {"account": account(AAA=14), "pledges": [pledge(4, "sell")]}, {}),
+    ),
+    (DenialCode.LONG_ONLY, (SELL, {"pledges": [pledge(10)]}, {}), (SHORT, {}, {"allow_short": True})),
+    (
+        DenialCode.MALFORMED,
+        (SHORT, {"account": account(AAA=1)}, {"allow_short": True}),
+        (SHORT, {"account": account(AAA=0)}, {"allow_short": True}),
+    ),
+    (
+        DenialCode.MALFORMED,
+        ({"action": "close"}, {"account": account(AAA=-9)}, {"allow_short": True}),
+        ({"action": "close"}, {"account": account(AAA=-10)}, {"allow_short": True}),
+    ),
+    (
+        DenialCode.MALFORMED,
+        ({**SELL_PUT, "action": "close"}, OPTION, OPTIONS),
+        ({**SELL_PUT, "action": "add"}, OPTION, OPTIONS),
+    ),
+    (DenialCode.STOCKS_ONLY, ({}, {"instrument": Instrument.OPTION}, {}), ({}, {"instrument": Instrument.ETF}, {})),
+    (DenialCode.STOCKS_ONLY, ({}, {"instrument": None}, {}), ({}, {"instrument": Instrument.EQUITY}, {})),
+    (DenialCode.STOCKS_ONLY, ({}, {}, {**OPTIONS, "shares_allowed": False}), (SELL_PUT, OPTION, OPTIONS)),
+    (DenialCode.STOCKS_ONLY, (SELL_PUT, OPTION, {}), (SELL_PUT, OPTION, {**OPTIONS, "shares_allowed": False})),
+    (
+        DenialCode.STOCKS_ONLY,
+        ({}, {"account": account(AAA=10)}, {**OPTIONS, "shares_allowed": False}),
+        (SELL, {"account": account(AAA=10)}, {**OPTIONS, "shares_allowed": False}),
+    ),
+    (DenialCode.OPTION_CONTRACT, ({}, OPTION, OPTIONS), (SELL_PUT, OPTION, OPTIONS)),
+    (DenialCode.OPTION_CONTRACT, ({**SELL_PUT, "contract": "AAA"}, OPTION, OPTIONS), (SELL_PUT, OPTION, OPTIONS)),
+    (
+        DenialCode.OPTION_CONTRACT,
+        ({**SELL_PUT, "contract": PUT.replace("AAA", "BBB")}, OPTION, OPTIONS),
+        ({**SELL_PUT, "symbol": "BBB", "contract": PUT.replace("AAA", "BBB")}, OPTION, OPTIONS),
+    ),
+    (
+        DenialCode.OPTION_CONTRACT,  # the day of NOW in New York
+        ({**SELL_PUT, "contract": "AAA100812P00090000"}, OPTION, OPTIONS),
+        ({**SELL_PUT, "contract": "AAA100813P00090000"}, OPTION, OPTIONS),
+    ),
+    (
+        DenialCode.ORDER_TYPE,
+        ({**SELL_PUT, "order_type": "market", "limit_price": None}, OPTION, OPTIONS),
+        ({**SELL_PUT, "order_type": "limit", "limit_price": 2.0}, OPTION, OPTIONS),
+    ),
+    (
+        DenialCode.ORDER_TYPE,
+        ({**SELL_PUT, "order_type": "market", "limit_price": None}, OPTION, OPTIONS),
+        ({"order_type": "market"}, {}, OPTIONS),
+    ),
+    (DenialCode.CASH_SECURED, ({**SELL_PUT, "contract": CALL}, OPTION, OPTIONS), (SELL_PUT, OPTION, OPTIONS)),
+    (
+        DenialCode.CASH_SECURED,  # a put is bought only to give a sold one back
+        ({**SELL_PUT, "side": "buy"}, OPTION, OPTIONS),
+        ({**SELL_PUT, "side": "buy", "action": "close"}, SHORT_PUT, OPTIONS),
+    ),
+    (
+        DenialCode.CASH_SECURED,
+        (SELL_PUT, {**OPTION, "account": account(cash=8_999.99)}, OPTIONS),
+        (SELL_PUT, {**OPTION, "account": account(cash=9_000)}, OPTIONS),
+    ),
+    (
+        DenialCode.CASH_SECURED,  # a put that is short already holds its strike back
+        ({**SELL_PUT, "action": "add"}, SHORT_PUT | {"account": account(17_999.99, 1e6, held(PUT, -1, 2.0))}, FAR),
+        ({**SELL_PUT, "action": "add"}, SHORT_PUT | {"account": account(18_000, 1e6, held(PUT, -1, 2.0))}, FAR),
+    ),
+    (
+        DenialCode.CASH_SECURED,
+        (SELL_PUT, {**OPTION, "account": account(1e5, 1e5, held(CALL, -1, 2.0))}, FAR),
+        (SELL_PUT, {**OPTION, "account": account(1e5, 1e5, held(CALL, 1, 2.0))}, FAR),
+    ),
+    (
+        DenialCode.CASH_SECURED,
+        (SELL_PUT, {**OPTION, "account": account(cash=10_000), "pledges": [pledge(10.01, traded="BBB")]}, OPTIONS),
+        (SELL_PUT, {**OPTION, "account": account(cash=10_000), "pledges": [pledge(10, traded="BBB")]}, OPTIONS),
+    ),
+]  # fmt: skip

@@ -1,0 +1,365 @@
+"""What the rules are told comes from the desk's own rows: each fact, as it reaches an order."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from sqlmodel import col, select, update
+
+from models.columns import utcnow
+from models.errors import MarketError, MarketUnavailable
+from models.market import Listing, Quote
+from models.order_tables import Account, EquityMark, Fill, Order, Position, Trading
+from models.orders import DenialCode, OrderOutcome
+from models.states import OrderState, TradingState
+from models.tables import Run
+from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.tape import Tape
+from tools.orders.context import Sized, evaluate
+from tools.orders.snapshots import symbols_of, take_snapshot
+
+NewDesk = Callable[..., Desk]
+PREVIEWED = OrderState.PREVIEWED
+DAY = dt.timedelta(days=1)
+PUT = "AAA100918P00090000"
+
+
+class Sectors(Tape):
+    """A tape that says of what sector a symbol is, and carries some symbols only."""
+
+    sectors: dict[str, str | None]
+    failing: frozenset[str] = frozenset()
+
+    def listing(self, symbol: str) -> Listing:
+        if symbol in self.failing:
+            raise MarketUnavailable(f"no answer on {symbol}")
+        if symbol not in self.sectors:
+            raise MarketError(f"unknown symbol {symbol}")
+        return Listing(symbol=symbol, sector=self.sectors[symbol])
+
+
+class Options(Tape):
+    """A tape that prices contracts too."""
+
+    def option_quote(self, contract: str) -> Quote:
+        return self.quote(contract)
+
+
+def denied(outcome: OrderOutcome, code: DenialCode) -> str:
+    assert outcome.state == OrderState.DENIED, outcome
+    assert outcome.denied is not None
+    assert outcome.denied.code == code, outcome.denied
+    return outcome.denied.reason
+
+
+def write(desk: Desk, statement: Any) -> None:
+    with desk.store.session() as session:
+        session.exec(statement)
+
+
+def send(desk: Desk, symbol: str, state: OrderState, **changes: Any) -> str:
+    """An order of an earlier decision, as it is once it was sent; its id."""
+    (outcome,) = desk.process(desk.decide(action(symbol)), trader_live=False)
+    assert outcome.state == PREVIEWED
+    values = {"state": state.value, "sent_at": utcnow(), "updated_at": utcnow(), **changes}
+    write(desk, update(Order).where(col(Order.id) == str(outcome.order_id)).values(**values))
+    return str(outcome.order_id)
+
+
+def bought(order: Order, quantity: float) -> Fill:
+    return Fill(
+        order_id=order.id,
+        account=order.account,
+        symbol=order.symbol,
+        side="buy",
+        quantity=quantity,
+        price=100.0,
+        commission=0,
+        filled_at=order.market_at,
+    )
+
+
+@pytest.mark.parametrize("state", [TradingState.HALTED, TradingState.REDUCING])
+def test_the_trading_state_of_the_account(new_desk: NewDesk, state: TradingState) -> None:
+    desk = new_desk(trader_live=False)
+    desk.hold("BBB", 10)
+    with desk.store.session() as session:
+        session.add(Trading(account="paper", state=state.value, why="a test", by="somebody"))
+    buy, sell = desk.run(action("AAA"), action("BBB", kind="close"))
+    assert "a test" in denied(buy, DenialCode(state.value))
+    if state is TradingState.HALTED:
+        denied(sell, DenialCode.HALTED)
+    else:
+        assert sell.state == PREVIEWED
+    write(desk, update(Trading).values(state=TradingState.ACTIVE.value))
+    assert desk.run(action("AAA"))[0].state == PREVIEWED
+
+
+def test_a_halt_file_halts_without_a_row(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False)
+    (desk.settings.home / "HALT").write_text("the door is open")
+    assert "the door is open" in denied(desk.run(action("NOPE"))[0], DenialCode.HALTED)
+    (desk.settings.home / "HALT").unlink()
+    assert desk.run(action("AAA"))[0].state == PREVIEWED
+
+
+def test_the_age_of_a_verdict_is_that_of_its_run(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0})
+    desk = new_desk(market, trader_live=False)
+    now = market.clock.now()
+    ages = [(now - DAY, True), (now - DAY - dt.timedelta(seconds=1), False), (now + dt.timedelta(seconds=1), False)]
+    for at, fresh in ages:
+        (outcome,) = desk.run(action("AAA"), market_now=at)
+        if fresh:
+            assert outcome.state == PREVIEWED
+        else:
+            denied(outcome, DenialCode.VERDICT_STALE)
+
+
+def test_the_verdict_of_the_run_that_was_started_from_has_that_runs_age(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0})
+    desk = new_desk(market, trader_live=False)
+    desk.decide(ratings={"AAA": "BUY"}, market_now=market.clock.now() - 2 * DAY)
+    with desk.store.read() as session:
+        parent = session.exec(select(Run.id)).one()
+    denied(desk.process(desk.decide(action("AAA"), ratings={}, parent=parent))[0], DenialCode.VERDICT_STALE)
+
+
+@pytest.mark.parametrize("minutes", [15, 16])
+def test_the_age_of_a_quote(new_desk: NewDesk, minutes: int) -> None:
+    market = Tape({"AAA": 100.0})
+    market.quoted_at = market.clock.now() - dt.timedelta(minutes=minutes)
+    (outcome,) = new_desk(market, trader_live=False).run(action("AAA"))
+    if minutes <= 15:
+        assert outcome.state == PREVIEWED
+    else:
+        denied(outcome, DenialCode.QUOTE_STALE)
+
+
+def test_what_the_market_does_not_carry(new_desk: NewDesk) -> None:
+    market = Sectors({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0})
+    market.sectors, market.failing = {"AAA": None, "CCC": None}, frozenset({"CCC"})
+    desk = new_desk(market, trader_live=False)
+    desk.hold("CCC", 10)
+    listed, unlisted, silent, given_back = desk.run(
+        action("AAA"), action("BBB"), action("CCC", kind="add"), action("CCC", kind="close")
+    )
+    assert (listed.state, given_back.state) == (PREVIEWED, PREVIEWED)
+    assert "does not carry BBB" in denied(unlisted, DenialCode.NOT_LISTED)
+    assert "cannot say now" in denied(silent, DenialCode.NOT_LISTED)
+
+
+def test_a_sector_counts_what_is_held_and_what_this_decision_took(new_desk: NewDesk) -> None:
+    market = Sectors({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0, "DDD": 10.0})
+    market.sectors = {"AAA": "tech", "BBB": "tech", "CCC": "oil", "DDD": None}
+    desk = new_desk(market, trader_live=False, max_sector_share=0.1, starting_cash=90_000)
+    desk.hold("AAA", 100)  # 10,000 of an equity of 100,000, all of tech
+    tech, oil, unknown = desk.run(action("BBB", quantity=1), action("CCC", quantity=500), action("DDD", quantity=1))
+    assert "the sector tech" in denied(tech, DenialCode.SHARE_PER_SECTOR)
+    assert oil.state == PREVIEWED
+    assert "which is not known" in denied(unknown, DenialCode.SHARE_PER_SECTOR)
+
+
+@pytest.mark.parametrize("state", [OrderState.SUBMITTED, OrderState.PARTIALLY_FILLED, OrderState.APPROVAL_PENDING])
+def test_an_open_order_is_not_given_twice(new_desk: NewDesk, state: OrderState) -> None:
+    desk = new_desk(trader_live=False)
+    first = send(desk, "AAA", state)
+    again, other = desk.run(action("AAA"), action("BBB"))
+    assert first in denied(again, DenialCode.DUPLICATE)
+    assert other.state == PREVIEWED
+    write(desk, update(Order).where(col(Order.id) == first).values(state=OrderState.CANCELLED.value))
+    assert desk.run(action("AAA"))[0].state == PREVIEWED
+
+
+@pytest.mark.parametrize("state", [OrderState.SUBMITTING, OrderState.UNKNOWN])
+def test_an_order_without_an_answer_blocks_its_symbol(new_desk: NewDesk, state: OrderState) -> None:
+    desk = new_desk(trader_live=False)
+    desk.hold("AAA", 20)
+    first = send(desk, "AAA", state)
+    sell, other = desk.run(action("AAA", kind="close"), action("BBB"))
+    assert first in denied(sell, DenialCode.UNRESOLVED)
+    assert other.state == PREVIEWED
+
+
+def test_what_an_open_order_has_filled_is_not_pledged_twice(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0}, opens={"AAA": None})
+    desk = new_desk(market, trader_live=False, starting_cash=2_000, max_symbol_share=1)
+    sent = send(desk, "AAA", OrderState.PARTIALLY_FILLED)  # 10 at 100
+    desk.hold("AAA", 4)
+    with desk.store.session() as session:
+        order = session.get_one(Order, sent)
+        session.add(bought(order, 4.0))
+    over, inside = desk.run(action("BBB", quantity=29), action("BBB", quantity=28))
+    denied(over, DenialCode.BUYING_POWER)  # 600 of the 2,000 are still pledged
+    assert inside.state == PREVIEWED
+
+
+def test_the_rate_counts_what_was_sent_within_a_minute_of_real_time(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False, max_orders_per_minute=3)
+    old = send(desk, "AAA", OrderState.FILLED, sent_at=utcnow() - dt.timedelta(seconds=61))
+    for _ in range(2):
+        send(desk, "AAA", OrderState.FILLED)
+    first, second = desk.run(action("BBB"), action("CCC"))
+    assert first.state == PREVIEWED
+    assert "3 orders" in denied(second, DenialCode.ORDER_RATE)
+    write(desk, update(Order).where(col(Order.id) == old).values(sent_at=utcnow()))
+    denied(desk.run(action("BBB"))[0], DenialCode.ORDER_RATE)
+
+
+def test_the_daily_count_is_of_the_exchanges_day(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0})
+    desk = new_desk(market, trader_live=False, max_trades_per_day=3)
+    send(desk, "AAA", OrderState.REJECTED)
+    send(desk, "AAA", OrderState.FILLED)
+    first, second = desk.run(action("BBB"), action("CCC"))
+    assert first.state == PREVIEWED
+    assert "order 4" in (second.denied.measured if second.denied else "")
+    denied(second, DenialCode.TRADES_PER_DAY)
+    market.clock.at += DAY
+    assert [row.state for row in desk.run(action("BBB"), action("CCC"))] == [PREVIEWED] * 2
+
+
+def test_refusals_in_a_row_end_with_a_fill_a_day_or_a_resume(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0})
+    desk = new_desk(market, trader_live=False, max_consecutive_rejections=2)
+    desk.hold("BBB", 10)
+    send(desk, "AAA", OrderState.REJECTED)
+    assert desk.run(action("AAA"))[0].state == PREVIEWED
+    send(desk, "AAA", OrderState.REJECTED)
+    buy, sell = desk.run(action("AAA"), action("BBB", kind="close"))
+    denied(buy, DenialCode.CONSECUTIVE_REJECTIONS)
+    assert sell.state == PREVIEWED
+    with desk.store.session() as session:
+        session.add(Trading(account="paper", state=TradingState.ACTIVE.value, why="", by="somebody"))
+    assert desk.run(action("AAA"))[0].state == PREVIEWED
+    write(desk, update(Trading).values(since=utcnow() - DAY))
+    denied(desk.run(action("AAA"))[0], DenialCode.CONSECUTIVE_REJECTIONS)
+    market.clock.at += DAY
+    assert desk.run(action("AAA"))[0].state == PREVIEWED
+    market.clock.at -= DAY
+    write(desk, update(Trading).values(since=utcnow() - DAY))
+    with desk.store.session() as session:
+        newest = session.exec(select(Order).where(col(Order.state) == "rejected").order_by(col(Order.updated_at))).all()
+        newest[-1].state = OrderState.FILLED.value
+    assert desk.run(action("AAA"))[0].state == PREVIEWED
+
+
+@pytest.mark.parametrize("price", [97.0, 96.99])
+def test_a_days_loss_is_measured_from_the_look_before(new_desk: NewDesk, price: float) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0})
+    desk = new_desk(market, trader_live=False, starting_cash=0.01)
+    desk.hold("AAA", 1_000)
+    denied(desk.run(action("BBB", quantity=1))[0], DenialCode.BUYING_POWER)  # a look: equity 100,000.01
+    with desk.store.session() as session:
+        mark = session.exec(select(EquityMark)).one()
+        assert (mark.opening, mark.last, mark.high_water) == (100_000.01, 100_000.01, 100_000.01)
+    market.clock.at += DAY
+    market.prices["AAA"] = price
+    write(desk, update(EquityMark).values(last=100_000.0))
+    write(desk, _give(desk, 10_000, price))
+    (outcome,) = desk.run(action("BBB", quantity=1))
+    if price == 97.0:
+        assert outcome.state == PREVIEWED
+    else:
+        denied(outcome, DenialCode.DAILY_LOSS)
+
+
+def _give(desk: Desk, cash: float, price: float) -> Any:
+    """Cash of so much, and as many shares fewer that equity is 1,000 shares at the price."""
+    with desk.store.session() as session:
+        session.exec(update(Position).values(quantity=1_000 - cash / price))
+    return update(Account).values(cash=cash)
+
+
+def test_drawdown_is_measured_from_the_highest_look_of_any_day_before(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0})
+    market.clock.at -= 3 * DAY  # a Monday
+    desk = new_desk(market, trader_live=False, max_daily_loss=1, starting_cash=50_000)
+    desk.hold("AAA", 500)  # 100,000 in all
+    assert desk.run(action("BBB"))[0].state == PREVIEWED
+    for price in (90.0, 80.0, 70.0):
+        market.clock.at += DAY
+        market.prices["AAA"] = price
+        assert desk.run(action("BBB"))[0].state == PREVIEWED  # 85,000 is 15 % down
+    market.prices["AAA"] = 69.99
+    assert "100,000.00 at its highest" in denied(desk.run(action("BBB"))[0], DenialCode.DRAWDOWN)
+    market.clock.at -= 10 * DAY  # a replay that is set back has not seen the high
+    assert desk.run(action("BBB"))[0].state == PREVIEWED
+
+
+def test_a_look_that_only_asks_writes_no_mark(new_desk: NewDesk) -> None:
+    desk = new_desk(trader_live=False)
+    (outcome,) = desk.run(action("AAA"))
+    with desk.store.session() as session:
+        session.exec(EquityMark.__table__.delete())  # type: ignore[attr-defined]
+        order = session.get_one(Order, str(outcome.order_id))
+        snapshot = take_snapshot(desk.market, symbols_of(session, [order], "paper"))
+        assert isinstance(evaluate(session, order, snapshot, desk.settings, "tape", "paper", dry=True), Sized)
+        assert session.exec(select(EquityMark)).all() == []
+        assert isinstance(evaluate(session, order, snapshot, desk.settings, "tape", "paper"), Sized)
+        assert len(session.exec(select(EquityMark)).all()) == 1
+
+
+def option(kind: str = "open", side: str = "sell", **changes: Any) -> dict[str, Any]:
+    base = {"side": side, "quantity": 1.0, "orderType": "limit", "limitPrice": 2.0, "contract": PUT}
+    return action("AAA", kind, **{**base, **changes})
+
+
+def test_a_put_is_sold_against_free_cash_alone(new_desk: NewDesk) -> None:
+    market = Options({"AAA": 100.0, "BBB": 500.0, PUT: 2.0})
+    allowed = {"stock_only": False, "options_mode": "both", "max_symbol_share": 1}
+    desk = new_desk(market, trader_live=False, starting_cash=9_000, **allowed)
+    desk.hold("BBB", 100)
+    (sold,) = desk.run(option(), instrument="option")
+    assert sold.state == PREVIEWED
+    order = desk.orders()[0]
+    assert (order.contract, order.multiplier, order.symbol, order.side) == (PUT, 100, "AAA", "sell")
+    poor = new_desk(market, trader_live=False, starting_cash=8_999.99, **allowed)
+    poor.hold("BBB", 100)
+    assert "cash" in denied(poor.run(option(), instrument="option")[0], DenialCode.CASH_SECURED)
+    first, second = desk.run(option(), option("add"), instrument="option")
+    assert first.state == PREVIEWED
+    denied(second, DenialCode.CASH_SECURED)
+
+
+OPTION_DENIALS: list[tuple[dict[str, Any], DenialCode]] = [
+    ({"contract": "AAPL"}, DenialCode.OPTION_CONTRACT),
+    ({"contract": "BBB100918P00090000"}, DenialCode.OPTION_CONTRACT),
+    ({"contract": "AAA100812P00090000"}, DenialCode.OPTION_CONTRACT),
+    ({"contract": "AAA100918P00080000"}, DenialCode.UNPRICED),
+    ({"orderType": "market", "limitPrice": None}, DenialCode.ORDER_TYPE),
+    ({"limitPrice": 2.11}, DenialCode.COLLAR),
+    ({"quantity": None, "notional": 9_000.0}, DenialCode.MALFORMED),
+    ({"quantity": 0.5}, DenialCode.MALFORMED),
+    ({"side": "buy"}, DenialCode.CASH_SECURED),
+    ({"contract": "AAA100918C00090000"}, DenialCode.CASH_SECURED),
+    ({"contract": "TOOLONGFORANOCCSYMBOL1"}, DenialCode.MALFORMED),
+]
+
+
+@pytest.mark.parametrize(("changes", "code"), OPTION_DENIALS)
+def test_options_that_are_not_traded(new_desk: NewDesk, changes: dict[str, Any], code: DenialCode) -> None:
+    market = Options({"AAA": 100.0, PUT: 2.0, "AAA100918C00090000": 2.0})
+    desk = new_desk(market, trader_live=False, stock_only=False, options_mode="both")
+    denied(desk.run(option(**changes), instrument="option")[0], code)
+
+
+def test_options_need_a_market_that_prices_them_and_leave_to_trade_them(new_desk: NewDesk) -> None:
+    plain = new_desk(Tape({"AAA": 100.0, PUT: 2.0}), trader_live=False, stock_only=False, options_mode="both")
+    assert "prices no option contracts" in denied(plain.run(option())[0], DenialCode.UNPRICED)
+    stocks = new_desk(Options({"AAA": 100.0, PUT: 2.0}), trader_live=False)
+    denied(stocks.run(option())[0], DenialCode.STOCKS_ONLY)
+
+
+def test_two_decisions_at_once_share_the_days_last_order(new_desk: NewDesk) -> None:
+    desk = new_desk(Tape({"AAA": 100.0, "BBB": 50.0}), max_trades_per_day=1)
+    decisions = [desk.decide(action("AAA")), desk.decide(action("BBB"))]
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = [row for rows in pool.map(desk.process, decisions) for row in rows]
+    assert sorted(row.state.value for row in outcomes) == ["denied", "filled"]
+    assert {row.denied.code for row in outcomes if row.denied} == {DenialCode.TRADES_PER_DAY}
+    assert len(desk.fills()) == 1

@@ -1,0 +1,209 @@
+"""alpaca-py with a time limit on every request, and its errors said in the desk's words."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from alpaca.common.exceptions import APIError
+from alpaca.trading.client import TradingClient
+from alpaca.trading.requests import GetOrdersRequest
+from requests import PreparedRequest, Response
+from requests.adapters import HTTPAdapter
+from requests.exceptions import RequestException
+
+from models.errors import DeskError, ServiceError, SettingError
+from models.settings import Settings
+
+T = TypeVar("T")
+
+OFFICIAL: Mapping[str, str] = {
+    "alpaca-paper": "https://paper-api.alpaca.markets",
+    "alpaca-live": "https://api.alpaca.markets",
+}
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+RETRY_SECONDS = 1.0  # the client's own rest between a send and the next
+_PAGE = 100
+
+
+class BrokerSilent(ServiceError):
+    """The broker gave no answer that can be used: what became of the request is not known."""
+
+    remedy = "nothing is sent again; the order is looked up by its client order id until it is known"
+
+
+class Refused(DeskError):
+    """The broker's definite no, by HTTP status: nothing was taken. code is Alpaca's own, None where it gives none."""
+
+    remedy = "read the broker's reason; 401 and 403 may mean the key, which must be the one of this account"
+
+    def __init__(self, message: str, status: int, code: int | None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Kept out of every repr."""
+
+    key: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return "Credentials(********)"
+
+
+def credentials(environ: Mapping[str, str]) -> Credentials:
+    """The key and secret of the trade worker's environment. Raises SettingError naming what is missing."""
+    missing = [name for name in Settings.CREDENTIALS if not environ.get(name)]
+    if missing:
+        raise SettingError(
+            f"the Alpaca broker needs {' and '.join(missing)} in the process environment",
+            remedy="set it for the trade worker alone; it is read from no file",
+        )
+    return Credentials(*(environ[name] for name in Settings.CREDENTIALS))
+
+
+def base_url(settings: Settings) -> str:
+    """The trading API's address. Raises SettingError unless it is the broker's own host or on loopback."""
+    own = OFFICIAL[settings.broker]
+    url = (settings.alpaca_url or own).rstrip("/")
+    parts = urlsplit(url)
+    if url == own or (parts.scheme == "http" and parts.hostname in LOOPBACK and not parts.username):
+        return url
+    raise SettingError(f"DESK_ALPACA_URL is neither {own} nor http on loopback", remedy="leave it out")
+
+
+def stream_url(base: str) -> str:
+    """The address of the trade updates that belong to a trading API."""
+    return f"ws{base.removeprefix('http')}/stream"
+
+
+class LimitedAdapter(HTTPAdapter):
+    """A time limit on each request, connecting and reading alike, and the statuses that this thread's calls met."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._met = threading.local()
+
+    def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
+        options["timeout"] = self._seconds
+        response = super().send(request, *args, **options)
+        self.met().append(response.status_code)
+        return response
+
+    def met(self) -> list[int]:
+        if not hasattr(self._met, "statuses"):
+            self._met.statuses = []
+        statuses: list[int] = self._met.statuses
+        return statuses
+
+
+class AlpacaWire:
+    """The calls we make of alpaca-py's trading client.
+
+    Every call raises Refused (a definite no) or BrokerSilent (outcome not known). The client sends a request again by
+    itself after a 429 or a 504; the client order id makes that harmless.
+    """
+
+    def __init__(self, base: str, found: Credentials, seconds: float, retry_seconds: float) -> None:
+        self._adapter = LimitedAdapter(seconds)
+        self._client = _client(base, found, self._adapter, retry_seconds)
+
+    def submit(self, request: Any) -> Any:
+        return self._ask(lambda client: client.submit_order(request), sends=True)
+
+    def order_by_client_id(self, client_id: str) -> Any | None:
+        """None when the broker knows no such order."""
+        return self._found(lambda client: client.get_order_by_client_id(client_id))
+
+    def order_by_id(self, broker_order_id: str) -> Any | None:
+        return self._found(lambda client: client.get_order_by_id(broker_order_id))
+
+    def orders(self, **wanted: Any) -> list[Any]:
+        """Up to 500 orders, newest first."""
+        request = GetOrdersRequest(limit=500, **wanted)
+        found: list[Any] = self._ask(lambda client: client.get_orders(request))
+        return found
+
+    def cancel(self, broker_order_id: str) -> None:
+        self._ask(lambda client: client.cancel_order_by_id(broker_order_id))
+
+    def account(self) -> Any:
+        return self._ask(lambda client: client.get_account())
+
+    def positions(self) -> list[Any]:
+        found: list[Any] = self._ask(lambda client: client.get_all_positions())
+        return found
+
+    def activities(self, kinds: str, after: str) -> list[dict[str, Any]]:
+        """Account activities of these types since a moment, oldest first, as the broker's own mappings."""
+        rows: list[dict[str, Any]] = []
+        wanted = {"activity_types": kinds, "after": after, "direction": "asc", "page_size": _PAGE}
+        while True:
+            page = self._ask(lambda client: client.get("/account/activities", dict(wanted)))
+            if not isinstance(page, list):
+                raise BrokerSilent("Alpaca's account activities are no list")
+            rows += page
+            if len(page) < _PAGE:
+                return rows
+            wanted["page_token"] = str(page[-1]["id"])
+
+    def _found(self, question: Callable[[Any], T]) -> T | None:
+        try:
+            return self._ask(question)
+        except Refused as refused:
+            if refused.status == 404:
+                return None
+            raise
+
+    def _ask(self, question: Callable[[Any], T], *, sends: bool = False) -> T:
+        self._adapter.met().clear()
+        with self._translated(sends):
+            return question(self._client)
+
+    @contextmanager
+    def _translated(self, sends: bool) -> Iterator[None]:
+        try:
+            yield
+        except DeskError:
+            raise
+        except APIError as error:
+            raise self._said(error, sends) from None
+        except RequestException as error:
+            raise BrokerSilent(f"no answer from Alpaca: {type(error).__name__}") from None
+        except (ValueError, TypeError, KeyError) as error:
+            raise BrokerSilent(f"Alpaca's answer could not be read: {type(error).__name__}") from None
+
+    def _said(self, error: Any, sends: bool) -> DeskError:
+        """An answer of 4xx is a definite no, unless an earlier send of the same order may have been taken."""
+        status = int(error.status_code or 0)
+        code, message = _body(error)
+        text = f"{message} (HTTP {status}{f', code {code}' if code else ''})"
+        earlier = set(self._adapter.met()) - {status, 429} if sends else set()
+        if 400 <= status < 500 and status != 408 and not earlier:
+            return Refused(text, status, code)
+        return BrokerSilent(f"Alpaca said: {text}")
+
+
+def _client(base: str, found: Credentials, adapter: LimitedAdapter, retry_seconds: float) -> Any:
+    client: Any = TradingClient(found.key, found.secret, url_override=base)
+    client._retry_wait = retry_seconds  # no parameter of the trading client sets it
+    for scheme in ("https://", "http://"):
+        client._session.mount(scheme, adapter)
+    if urlsplit(base).hostname in LOOPBACK:
+        client._session.trust_env = False  # a proxy has no business between us and loopback
+    return client
+
+
+def _body(error: Any) -> tuple[int | None, str]:
+    try:
+        return int(error.code), str(error.message)
+    except (ValueError, TypeError, KeyError):
+        return None, "no reason that could be read"

@@ -1,0 +1,167 @@
+"""The paper broker's own books: made anew from the fills each time, so that they check the ledger."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from sqlmodel import Session, col, select
+
+from models.contracts import OptionContract, multiplier_of, parse_contract
+from models.errors import MarketError
+from models.order_tables import Account, BookedSettlement, Fill, Order
+from models.orders import AccountFill, BrokerFill, BrokerOrder, BrokerPosition, Settlement
+from models.states import OrderState
+from tools.decimals import exact
+from tools.ledger import average_cost
+from tools.market.protocol import MarketData
+
+_RESTING = (OrderState.SUBMITTED.value, OrderState.PARTIALLY_FILLED.value)
+_SESSIONS_BACK = 30
+
+
+@dataclass(slots=True)
+class Books:
+    """cash, and by symbol the signed quantity and its average cost per share."""
+
+    cash: Decimal
+    held: dict[str, tuple[Decimal, Decimal]] = field(default_factory=dict)
+
+    def move(self, symbol: str, signed: Decimal, price: Decimal, commission: Decimal = Decimal(0)) -> None:
+        self.cash -= signed * price * exact(multiplier_of(symbol)) + commission
+        before, average = self.held.get(symbol, (Decimal(0), Decimal(0)))
+        after = before + signed
+        if after:
+            self.held[symbol] = (after, exact(average_cost(before, average, signed, price)))
+        else:
+            self.held.pop(symbol, None)
+
+    def positions(self) -> list[BrokerPosition]:
+        rows = sorted(self.held.items())
+        return [
+            BrokerPosition(symbol=name, quantity=float(held), average_cost=float(cost)) for name, (held, cost) in rows
+        ]
+
+
+def books_of(session: Session, account: str, opening_cash: float) -> Books:
+    """What the account's fills and settlements make of its opening cash; `opening_cash` counts while it has no row."""
+    head = session.get(Account, account)
+    books = Books(exact(head.opening_cash if head else opening_cash))
+    fills = session.exec(select(Fill).where(col(Fill.account) == account)).all()
+    settled = session.exec(select(BookedSettlement).where(col(BookedSettlement.account) == account)).all()
+    rows: list[Fill | BookedSettlement] = [*fills, *settled]
+    for row in sorted(rows, key=lambda row: (row.created_at, row.id)):
+        if isinstance(row, Fill):
+            sign = 1 if row.side == "buy" else -1
+            books.move(row.symbol, sign * exact(row.quantity), exact(row.price), exact(row.commission))
+        else:
+            books.move(row.symbol, exact(row.quantity), exact(row.price))
+    return books
+
+
+def fills_of(session: Session, order_id: str) -> list[BrokerFill]:
+    """What was filled of an order, in the order it was booked."""
+    rows = session.exec(select(Fill).where(col(Fill.order_id) == order_id).order_by(col(Fill.created_at), col(Fill.id)))
+    return [
+        BrokerFill(quantity=row.quantity, price=row.price, commission=row.commission, at=row.filled_at) for row in rows
+    ]
+
+
+def resting(session: Session, account: str) -> list[BrokerOrder]:
+    rows = session.exec(select(Order).where(col(Order.account) == account, col(Order.state).in_(_RESTING)))
+    return [_open_order(session, order) for order in rows]
+
+
+def _open_order(session: Session, order: Order) -> BrokerOrder:
+    filled = sum(exact(fill.quantity) for fill in fills_of(session, order.id))
+    return BrokerOrder.model_validate(
+        {
+            "client_id": order.id,
+            "broker_order_id": order.broker_order_id or f"paper-{order.id}",
+            "symbol": order.contract or order.symbol,
+            "side": order.side,
+            "quantity": order.quantity or 0,
+            "filled": float(filled),
+        }
+    )
+
+
+def recent_fills(session: Session, account: str, since: dt.datetime) -> list[AccountFill]:
+    rows = session.exec(
+        select(Fill, Order)
+        .join(Order, col(Order.id) == col(Fill.order_id))
+        .where(col(Fill.account) == account, col(Fill.filled_at) >= since)
+    ).all()
+    return [_account_fill(fill, order) for fill, order in rows]
+
+
+def _account_fill(fill: Fill, order: Order) -> AccountFill:
+    told = BrokerFill(
+        id=fill.id, quantity=fill.quantity, price=fill.price, commission=fill.commission, at=fill.filled_at
+    )
+    return AccountFill.model_validate(
+        {
+            "client_id": order.id,
+            "broker_order_id": order.broker_order_id or f"paper-{order.id}",
+            "symbol": fill.symbol,
+            "side": fill.side,
+            "fill": told,
+        }
+    )
+
+
+def settlements(books: Books, market: MarketData) -> list[Settlement]:
+    """What has become of contracts past their expiry; one whose underlying's close is not known waits.
+
+    A written put that ends in the money is assigned: its shares are bought at the strike. A bought contract that ends
+    in the money is closed at what it is worth, as brokers do who sell out before the exercise.
+    """
+    found: list[Settlement] = []
+    for symbol, (held, _) in sorted(books.held.items()):
+        contract = parse_contract(symbol)
+        if contract is None or market.clock.now().date() <= contract.expiry:
+            continue
+        close = _close_at(contract, market)
+        if close is not None:
+            found += _ended(contract, held, *close)
+    return found
+
+
+def _close_at(contract: OptionContract, market: MarketData) -> tuple[Decimal, dt.datetime] | None:
+    """The underlying's last close up to the expiry, if the bars at hand reach back that far."""
+    try:
+        bars = market.bars(contract.underlying, _SESSIONS_BACK)
+    except MarketError:
+        return None
+    days = [number for number, day in enumerate(bars.dates) if day <= contract.expiry]
+    if not days or (contract.expiry - bars.dates[days[-1]]).days > 4:
+        return None
+    at = dt.datetime.combine(contract.expiry, dt.time(16), market.clock.now().tzinfo)
+    return exact(float(bars.close[days[-1]])), at
+
+
+def _ended(contract: OptionContract, held: Decimal, close: Decimal, at: dt.datetime) -> list[Settlement]:
+    worth = close - contract.strike if contract.kind == "call" else contract.strike - close
+
+    def leg(kind: str, symbol: str, quantity: Decimal, price: Decimal) -> Settlement:
+        return Settlement.model_validate(
+            {
+                "id": f"{contract.symbol}/{symbol}",
+                "kind": kind,
+                "symbol": symbol,
+                "quantity": float(quantity),
+                "price": float(price),
+                "at": at,
+            }
+        )
+
+    if worth <= 0:
+        return [leg("expired", contract.symbol, -held, Decimal(0))]
+    if held > 0:
+        return [leg("exercised", contract.symbol, -held, worth)]
+    shares = -held * exact(multiplier_of(contract.symbol)) * (1 if contract.kind == "put" else -1)
+    return [
+        leg("assigned", contract.symbol, -held, Decimal(0)),
+        leg("delivered", contract.underlying, shares, contract.strike),
+    ]

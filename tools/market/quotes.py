@@ -1,0 +1,18 @@
+"""One question for the price of anything that can be held: a share or an option contract."""
+
+from __future__ import annotations
+
+from models.contracts import parse_contract
+from models.errors import NotConfigured
+from models.market import Quote
+from tools.market.protocol import MarketData, OptionSource
+
+
+def quote_of(market: MarketData, symbol: str) -> Quote:
+    """The last price per share of a symbol or an OCC contract. Raises MarketError when there is none, NotConfigured
+    when it is a contract and the market prices no contracts."""
+    if parse_contract(symbol) is None:
+        return market.quote(symbol)
+    if not isinstance(market, OptionSource):
+        raise NotConfigured(f"not available: the market {market.name!r} prices no option contracts")
+    return market.option_quote(symbol)

@@ -1,0 +1,160 @@
+"""The audit log's form: one JSON object a line, each with the hash of the one before it.
+
+{"at": time, "facts": {...}, "hash": ..., "kind": ..., "n": 1, 2, ..., "prev": hash of line n - 1}
+
+hash is the SHA-256 of the line's canonical JSON without `hash`. A transaction that did not commit leaves lines that the
+database's anchor does not know; the next line that is written is a mark (`abandoned`) which names those bytes by length
+and SHA-256, so that nothing is ever taken out of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+FIRST_PREV = "0" * 64
+OPENED = "opened"
+ABANDONED = "abandoned"
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
+_KEYS = {"n", "at", "kind", "facts", "prev", "hash"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the log. at: real time, UTC."""
+
+    n: int
+    at: str
+    kind: str
+    facts: Mapping[str, Any]
+    prev: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What the database knows of a chain: how many lines, the hash of the last one, and the file's length with it."""
+
+    count: int
+    head: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A file held against its anchor.
+
+    entries: committed lines in order. abandoned: lines that a mark has struck out. beyond: lines after the anchored
+    ones, of transactions that did not commit or are not over. problems: what was altered, is missing or was cut off.
+    """
+
+    entries: list[Entry]
+    abandoned: int
+    beyond: int
+    problems: list[str]
+
+
+def seal(n: int, at: str, kind: str, facts: Mapping[str, Any], prev: str) -> tuple[bytes, str]:
+    """A line as it is written, with its newline, and its hash."""
+    body = {"n": n, "at": at, "kind": kind, "facts": facts, "prev": prev}
+    found = hashlib.sha256(_canonical(body)).hexdigest()
+    return _canonical({**body, "hash": found}) + b"\n", found
+
+
+def _canonical(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def mark_of(beyond: bytes) -> dict[str, Any]:
+    """The facts of the line that strikes out the bytes right before it."""
+    return {"bytes": len(beyond), "lines": beyond.count(b"\n"), "sha256": hashlib.sha256(beyond).hexdigest()}
+
+
+def read_chain(data: bytes, anchor: Anchor) -> Reading:
+    """Walk a file's lines in order and name everything that is not as it was written."""
+    raws = _LINE.findall(data)
+    starts = _starts(raws)
+    parsed = [_parse(raw) for raw in raws]
+    struck, problems = _struck(data, starts, parsed)
+    entries: list[Entry] = []
+    expected, head, beyond = 1, FIRST_PREV, 0
+    for place, found in enumerate(parsed):
+        if place in struck:
+            continue
+        if expected > anchor.count:
+            beyond += 1
+            continue
+        if found is None:
+            problems.append(f"line {place + 1} of the file is not a line of the log")
+            continue
+        problems += _faults(found, raws[place], expected, head)
+        entries.append(found)
+        expected, head = found.n + 1, found.hash
+    problems += _end(expected - 1, head, anchor)
+    return Reading(entries, len(struck), beyond, problems)
+
+
+def _starts(raws: list[bytes]) -> list[int]:
+    starts, at = [], 0
+    for raw in raws:
+        starts.append(at)
+        at += len(raw)
+    return starts
+
+
+def _parse(raw: bytes) -> Entry | None:
+    try:
+        found = json.loads(raw)
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or set(found) != _KEYS:
+        return None
+    texts = all(isinstance(found[key], str) for key in ("at", "kind", "prev", "hash"))
+    whole = isinstance(found["n"], int) and isinstance(found["facts"], dict)
+    return Entry(**found) if texts and whole else None
+
+
+def _struck(data: bytes, starts: list[int], parsed: list[Entry | None]) -> tuple[set[int], list[str]]:
+    """Places of the lines that marks strike out, the last mark first: it may strike a mark that did not commit."""
+    struck: set[int] = set()
+    problems: list[str] = []
+    for place in range(len(parsed) - 1, -1, -1):
+        found = parsed[place]
+        if place in struck or found is None or found.kind != ABANDONED:
+            continue
+        length = found.facts.get("bytes")
+        begin = starts[place] - length if isinstance(length, int) else -1
+        if begin < 0 or mark_of(data[begin : starts[place]]) != found.facts:
+            problems.append(f"line {found.n}: the lines that it strikes out are not what stands before it")
+            continue
+        struck.update(other for other in range(place) if starts[other] >= begin)
+    return struck, problems
+
+
+def _faults(found: Entry, raw: bytes, expected: int, head: str) -> list[str]:
+    sealed, digest = seal(found.n, found.at, found.kind, found.facts, found.prev)
+    if digest != found.hash or sealed != raw:
+        return [f"line {found.n}: its content is not what its hash was made of: altered"]
+    if found.n > expected:
+        return [f"{_lines(expected, found.n - 1)} missing"]
+    if found.n < expected:
+        return [f"line {found.n} stands where line {expected} should"]
+    if found.prev != head:
+        return [f"line {found.n} does not follow from the line before it: one of them was altered"]
+    return []
+
+
+def _end(last: int, head: str, anchor: Anchor) -> list[str]:
+    if last < anchor.count:
+        return [f"{_lines(last + 1, anchor.count)} missing: the end of the file was cut off"]
+    if head != anchor.head:
+        return [f"line {last} is not the last one that the database has anchored"]
+    return []
+
+
+def _lines(first: int, last: int) -> str:
+    return f"line {first} is" if first == last else f"lines {first} to {last} are"

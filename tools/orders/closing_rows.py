@@ -1,0 +1,135 @@
+"""The rows of a person's command to close positions: a run, a decision, and one approved order a position."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+
+from sqlmodel import Session
+
+from models.columns import utcnow
+from models.contracts import multiplier_of, parse_contract
+from models.market import Quote
+from models.order_tables import Order
+from models.orders import BrokerPosition
+from models.states import OrderState, RunKind, RunState, StepKind, StepState
+from models.tables import Decision, Run, Step
+from tools.ledger import ensure_account
+from tools.orders import audit
+from tools.orders.context import Sized, ticket_of
+from tools.orders.drafts import order_id
+from tools.orders.previews import preview, terms_of
+from tools.orders.states import advance
+from tools.orders.submitting import Funnel
+
+
+def write_orders(
+    session: Session, funnel: Funnel, held: Sequence[BrokerPosition], quotes: Mapping[str, Quote], by: str, why: str
+) -> list[str]:
+    """Orders that close these positions at market, approved by the person who asked for it; their ids."""
+    ensure_account(session, funnel.broker.name, funnel.settings.starting_cash)
+    decision = _decision(session, funnel, held, by, why)
+    now = funnel.market.clock.now()
+    ids = []
+    for ordinal, row in enumerate(held):
+        order = _order(decision, ordinal, row, now)
+        session.add(order)
+        session.flush()
+        _approve(session, funnel, order, quotes[row.symbol], decision)
+        ids.append(order.id)
+    return ids
+
+
+def underlying(symbol: str) -> str:
+    contract = parse_contract(symbol)
+    return contract.underlying if contract else symbol
+
+
+def _decision(session: Session, funnel: Funnel, held: Sequence[BrokerPosition], by: str, why: str) -> Decision:
+    now, account = utcnow(), funnel.broker.name
+    run = Run(
+        kind=RunKind.FLATTEN,
+        state=RunState.DONE,
+        account=account,
+        provider="person",
+        model=by,
+        market=funnel.market.name,
+        market_now=funnel.market.clock.now(),
+        notes=[why],
+        deadline_at=now,
+        finished_at=now,
+    )
+    session.add(run)
+    session.flush()
+    step = Step(run_id=run.id, kind=StepKind.SUBMIT, state=StepState.DONE, finished_at=now)
+    session.add(step)
+    session.flush()
+    decision = Decision(
+        run_id=run.id,
+        step_id=step.id,
+        account=account,
+        status="completed",
+        actions=[_action(row, why) for row in held],
+        reasoning=why,
+        spoken_by=by,
+    )
+    session.add(decision)
+    session.flush()
+    return decision
+
+
+def _action(row: BrokerPosition, why: str) -> dict[str, object]:
+    return {
+        "symbol": underlying(row.symbol),
+        "action": "close",
+        "side": _side(row),
+        "quantity": abs(row.quantity),
+        "notional": None,
+        "orderType": "market",
+        "limitPrice": None,
+        "contract": _contract(row),
+        "confidence": "high",
+        "reasoning": why,
+    }
+
+
+def _side(row: BrokerPosition) -> str:
+    return "sell" if row.quantity > 0 else "buy"
+
+
+def _contract(row: BrokerPosition) -> str | None:
+    return row.symbol if parse_contract(row.symbol) else None
+
+
+def _order(decision: Decision, ordinal: int, row: BrokerPosition, now: dt.datetime) -> Order:
+    return Order(
+        id=order_id(decision.id, ordinal),
+        run_id=decision.run_id,
+        decision_id=decision.id,
+        ordinal=ordinal,
+        account=decision.account,
+        symbol=underlying(row.symbol),
+        action="close",
+        side=_side(row),
+        quantity=abs(row.quantity),
+        order_type="market",
+        contract=_contract(row),
+        multiplier=multiplier_of(row.symbol),
+        state=OrderState.DRAFTED.value,
+        market_at=now,
+    )
+
+
+def _approve(session: Session, funnel: Funnel, order: Order, quote: Quote, decision: Decision) -> None:
+    settings, by = funnel.settings, decision.spoken_by
+    names = ("run_id", "decision_id", "ordinal", "account", "symbol", "contract", "action", "side", "quantity")
+    asked = {name: getattr(order, name) for name in names}
+    audit.record(session, settings, "drafted", order=order.id, by=by, why=decision.reasoning, **asked)
+    terms = terms_of(session, settings, funnel.market.name, funnel.broker.name)
+    made = preview(order, Sized(ticket_of(order), quote.price, quote.at), order.market_at, terms)
+    advance(session, order, OrderState.PREVIEWED)
+    session.add(made)
+    session.flush()
+    audit.record(session, settings, "previewed", order=order.id, payload=made.payload, payload_hash=made.payload_hash)
+    advance(session, order, OrderState.APPROVED)
+    audit.record(session, settings, "approved", order=order.id, payload_hash=made.payload_hash, by=by)

@@ -1,0 +1,50 @@
+"""Equity marks: what an account was worth on each session day, which losses are measured from."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+from sqlmodel import Session, col, select
+
+from models.columns import utcnow
+from models.order_tables import EquityMark
+from tools.market.clock import NEW_YORK
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """opening: equity at the last look before today, or at today's first where there was none; account currency."""
+
+    opening: float | None
+    high_water: float | None
+
+
+def equity_marks(session: Session, account: str, equity: float | None, now: dt.datetime, *, keep: bool) -> Marks:
+    """The marks of now's day, this look included; written down with `keep`.
+
+    Later days than now's, which a replay that was set back has seen, do not count. The caller holds the account's row,
+    so that two looks at once do not both make the day's mark.
+    """
+    day = now.astimezone(NEW_YORK).date()
+    mark = session.get(EquityMark, (account, day), populate_existing=True)
+    before = session.exec(
+        select(EquityMark)
+        .where(col(EquityMark.account) == account, col(EquityMark.day) < day)
+        .order_by(col(EquityMark.day).desc())
+        .limit(1)
+    ).first()
+    if mark is None and equity is None:
+        return Marks(before.last, before.high_water) if before else Marks(None, None)
+    known = [before.high_water] if before else []
+    if equity is not None:
+        known.append(equity)
+    if mark is None:
+        opening = before.last if before else max(known)
+        mark = EquityMark(account=account, day=day, opening=opening, last=opening, high_water=opening)
+    marks = Marks(mark.opening, max(mark.high_water, *known) if known else mark.high_water)
+    if keep and equity is not None:
+        mark.last, mark.high_water, mark.updated_at = equity, marks.high_water or equity, utcnow()
+        session.add(mark)
+        session.flush()
+    return marks

@@ -1,0 +1,223 @@
+"""The account as its broker sees it against the desk's own books; what the broker is right about is repaired."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sqlmodel import Session, col, select
+
+from models.columns import utcnow
+from models.errors import MarketError, OrderError
+from models.market import Quote
+from models.order_tables import Account, BookedSettlement, Order, Position, Preview, Reconciliation
+from models.orders import BrokerAnswer, BrokerState, Settlement
+from models.settings import Settings
+from models.states import OrderState, TradingState
+from models.store import Store
+from tools.brokers.protocol import Broker
+from tools.decimals import exact, plain
+from tools.ledger import account_view, ensure_account, move
+from tools.orders import audit, differences, halting
+from tools.orders.booking import book
+from tools.orders.context import ticket_of
+from tools.orders.differences import Difference, difference
+from tools.orders.states import load_order
+
+# A broker's lists do not change all at once, and another process may be booking: what is only seen once is no
+# difference.
+LOOKS = 3
+PAUSE_SECONDS = 1.0
+REMEMBERED = dt.timedelta(days=7)
+_DAY = dt.timedelta(days=1)
+_CENT = Decimal("0.01")
+_NOT_ADOPTED = ("order", "blocked")
+
+
+@dataclass(frozen=True, slots=True)
+class _Unpriced:
+    """A view needs prices for its equity alone, and nothing here asks for equity."""
+
+    def quote(self, symbol: str) -> Quote:
+        raise MarketError(f"{symbol} is not priced here")
+
+
+def reconcile(store: Store, settings: Settings, broker: Broker, owner: str, adopt: bool = False) -> Reconciliation:
+    """Compare account, positions, open orders and fills with the broker's, write down what differs, and repair it
+    where the broker is right: states and fills of our orders, option events, cash.
+
+    A position, a fill or an open order that no order of ours explains halts the account, and so does a broker that
+    has blocked it. adopt: take the account over as it is, with its positions, cash and past fills, but not with open
+    orders of a stranger. Raises ServiceError, MarketError or OrderError when the broker cannot say.
+    """
+    with store.session() as session:
+        ensure_account(session, broker.name, settings.starting_cash)
+    repaired: list[Difference] = []
+    for look in range(LOOKS):
+        if look:
+            time.sleep(PAUSE_SECONDS)
+        state = broker.state()
+        repaired += _follow(store, settings, broker, state)
+        repaired += _settle(store, settings, state)
+        with store.read() as session:
+            left = differences.unexplained(session, state, _adopted(session, state.account))
+        if not left:
+            break
+    if adopt:
+        repaired += _adopt(store, settings, state)
+        left = [row for row in left if row["kind"] in _NOT_ADOPTED]
+    elif not left:
+        repaired += _repair_cash(store, settings, state)
+    return _conclude(store, settings, broker.name, owner, repaired, left)
+
+
+def latest(session: Session, account: str) -> Reconciliation | None:
+    """The account's last comparison."""
+    rows = select(Reconciliation).where(col(Reconciliation.account) == account)
+    return session.exec(rows.order_by(col(Reconciliation.at).desc(), col(Reconciliation.id).desc())).first()
+
+
+def _follow(store: Store, settings: Settings, broker: Broker, state: BrokerState) -> list[Difference]:
+    """Book what the broker says of our orders that do not stand as it says."""
+    with store.read() as session:
+        ids = differences.astray(session, state)
+    found = []
+    for order_id in ids:
+        with store.read() as session:
+            order = load_order(session, order_id)
+            preview = session.exec(select(Preview).where(col(Preview.order_id) == order_id)).first()
+            view = account_view(session, _Unpriced(), order.account)
+        if preview is None:
+            continue
+        answer = broker.lookup(ticket_of(order), preview, view) or _never(order)
+        if answer is not None:
+            found += _booked(store, settings, order_id, answer)
+    return found
+
+
+def _never(order: Order) -> BrokerAnswer | None:
+    """A day order that the broker does not know a day later is at its end; before that nobody can say."""
+    if order.state != OrderState.UNKNOWN or utcnow() - (order.sent_at or order.updated_at) < _DAY:
+        return None
+    message = "the broker never knew this order, and its day is over"
+    return BrokerAnswer(status="expired", broker_order_id=None, fills=[], message=message)
+
+
+def _booked(store: Store, settings: Settings, order_id: str, answer: BrokerAnswer) -> list[Difference]:
+    try:
+        with store.session() as session:
+            order = load_order(session, order_id)
+            was, before = order.state, differences.filled_here(session, order_id)
+            book(session, settings, order, answer)
+            after = differences.filled_here(session, order_id)
+    except OrderError:
+        return []  # what cannot be booked shows as a fill or a position that nobody explains
+    if order.state == was and after == before:
+        return []
+    desk, told = f"{was}, {plain(before)} filled", f"{answer.status}, {plain(after)} filled"
+    symbol = order.contract or order.symbol
+    return [difference("order_state", repaired=True, order=order_id, symbol=symbol, desk=desk, broker=told)]
+
+
+def _settle(store: Store, settings: Settings, state: BrokerState) -> list[Difference]:
+    """Book option events that are not booked yet."""
+    found = []
+    for leg in state.settlements:
+        with store.session() as session:
+            head = session.get_one(Account, state.account, with_for_update=True)
+            if session.get(BookedSettlement, (head.name, leg.id)) is not None or not _due(session, state, leg):
+                continue
+            move(session, head.name, leg.symbol, exact(leg.quantity), exact(leg.price), leg.at)
+            columns = leg.model_dump(exclude={"at"})
+            session.add(BookedSettlement(account=head.name, settled_at=leg.at, **columns))
+            facts = {**leg.model_dump(mode="json", exclude={"kind"}), "event": leg.kind}
+            audit.record(session, settings, "settlement", account=head.name, **facts)
+        found.append(difference("settlement", repaired=True, **facts))
+    return found
+
+
+def _due(session: Session, state: BrokerState, leg: Settlement) -> bool:
+    """Whether the leg is what our position lacks: one from before the account was taken over is in it already."""
+    ours = differences.position_here(session, state.account, leg.symbol)
+    lacking, told = differences.position_there(state, leg.symbol) - ours, exact(leg.quantity)
+    return lacking * told > 0 and abs(told) <= abs(lacking)
+
+
+def _adopted(session: Session, account: str) -> frozenset[str]:
+    """Ids of fills that a person took over lately."""
+    since = utcnow() - REMEMBERED
+    rows = session.exec(
+        select(Reconciliation).where(col(Reconciliation.account) == account, col(Reconciliation.at) >= since)
+    )
+    return frozenset(line["id"] for row in rows for line in row.differences if line["kind"] == "adopted_fill")
+
+
+def _adopt(store: Store, settings: Settings, state: BrokerState) -> list[Difference]:
+    """Make positions, cash and past fills of the account the desk's own."""
+    with store.session() as session:
+        head = session.get_one(Account, state.account, with_for_update=True)
+        fills = differences.fills(session, state, _adopted(session, head.name))
+        moved = differences.positions(session, state)
+        for row in moved:
+            _set_position(session, state, row["symbol"])
+        found = [
+            *({**row, "kind": "adopted_position", "repaired": True} for row in moved),
+            *({**row, "kind": "adopted_fill", "repaired": True} for row in fills),
+            *_set_cash(session, head, state),
+        ]
+        audit.record(session, settings, "adopted", account=head.name, differences=found)
+    return found
+
+
+def _set_position(session: Session, state: BrokerState, symbol: str) -> None:
+    row = session.get(Position, (state.account, symbol), with_for_update=True, populate_existing=True)
+    told = next((each for each in state.positions if each.symbol == symbol and each.quantity), None)
+    if told is None:
+        if row is not None:
+            session.delete(row)
+        return
+    row = row or Position(account=state.account, symbol=symbol, quantity=0, average_cost=0, filled_at=utcnow())
+    row.quantity, row.average_cost = told.quantity, told.average_cost
+    session.add(row)
+
+
+def _repair_cash(store: Store, settings: Settings, state: BrokerState) -> list[Difference]:
+    """Fees, interest and transfers are the broker's to tell. Left alone while an order's fills may still be under way:
+    the broker's figure has them already."""
+    with store.session() as session:
+        head = session.get_one(Account, state.account, with_for_update=True)
+        working = col(Order.account) == head.name, col(Order.state).in_(differences.WORKING)
+        if session.exec(select(Order.id).where(*working)).first() is not None:
+            return []
+        found = _set_cash(session, head, state)
+        if found:
+            audit.record(session, settings, "cash", account=head.name, differences=found)
+    return found
+
+
+def _set_cash(session: Session, head: Account, state: BrokerState) -> list[Difference]:
+    here, there = exact(head.cash), exact(state.cash)
+    if abs(here - there) < _CENT:
+        return []
+    head.cash = state.cash
+    session.add(head)
+    return [difference("cash", repaired=True, desk=plain(here), broker=plain(there))]
+
+
+def _conclude(
+    store: Store, settings: Settings, account: str, owner: str, repaired: list[Difference], left: list[Difference]
+) -> Reconciliation:
+    """Write the comparison down, and halt the account when something is left that nobody can explain."""
+    with store.session() as session:
+        row = latest(session, account)
+        if row is None or row.differences or repaired or left or row.owner != owner:
+            row = Reconciliation(account=account, owner=owner, agreed=not left, differences=[*repaired, *left])
+            facts = {"agreed": row.agreed, "differences": row.differences}
+            audit.record(session, settings, "reconciled", account=account, by=owner, **facts)
+        row.at = utcnow()  # agreement after agreement is one row, or there would be one a minute
+        session.add(row)
+        if left and halting.trading_state(session, settings, account)[0] != TradingState.HALTED:
+            halting.halt(session, settings, account, differences.explain(left), owner)
+    return row

@@ -1,0 +1,136 @@
+"""How much: of one order, one symbol, one sector, all together, and of the cash that is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+
+from models.contracts import parse_contract
+from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
+from tools.decimals import exact, money, plain
+from tools.risk.denials import deny
+from tools.risk.exposure import ZERO, cash_needed, exposures, free_cash, notional_of, opening_of, price_of
+
+
+def notional_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    notional, most = notional_of(ticket, context), exact(limits.max_order_notional)
+    if notional <= most:
+        return None
+    price = money(price_of(ticket, context))
+    reason = f"{plain(ticket.quantity)} {ticket.traded} at {price} is more than one order may be"
+    return deny(DenialCode.NOTIONAL_PER_ORDER, reason, f"notional {money(notional)}", f"at most {money(most)}")
+
+
+def _unpriced(context: RiskContext) -> str:
+    names = ", ".join(held.symbol for held in context.account.positions if held.market_price is None)
+    return f"no price for {names or 'a position'}"
+
+
+def share_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    if not opening_of(ticket, context):
+        return None
+    limit = f"at most {exact(limits.max_symbol_share):.2%} of equity"
+    found = exposures(ticket, context)
+    if context.account.equity is None or found is None:
+        reason = f"the account's equity is not known: {_unpriced(context)}"
+        return deny(DenialCode.SHARE_PER_SYMBOL, reason, "equity unknown", limit)
+    equity, exposure = exact(context.account.equity), found[ticket.symbol]
+    if exposure <= exact(limits.max_symbol_share) * equity:
+        return None
+    reason = f"{ticket.symbol} would be {money(exposure)} of an equity of {money(equity)}"
+    return deny(DenialCode.SHARE_PER_SYMBOL, reason, _share(exposure, equity), limit)
+
+
+def _share(exposure: Decimal, equity: Decimal) -> str:
+    return f"{exposure / equity:.4%} of equity" if equity > 0 else "no equity"
+
+
+def symbol_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    if not opening_of(ticket, context):
+        return None
+    most, found = exact(limits.max_symbol_notional), exposures(ticket, context)
+    limit = f"at most {money(most)}"
+    if found is None:
+        return deny(DenialCode.NOTIONAL_PER_SYMBOL, _unpriced(context), "exposure unknown", limit)
+    if found[ticket.symbol] <= most:
+        return None
+    reason = f"{ticket.symbol} would be more than may be in one symbol"
+    return deny(DenialCode.NOTIONAL_PER_SYMBOL, reason, f"exposure {money(found[ticket.symbol])}", limit)
+
+
+def gross_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    if not opening_of(ticket, context):
+        return None
+    most, found = exact(limits.max_gross_notional), exposures(ticket, context)
+    limit = f"at most {money(most)}"
+    if found is None:
+        return deny(DenialCode.GROSS_NOTIONAL, _unpriced(context), "exposure unknown", limit)
+    gross = sum(found.values(), ZERO)
+    if gross <= most:
+        return None
+    reason = f"with this order and what is open the account would hold {money(gross)}"
+    return deny(DenialCode.GROSS_NOTIONAL, reason, f"gross {money(gross)}", limit)
+
+
+def sector_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    """A sector that is not known counts as the worst that it can be: it may be the one of any other symbol."""
+    share = exact(limits.max_sector_share)
+    if share >= 1 or not opening_of(ticket, context):
+        return None
+    limit, found = f"at most {share:.2%} of equity", exposures(ticket, context)
+    if context.account.equity is None or found is None:
+        return deny(DenialCode.SHARE_PER_SECTOR, _unpriced(context), "equity unknown", limit)
+    sector, exposure = _largest_sector(ticket.symbol, found, context.sectors)
+    equity = exact(context.account.equity)
+    if exposure <= share * equity:
+        return None
+    reason = f"{sector} would be {money(exposure)} of an equity of {money(equity)}"
+    return deny(DenialCode.SHARE_PER_SECTOR, reason, _share(exposure, equity), limit)
+
+
+def _largest_sector(
+    symbol: str, found: Mapping[str, Decimal], sectors: Mapping[str, str | None]
+) -> tuple[str, Decimal]:
+    """The sector that an order on `symbol` may fill, with every symbol that is or may be of it."""
+    own = sectors.get(symbol)
+    known = {name for name in map(sectors.get, found) if name is not None}
+
+    def within(names: Iterable[str | None]) -> Decimal:
+        return sum((amount for other, amount in found.items() if sectors.get(other) in names), ZERO)
+
+    if own is not None:
+        return f"the sector {own}", within((own, None))
+    worst = max((within((name, None)) for name in known), default=within((None,)))
+    return f"the sector of {symbol}, which is not known,", worst
+
+
+def buying_power_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    return None if ticket.contract else _funded(ticket, context, limits, DenialCode.BUYING_POWER)
+
+
+def cash_secured_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    """Options are opened in one way alone: puts that are sold, with the cash for their assignment put aside."""
+    if ticket.contract is None or not opening_of(ticket, context):
+        return None
+    contract = parse_contract(ticket.contract)
+    kind = contract.kind if contract else "option"
+    if kind == "put" and ticket.side == "sell":
+        return _funded(ticket, context, limits, DenialCode.CASH_SECURED)
+    reason = f"to {ticket.side} the {kind} {ticket.contract} opens what is not secured by cash"
+    return deny(DenialCode.CASH_SECURED, reason, f"{ticket.side} a {kind}", "sell a put against free cash")
+
+
+def _funded(ticket: OrderTicket, context: RiskContext, limits: RiskLimits, code: DenialCode) -> Denied | None:
+    opening = opening_of(ticket, context)
+    if not opening:
+        return None
+    need = cash_needed(ticket.traded, ticket.side, opening, price_of(ticket, context), limits)
+    free = free_cash(context.account)
+    if free is None:
+        reason = "free cash is not known: a short position has no price or is a call"
+        return deny(code, reason, "free cash unknown", f"{money(need)} needed")
+    left = free - sum((exact(pledge.cash) for pledge in context.pledges), ZERO)
+    if need <= left:
+        return None
+    reason = f"{plain(opening)} {ticket.traded} may need more than the cash that is free"
+    return deny(code, reason, f"needs {money(need)}", f"{money(left)} free")

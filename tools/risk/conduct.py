@@ -1,0 +1,136 @@
+"""Whether this account may order this now at all: trading state, who spoke, the verdict, pauses, counts, hours."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
+from models.research import Rating
+from models.states import TradingState
+from tools.risk.denials import deny, span
+from tools.risk.exposure import opening_of
+
+# What is no person's money and no person's market trades on paper alone.
+PAPER_ONLY_PROVIDERS = frozenset({"rulebook"})
+PAPER_ONLY_MARKETS = frozenset({"replay"})
+PAPER = "paper"
+
+
+def halted(state: TradingState, why: str, account: str) -> Denied:
+    """Why an order of a halted account goes no further."""
+    reason = f"trading of {account} is halted: {why or 'no reason given'}; `desk resume` lets it go on"
+    return deny(DenialCode.HALTED, reason, f"trading {state}", f"trading {TradingState.ACTIVE}")
+
+
+def trading_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    if context.trading is TradingState.ACTIVE:
+        return None
+    if context.trading is not TradingState.REDUCING:
+        return halted(context.trading, context.trading_why, ticket.account)
+    if not opening_of(ticket, context):
+        return None
+    reason = f"{ticket.account} only gives exposure back: {context.trading_why or 'no reason given'}"
+    limit = f"trading {TradingState.ACTIVE} to take any on"
+    return deny(DenialCode.REDUCING, reason, f"trading {context.trading}", limit)
+
+
+def provider_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    if context.broker != PAPER:
+        barred = sorted((PAPER_ONLY_PROVIDERS & set(context.providers)) | (PAPER_ONLY_MARKETS & set(context.markets)))
+        if barred:
+            reason = f"{' and '.join(barred)} may trade with the {PAPER} broker only"
+            return deny(DenialCode.PROVIDER_NOT_ALLOWED, reason, f"broker {context.broker}", f"broker {PAPER}")
+    if ticket.account != context.broker:
+        reason = f"the account {ticket.account} is not one of the broker {context.broker}"
+        return deny(DenialCode.PROVIDER_NOT_ALLOWED, reason, f"account {ticket.account}", f"account {context.broker}")
+    return None
+
+
+def no_verdict(symbol: str) -> Denied:
+    reason = f"the run has no verdict on {symbol}; research it first"
+    return deny(DenialCode.NO_VERDICT, reason, "no verdict", "a verdict of the same run")
+
+
+def verdict_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    if context.rating is None:
+        return no_verdict(ticket.symbol)
+    barred = {Rating.INSUFFICIENT}
+    if ticket.action in ("open", "add"):
+        barred.add(Rating.PASS)
+    if context.rating not in barred:
+        return None
+    reason = f"a verdict of {context.rating} on {ticket.symbol} does not allow to {ticket.action}"
+    allowed = ", ".join(rating for rating in Rating if rating not in barred)
+    return deny(DenialCode.NOT_TRADABLE, reason, f"verdict {context.rating}", f"one of {allowed}")
+
+
+def verdict_age_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    most = dt.timedelta(hours=limits.max_verdict_age_hours)
+    limit = f"at most {span(most)} old"
+    if context.verdict_at is None:
+        return deny(DenialCode.VERDICT_STALE, "when the verdict was reached is not known", "age unknown", limit)
+    age = context.now - context.verdict_at
+    if dt.timedelta() <= age <= most:
+        return None
+    told = "is of a later day than now" if age < dt.timedelta() else "is too old"
+    reason = f"the verdict on {ticket.symbol} {told}; research it anew"
+    return deny(DenialCode.VERDICT_STALE, reason, f"{span(age)} old in market time", limit)
+
+
+def unresolved_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    if context.unresolved is None:
+        return None
+    reason = f"what became of order {context.unresolved} on {ticket.symbol} is not known; `desk reconcile` asks again"
+    return deny(DenialCode.UNRESOLVED, reason, "an order without an answer", "no such order on the symbol")
+
+
+def cooldown_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    if context.last_order_at is None:
+        return None
+    cooldown = dt.timedelta(hours=limits.cooldown_hours)
+    elapsed = context.now - context.last_order_at
+    if elapsed >= cooldown:
+        return None
+    reason = f"{ticket.symbol} rests after its last order; {span(cooldown - elapsed)} of market time remain"
+    return deny(DenialCode.COOLDOWN, reason, f"{span(elapsed)} since the last order", f"at least {span(cooldown)}")
+
+
+def duplicate_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    if context.open_order is None:
+        return None
+    reason = f"order {context.open_order} to {ticket.side} {ticket.traded} is still open"
+    return deny(DenialCode.DUPLICATE, reason, "1 open order of this kind", "none")
+
+
+def rejections_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    most = limits.max_consecutive_rejections
+    if context.rejections < most or not opening_of(ticket, context):
+        return None
+    reason = f"the broker refused the last {context.rejections} orders of today; `desk resume` starts the count anew"
+    return deny(DenialCode.CONSECUTIVE_REJECTIONS, reason, f"{context.rejections} in a row", f"fewer than {most}")
+
+
+def rate_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    most = limits.max_orders_per_minute
+    if context.recent_orders < most:
+        return None
+    reason = f"{context.recent_orders} orders were sent within a minute"
+    return deny(DenialCode.ORDER_RATE, reason, f"this would be order {context.recent_orders + 1}", f"at most {most}")
+
+
+def daily_count_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    most = limits.max_trades_per_day
+    if context.orders_today < most:
+        return None
+    reason = f"the account has had {context.orders_today} orders today"
+    return deny(DenialCode.TRADES_PER_DAY, reason, f"this would be order {context.orders_today + 1}", f"at most {most}")
+
+
+def market_open_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    if context.market_open:
+        return None
+    when = f"{context.now:%Y-%m-%d %H:%M %Z}"
+    if context.market_open is None:
+        return deny(DenialCode.MARKET_CLOSED, "whether the exchange is open is not known", f"unknown at {when}", "open")
+    opens = f"; next open {context.next_open:%Y-%m-%d %H:%M %Z}" if context.next_open else ""
+    return deny(DenialCode.MARKET_CLOSED, f"the exchange is closed{opens}", f"closed at {when}", "open")

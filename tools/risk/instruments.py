@@ -1,0 +1,105 @@
+"""What may be traded, and in which direction and order type."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from models.contracts import parse_contract
+from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
+from models.research import Instrument
+from tools.decimals import exact, plain
+from tools.market.clock import NEW_YORK
+from tools.risk.denials import deny
+from tools.risk.exposure import ZERO, base_of, opening_of
+
+
+def bad_contract(symbol: str, contract: str, now: dt.datetime) -> Denied | None:
+    """Why an option cannot be traded: it names no contract, one of another symbol, or one that ends today or ended."""
+    found = parse_contract(contract)
+    limit = f"an OCC symbol on {symbol} that expires after today"
+    if found is None:
+        reason = f"{contract!r} names no option contract: root, YYMMDD, C or P, strike in thousandths"
+        return deny(DenialCode.OPTION_CONTRACT, reason, f"contract {contract}", limit)
+    if found.underlying != symbol:
+        reason = f"{contract} is a contract on {found.underlying} and not on {symbol}"
+        return deny(DenialCode.OPTION_CONTRACT, reason, f"underlying {found.underlying}", limit)
+    today = now.astimezone(NEW_YORK).date()
+    if found.expiry <= today:
+        ended = "today" if found.expiry == today else f"on {found.expiry}"
+        return deny(DenialCode.OPTION_CONTRACT, f"{contract} expires {ended}", f"expiry {found.expiry}", limit)
+    return None
+
+
+def not_listed(symbol: str, known: bool) -> Denied:
+    """known: the market said that it does not carry the symbol; False when it could not be asked."""
+    told = "does not carry" if known else "cannot say now whether it carries"
+    measured = "not listed" if known else "listing unknown"
+    return deny(DenialCode.NOT_LISTED, f"the market {told} {symbol}", measured, "a symbol of this market")
+
+
+def listed_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    """What is held may be given back while the market cannot say whether it carries it."""
+    if context.listed or (context.listed is None and not opening_of(ticket, context)):
+        return None
+    return not_listed(ticket.symbol, context.listed is False)
+
+
+def contract_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    if ticket.contract is not None:
+        return bad_contract(ticket.symbol, ticket.contract, context.now)
+    if context.instrument is not Instrument.OPTION or not limits.options_allowed or not opening_of(ticket, context):
+        return None
+    reason = f"{ticket.symbol} was put forward as an option, and the action names no contract"
+    return deny(DenialCode.OPTION_CONTRACT, reason, "no contract", f"an OCC symbol on {ticket.symbol}")
+
+
+def long_only_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    """Shares alone: what a short option needs is checked where its cash is."""
+    if limits.allow_short or ticket.contract or ticket.side != "sell" or not opening_of(ticket, context):
+        return None
+    held = max(base_of(ticket, context), ZERO)
+    reason = f"selling {plain(ticket.quantity)} {ticket.symbol} with {plain(held)} free to sell would go short"
+    return deny(DenialCode.LONG_ONLY, reason, f"sell {plain(ticket.quantity)} shares", f"at most {plain(held)} shares")
+
+
+def direction_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    """open and add take exposure on, reduce and close give it back; an order does one of the two."""
+    opening, quantity = opening_of(ticket, context), exact(ticket.quantity)
+    if ticket.action in ("open", "add"):
+        wrong, limit = opening != quantity, "takes on exposure alone"
+    else:
+        wrong, limit = opening > 0, "gives back exposure alone"
+    if not wrong:
+        return None
+    unit = "contracts" if ticket.contract else "shares"
+    held = plain(base_of(ticket, context))
+    reason = f"{ticket.action} with a {ticket.side} of {plain(quantity)} contradicts the {held} {unit} held"
+    return deny(DenialCode.MALFORMED, reason, f"{plain(opening)} of {plain(quantity)} {unit} open exposure", limit)
+
+
+def instrument_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    """Stocks, options or both; what is held already may always be given back."""
+    if not opening_of(ticket, context):
+        return None
+    found = context.instrument
+    option = ticket.contract is not None or found is Instrument.OPTION
+    if found is None:
+        reason = f"the instrument of {ticket.symbol} is not known"
+    elif option and not limits.options_allowed:
+        reason = f"an option on {ticket.symbol}, and the desk trades stocks only"
+    elif not option and not limits.shares_allowed:
+        reason = "options_mode=options-only: shares are not traded"
+    else:
+        return None
+    both = (limits.shares_allowed, limits.options_allowed)
+    allowed = {(True, True): "equity, etf or option", (False, True): "option"}.get(both, "equity or etf")
+    measured = "instrument option" if option else f"instrument {found or 'unknown'}"
+    return deny(DenialCode.STOCKS_ONLY, reason, measured, allowed)
+
+
+def order_type_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    """Option quotes are wide: a market order on one could fill anywhere."""
+    if ticket.contract is None or ticket.order_type == "limit":
+        return None
+    reason = f"{ticket.contract} is an option, and options are ordered with a limit price"
+    return deny(DenialCode.ORDER_TYPE, reason, f"order type {ticket.order_type}", "order type limit")
