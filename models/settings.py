@@ -97,7 +97,7 @@ class Settings(BaseSettings):
     step_deadline_seconds: Seconds = Field(240.0, description="limit of one step, enforced by the lease loop")
 
     # The queue
-    worker_threads: Count = Field(128, description="tasks at once in the research worker")
+    worker_threads: Count = Field(128, description="tasks at once in the research worker; codex_turns at the most")
     lease_seconds: Seconds = Field(9.0, description="a step is its worker's for this long; renewed every third")
     maintain_seconds: Seconds = Field(3.0, description="interval of the sweep that beat starts")
     drain_seconds: float = Field(20.0, ge=0, le=600, description="turns of a worker that is to end may take this long")

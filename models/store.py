@@ -27,6 +27,14 @@ from models.errors import DatabaseDown, SettingError
 
 BUSY_SECONDS = 20
 _BEGIN = "desk_begin"
+# A server that is gone without a word is noticed within seconds, not when the kernel gives up after minutes.
+_PSYCOPG = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # milliseconds
+}
 
 
 class Store:
@@ -62,6 +70,11 @@ class Store:
         """One consistent view; nothing written here is kept."""
         with Session(self._reader, expire_on_commit=False, autoflush=False) as session:
             yield session  # closing rolls back, and leaves what was read readable
+
+    def apart(self) -> Store:
+        """A store for who must not wait until others give their connections back. On SQLite it is this one: there is
+        one writer at a time whatever connection it has."""
+        return self if self.is_sqlite else Store(self.url)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -102,9 +115,16 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _server_engine(url: str) -> Engine:
+    arguments = _PSYCOPG if make_url(url).drivername == "postgresql+psycopg" else {}
     try:
         return create_engine(
-            url, pool_pre_ping=True, pool_size=8, max_overflow=8, pool_timeout=120, json_serializer=_json_text
+            url,
+            connect_args=arguments,
+            pool_pre_ping=True,
+            pool_size=8,
+            max_overflow=8,
+            pool_timeout=120,
+            json_serializer=_json_text,
         )
     except ModuleNotFoundError as error:
         raise SettingError(

@@ -21,7 +21,7 @@ from celery import Celery
 from models.setting_sources import load_settings
 from models.settings import Settings
 from models.store import upgrade
-from tasks.app import create_app
+from tasks.app import create_app, node_name
 from tasks.bootstrap import desk_of
 from tests.conftest import answers, valkey_binary
 
@@ -100,16 +100,30 @@ class Processes:
     def database(self) -> None:
         upgrade(self.settings.database)
 
-    def workers(self, *roles: str, concurrency: int | None = None, pool: str = "threads") -> None:
+    def workers(
+        self,
+        *roles: str,
+        concurrency: int | None = None,
+        pool: str = "threads",
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start workers and wait until they answer. environ: what is set for these alone."""
         for role in roles:
             slots = ("--concurrency", str(concurrency)) if concurrency and role.startswith("research") else ()
-            self.desk(role, "worker", role.partition("-")[0], "--name", role, "--pool", pool, *slots)
-        wait_for(lambda: self._answering() >= len(roles), f"{len(roles)} workers answer")
+            arguments = ("worker", role.partition("-")[0], "--name", role, "--pool", pool, *slots)
+            self.desk(role, *arguments, environ=environ)
+        self.await_workers(*roles)
 
-    def _answering(self) -> int:
+    def await_workers(self, *names: str) -> None:
+        """Until each of these answers; other workers do not count."""
+        nodes = [node_name(name) for name in names]
+        wait_for(lambda: self._answer(nodes), f"{', '.join(names)} answer")
+
+    def _answer(self, nodes: list[str]) -> bool:
         for name, process in self.running.items():
             assert process.poll() is None, f"{name} ended with {process.returncode}: {self.log(name)[-2000:]}"
-        return len(self.app.control.ping(timeout=0.5) or [])
+        answers = self.app.control.ping(destination=nodes, timeout=0.5) or []
+        return {node for answer in answers for node in answer} >= set(nodes)
 
     def log(self, name: str) -> str:
         return (self.home / f"{name}.log").read_text(errors="replace")

@@ -21,6 +21,7 @@ from tasks.services import nodes, ports
 from tasks.services.programs import QUEUES
 
 NO_ANSWER = 1
+OPS_SLOTS = 8
 
 
 class Role(StrEnum):
@@ -81,7 +82,9 @@ def _configured() -> Settings:
 
 def worker_arguments(settings: Settings, role: Role, pool: Pool, concurrency: int | None, name: str) -> list[str]:
     """The arguments of Celery's worker command."""
-    slots = {Role.OPS: 8, Role.TRADE: 1}.get(role, settings.worker_threads)
+    # A task that waits here for a turn is one that another worker cannot have.
+    turns = min(settings.worker_threads, settings.codex_turns)
+    slots = {Role.OPS: OPS_SLOTS, Role.TRADE: 1, Role.ALL: turns + OPS_SLOTS}.get(role, turns)
     if pool is Pool.PREFORK and role not in (Role.OPS, Role.TRADE):
         slots = 2  # each child has app-servers of its own
     # Trades of one account go one after the other, whatever was asked for.

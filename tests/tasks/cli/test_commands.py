@@ -113,10 +113,10 @@ def _value(arguments: list[str], flag: str) -> str:
 @pytest.mark.parametrize(
     ("role", "queues", "count"),
     [
-        (Role.RESEARCH, "screen,research", "128"),
+        (Role.RESEARCH, "screen,research", "96"),
         (Role.OPS, "ops", "8"),
         (Role.TRADE, "trade", "1"),
-        (Role.ALL, "screen,research,ops,trade", "128"),
+        (Role.ALL, "screen,research,ops,trade", "104"),
     ],
 )
 def test_each_role_serves_its_queues(role: Role, queues: str, count: str) -> None:
@@ -124,6 +124,12 @@ def test_each_role_serves_its_queues(role: Role, queues: str, count: str) -> Non
     assert (_value(made, "-Q"), _value(made, "-c"), _value(made, "-P")) == (queues, count, "threads")
     assert {"-E", "--without-mingle", "--without-gossip"} <= set(made)
     assert _value(made, "-n").startswith("w@")
+
+
+@pytest.mark.parametrize(("turns", "threads", "count"), [(8, 128, "8"), (96, 16, "16")])
+def test_a_research_worker_takes_no_more_than_it_has_turns_for(turns: int, threads: int, count: str) -> None:
+    settings = Settings(codex_turns=turns, worker_threads=threads)
+    assert _value(worker_arguments(settings, Role.RESEARCH, Pool.THREADS, None, "w"), "-c") == count
 
 
 def test_trades_go_one_after_the_other_whatever_is_asked() -> None:
