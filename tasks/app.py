@@ -9,11 +9,13 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from celery import Celery
 from celery.signals import worker_process_init, worker_process_shutdown, worker_ready, worker_shutdown
+from kombu.connection import Connection
 from kombu.entity import Exchange, Queue
 
 from models.settings import Settings
 from tasks import guards, results, transport
 from tasks.bootstrap import Desk, desk_of, redis_url
+from tasks.redis_clients import client, wrong_url
 from tasks.schedule import beat_schedule
 
 QUEUES = ("screen", "research", "ops", "trade")
@@ -39,10 +41,11 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False) ->
     guards.guard_lost_connection()
     transport.keep_clients()
     address = redis_url(settings)
+    broker = _checked(address)
     app = Celery(
         "desk",
-        broker=celery_url(address),
-        backend=celery_url(address),
+        broker=broker,
+        backend=broker,
         include=["tasks.screen", "tasks.research", "tasks.trade", "tasks.maintenance"],
         set_as_current=True,
     )
@@ -52,6 +55,17 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False) ->
     app.steps["consumer"].update((guards.KeepUnacked, transport.BatchEvents))
     _follow_worker(app, warm)
     return app
+
+
+def _checked(address: str) -> str:
+    """Celery's form of the URL. Raises SettingError when Celery's client or redis-py, which the schedule uses, cannot
+    read it; neither connects yet."""
+    client(address, 1.0).close()
+    try:
+        Connection(found := celery_url(address))
+    except (KeyError, TypeError, ValueError):
+        raise wrong_url(address) from None
+    return found
 
 
 def _configuration(settings: Settings, address: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from models.tables import Account, Candidate, Order, Position, Report, Run, Scre
 
 # Steps without which a run has done nothing of what it was started for; a single lens or report is not among them.
 _SPINE = frozenset({StepKind.MERGE, StepKind.CONCLUDE, StepKind.DECIDE, StepKind.SUBMIT})
+NO_CANDIDATES = "no candidates; no decision was made"
 
 
 def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
@@ -23,6 +24,8 @@ def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
     failed = [step for step in steps if step.state == StepState.FAILED]
     notes = [note for step in steps if step.kind == StepKind.MERGE for note in step.result.get("notes", [])]
     notes += [_note(step) for step in failed if step.kind != StepKind.SCREEN_SHARD]
+    if any(step.kind == StepKind.MERGE and step.result.get("candidates") == 0 for step in steps):
+        notes.append(NO_CANDIDATES)
     if not failed:
         return RunState.DONE, notes
     return (RunState.FAILED if _all_failed(steps) else RunState.PARTIAL), notes

@@ -13,6 +13,7 @@ from models.research import Completed, Failed, Interrupted, Refused, ReportStatu
 from models.tables import Turn
 from tasks.bootstrap import Desk
 from tasks.graph import Claimed
+from tasks.labels import require_speaker
 from tasks.leases import Held
 from tasks.work import Again, backoff
 
@@ -22,7 +23,9 @@ _LONG_PAUSE_SECONDS = 10.0
 
 
 def run_role(desk: Desk, step: Claimed, held: Held, role: str, subject: str, brief: Mapping[str, Any]) -> RoleRun:
-    """One role's turn. Raises LeaseLost when another worker has the step."""
+    """One role's turn. Raises LeaseLost when another worker has the step, UsageError when this worker is not what the
+    run is labelled with."""
+    require_speaker(desk, step.run_id)
     job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief)
     future = desk.loop.submit(desk.runner.run(job))
     held.on_end(future.cancel)

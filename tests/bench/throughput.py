@@ -18,6 +18,7 @@ from tasks import graph
 from tasks.bootstrap import desk_of
 from tasks.dispatch import send
 from tasks.graph import NewStep
+from tasks.labels import label_of
 from tests.builders import run_row
 from tests.stack import REPOSITORY, Processes, processes
 
@@ -40,8 +41,8 @@ class Throughput:
 
 
 def throughput(role: str, turns: int, at_once: int, rounds: int) -> Throughput:
-    """The median of `rounds` pairs, bare and queued in turn, so that a noisy minute hits both. Each
-    round has a new app-server on both sides, over a Codex home of the same age: it slows with the threads kept there."""
+    """The median of `rounds` pairs, bare and queued in turn, so that a noisy minute hits both. Each round has a new
+    app-server on both sides, over a Codex home of the same age: it slows with the threads kept there."""
     with processes() as desk:
         desk.stand_in("--latency", "0", *TOOL, "--answer", ANSWER)
         pairs = []
@@ -69,7 +70,7 @@ def _queued(desk: Processes, role: str, turns: int) -> tuple[float, float]:
     """(turns per second, peak MiB) of that many report steps of one run, from sending them to the last one's end."""
     mine = desk_of(desk.app)
     symbols = [listing.symbol for listing in mine.market.universe("sp500")]
-    run, finish = run_row(provider="endpoint", params={}), new_id()
+    run, finish = run_row(**label_of(mine), params={}), new_id()
     steps, candidates = [], []
     for number in range(turns):
         # A subject of its own each time: a resumed thread would carry a history that the baseline's has not.

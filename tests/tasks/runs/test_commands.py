@@ -100,6 +100,18 @@ def test_research_piped_is_plain_lines(floor: Floor) -> None:
     assert "Trader" not in done.out
 
 
+def test_a_screen_that_finds_nothing_says_that_nothing_was_decided(floor: Floor) -> None:
+    floor.model.hits = {}
+    done = floor.desk("screen", "--universe", "IBM", "--lens", "technical")
+    assert done.code == 0, done.err
+    assert "note: no candidates; no decision was made" in done.out
+    run_id = done.out.split()[1]
+    found = floor.json("runs", "show", run_id)
+    assert (found["state"], found["candidates"], found["decision"]) == ("done", [], None)
+    assert found["notes"] == ["no candidates; no decision was made"]
+    assert "note: no candidates; no decision was made" in floor.desk("runs", "show", run_id).out
+
+
 def test_a_run_whose_lenses_all_fail_ends_with_1(floor: Floor) -> None:
     floor.model.instead = {"screener_technical": Status(401)}
     done = floor.desk("screen", "--universe", "IBM", "--lens", "technical", "--json")
