@@ -154,13 +154,14 @@ def test_the_list_is_newest_first_and_says_who_spoke(floor: Floor) -> None:
 
 
 def test_ctrl_c_leaves_the_run_to_the_workers(floor: Floor) -> None:
-    floor.served.latency = 0.5
+    floor.served.latency = 3.0
     process = floor.popen("research", "IBM")
     assert process.stdout is not None
     run_id = process.stdout.readline().split()[1]
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
+    floor.served.latency = 0.0
     assert process.returncode == 130
     assert err == f"the run goes on without you; see it with: desk runs show {run_id}\n"
     assert floor.ended(run_id) == "done"
