@@ -2,7 +2,7 @@
 
 Sources, the strongest first: the process environment (`DESK_*` and the aliases), a `.env` found upward of the
 working folder, a TOML file (`DESK_CONFIG`, else `desk.toml` upward, else `{home}/desk.toml`), the JSON of
-`AUTONOMOUS_CONFIG_JSON`, what `desk up` wrote of its running services, and the defaults. The live switch
+`AUTONOMOUS_CONFIG_JSON`, what a `desk up` that runs wrote of itself, and the defaults. The live switch
 `TRADER_LIVE` is read from the process environment alone.
 """
 
@@ -14,7 +14,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import platformdirs
 from pydantic import Field, SecretStr, computed_field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from models import urls
 
 Lens = Literal["technical", "fundamental", "catalyst", "options"]
 LENSES: tuple[Lens, ...] = ("technical", "fundamental", "catalyst", "options")
@@ -30,6 +33,11 @@ ALIASES: dict[str, str] = {
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(ge=1)]
+
+
+def _together(message: str, *names: str) -> PydanticCustomError:
+    """What is wrong with several settings at once; whoever shows it can say where each of them came from."""
+    return PydanticCustomError("together", message, {"settings": names})
 
 
 class Settings(BaseSettings):
@@ -81,7 +89,8 @@ class Settings(BaseSettings):
     # Codex
     codex_binary: Path | None = Field(None, description="the codex binary; the pinned wheel's by default")
     codex_ca_file: Path | None = Field(None, description="PEM of trust roots for a hosted provider")
-    codex_turns: int = Field(96, ge=1, le=512, description="turns at once in one app-server process")
+    codex_turns: int = Field(96, ge=1, le=512, description="turns at once of kept threads, and of ephemeral ones")
+    codex_kept_processes: int = Field(2, ge=1, le=8, description="app-servers that share a worker's kept threads")
     codex_rpcs: int = Field(64, ge=1, le=64, description="requests in flight to one app-server process")
     codex_recycle_turns: Count = Field(2000, description="turns after which an app-server process is replaced")
     codex_recycle_rss_mb: Count = Field(600, description="resident memory after which it is replaced, MiB")
@@ -137,7 +146,31 @@ class Settings(BaseSettings):
     @classmethod
     def _clock_time(cls, value: str) -> str:
         if value != "off":
-            dt.datetime.strptime(value, "%H:%M")
+            try:
+                dt.datetime.strptime(value, "%H:%M")
+            except ValueError:
+                raise ValueError("must be HH:MM or off") from None
+        return value
+
+    @field_validator("provider_url", "rulebook_url", "flower_url")
+    @classmethod
+    def _http(cls, value: str | None) -> str | None:
+        if value is not None:
+            urls.require_http(value)
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _redis(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            urls.require_redis(value.get_secret_value())
+        return value
+
+    @field_validator("database_url")
+    @classmethod
+    def _sql(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            urls.require_database(value.get_secret_value())
         return value
 
     @field_validator("home", "codex_binary", "codex_ca_file")
@@ -150,10 +183,9 @@ class Settings(BaseSettings):
         limits = ("rpc_seconds", "tool_seconds", "no_progress_seconds", "turn_seconds")
         for name in limits:
             if getattr(self, name) >= self.step_deadline_seconds:
-                limit = self.step_deadline_seconds
-                raise ValueError(f"{name}={getattr(self, name)} must be shorter than step_deadline_seconds={limit}")
+                raise _together(f"{name} must be shorter than step_deadline_seconds", name, "step_deadline_seconds")
         if self.provider == "endpoint" and not self.provider_url:
-            raise ValueError("provider=endpoint needs provider_url (DESK_PROVIDER_URL)")
+            raise _together("the provider endpoint needs a URL", "provider", "provider_url")
         return self
 
     @computed_field  # type: ignore[prop-decorator]
@@ -168,11 +200,6 @@ class Settings(BaseSettings):
         if self.database_url is not None:
             return self.database_url.get_secret_value()
         return f"sqlite:///{self.home / 'desk.db'}"
-
-    @property
-    def services_file(self) -> Path:
-        """What `desk up` writes of its running services."""
-        return self.home / "run" / "services.json"
 
     @property
     def options_allowed(self) -> bool:

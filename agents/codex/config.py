@@ -34,6 +34,7 @@ class RuntimeConfig:
     environ: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, Any] = field(default_factory=dict)
     turns: int = 96
+    kept_processes: int = 2
     rpcs: int = 64
     recycle_turns: int = 2000
     recycle_rss_mb: int = 600
@@ -76,6 +77,7 @@ def runtime_config(settings: Settings, worker: str) -> RuntimeConfig:
         binary=settings.codex_binary,
         ca_file=settings.codex_ca_file,
         turns=settings.codex_turns,
+        kept_processes=settings.codex_kept_processes,
         rpcs=settings.codex_rpcs,
         recycle_turns=settings.codex_recycle_turns,
         recycle_rss_mb=settings.codex_recycle_rss_mb,

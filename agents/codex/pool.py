@@ -17,15 +17,20 @@ from models.errors import ProcessDied, RpcTimeout
 log = logging.getLogger(__name__)
 
 
-class Pool:
-    """One serving process and any number that drain: they take no new lease and end with their last turn."""
+# Kept threads go through one writer of the process, which eight turns at once keep busy.
+SHARE = 8
 
-    def __init__(self, kind: Kind, launch: Launch, home: Path, config: RuntimeConfig) -> None:
+
+class Pool:
+    """Up to `size` serving processes, the least busy first, and any number that drain: they take no new lease and
+    end with their last turn. A further process starts when every serving one has SHARE turns in flight."""
+
+    def __init__(self, kind: Kind, launch: Launch, home: Path, config: RuntimeConfig, size: int = 1) -> None:
         self.kind: Kind = kind
-        self._launch, self._home, self._config = launch, home, config
+        self._launch, self._home, self._config, self._size = launch, home, config, size
         self._slots = asyncio.Semaphore(config.turns)
-        self._serving: AppServer | None = None
-        self._starting: asyncio.Task[AppServer] | None = None
+        self._serving: list[AppServer] = []
+        self._starting: asyncio.Task[None] | None = None
         self._draining: set[AppServer] = set()
         self._jobs: set[asyncio.Task[Any]] = set()
         self._health: asyncio.Task[None] | None = None
@@ -33,7 +38,7 @@ class Pool:
 
     @property
     def processes(self) -> list[AppServer]:
-        return [*([self._serving] if self._serving else []), *self._draining]
+        return [*self._serving, *self._draining]
 
     @asynccontextmanager
     async def lease(self, deadline: float) -> AsyncIterator[AppServer]:
@@ -74,28 +79,37 @@ class Pool:
                 await asyncio.gather(task, return_exceptions=True)
         await asyncio.gather(*(server.stop() for server in self.processes), return_exceptions=True)
         await asyncio.gather(*self._jobs, return_exceptions=True)
-        self._serving = None
+        self._serving.clear()
         self._draining.clear()
 
     async def _current(self) -> AppServer:
-        """The serving process; all who ask while it starts share one start."""
-        if self._closed:
-            raise ProcessDied("the Codex runtime is closing")
-        server = self._serving
-        if server is not None and server.alive and not server.retired:
-            return server
-        if server is not None:
-            self._retire(server, "it died")
-        if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
+        """The least busy process; all who ask while the first one starts share its start."""
+        while True:
+            if self._closed:
+                raise ProcessDied("the Codex runtime is closing")
+            for dead in [one for one in self._serving if not one.alive]:
+                self._retire(dead, "it died")
+            server = min(self._serving, key=lambda one: one.in_flight, default=None)
+            wanted = server is None or (server.in_flight >= SHARE and len(self._serving) < self._size)
+            if wanted and self._starting is None:
+                # One at a time: two that start at once in a fresh home die of its database.
+                self._starting = asyncio.create_task(self._start())
+                self._starting.add_done_callback(self._started)
+            if server is not None:
+                return server
+            await self._first()
+
+    async def _first(self) -> None:
+        """Waits for the process that is being started. Raises what starting it raises."""
+        assert self._starting is not None
         try:
-            return await asyncio.shield(self._starting)
+            await asyncio.shield(self._starting)
         except asyncio.CancelledError:
             if self._closed:
                 raise ProcessDied("the Codex runtime is closing") from None
             raise
 
-    async def _start(self) -> AppServer:
+    async def _start(self) -> None:
         server = AppServer(self.kind, self._launch, self._home, self._config)
         try:
             await server.start()
@@ -104,10 +118,14 @@ class Pool:
             raise
         finally:
             self._starting = None
-        self._serving = server
+        self._serving.append(server)
         if self._health is None:
             self._health = asyncio.create_task(self._watch_health())
-        return server
+
+    def _started(self, starting: asyncio.Task[None]) -> None:
+        """Says why a process did not start: beside a serving one nobody waits for it."""
+        if not starting.cancelled() and (error := starting.exception()) is not None:
+            log.warning("an app-server (%s) did not start: %s", self.kind, error)
 
     def _after(self, server: AppServer) -> None:
         """What the end of a lease may cause: the process is worn, dead, or drained."""
@@ -124,8 +142,8 @@ class Pool:
         log.info("app-server %d (%s) is replaced: %s", server.pid, self.kind, why)
         server.retired = True
         self._draining.add(server)
-        if self._serving is server:
-            self._serving = None
+        if server in self._serving:
+            self._serving.remove(server)
         self._stop_if_drained(server)
 
     def _stop_if_drained(self, server: AppServer) -> None:
@@ -141,14 +159,14 @@ class Pool:
     async def _watch_health(self) -> None:
         while True:
             await asyncio.sleep(self._config.health_seconds)
-            server = self._serving
-            if server is None:
-                continue
-            rss = server.rss_mb()
-            if rss > self._config.recycle_rss_mb:
-                self._retire(server, f"{rss:.0f} MiB resident")
-            else:
-                await self._check(server)
+            await asyncio.gather(*(self._examine(server) for server in list(self._serving)))
+
+    async def _examine(self, server: AppServer) -> None:
+        rss = server.rss_mb()
+        if rss > self._config.recycle_rss_mb:
+            self._retire(server, f"{rss:.0f} MiB resident")
+        else:
+            await self._check(server)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -60,7 +60,7 @@ class CodexRuntime:
         """Finds the binary, writes the catalog, claims a home. Raises BinaryMissing, LoginMissing, CodexError."""
         launch: Launch = await prepare(self._config)
         self._home = claim_home(self._config.home, self._config.worker)
-        self._kept = Pool("kept", launch, self._home.of("kept"), self._config)
+        self._kept = Pool("kept", launch, self._home.of("kept"), self._config, self._config.kept_processes)
         self._ephemeral = Pool("ephemeral", launch, self._home.of("ephemeral"), self._config)
 
     async def close(self, grace_seconds: float) -> None:

@@ -8,8 +8,8 @@ import typer
 
 from models import store
 from models.setting_sources import load_settings
+from models.urls import masked
 from tasks.cli.output import console, print_json
-from tasks.services.redis_urls import masked
 
 NOT_CURRENT = 1
 

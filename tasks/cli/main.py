@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 from collections.abc import Callable
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 from models.errors import DeskError
-from tasks.cli import config, db, demo, doctor, processes, runs, start, status, stop, up
+from tasks.cli import config, db, demo, doctor, processes, runs, start, status, stdout, stop, up
 from tasks.cli.output import fail
 from tasks.services.signals import StopRequested
 
@@ -60,12 +61,20 @@ def _options(
 
 
 def main() -> None:
+    with stdout.watched():
+        _run()
+
+
+def _run() -> None:
     try:
         build()()
     except DeskError as error:
         raise SystemExit(fail(error, WRONG_USE)) from None
     except StopRequested as stop:
         raise SystemExit(128 + stop.number) from None
+    finally:
+        # A last look for garbage over all that was imported costs 0.4 s of CPU, in each of a desk's processes at once.
+        gc.freeze()
 
 
 if __name__ == "__main__":

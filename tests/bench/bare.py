@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,8 @@ class Bare:
         config = runtime_config(self.settings, "bare")
         launch = await prepare(config)
         home, sqlite = self.folder / "home", self.folder / "sqlite"
-        home.mkdir(parents=True)
+        home.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(sqlite, ignore_errors=True)  # as the pool does at each start
         sqlite.mkdir()
         self.provider = launch.model_provider
         self.client = Client(

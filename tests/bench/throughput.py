@@ -18,6 +18,7 @@ from tasks import graph
 from tasks.bootstrap import desk_of
 from tasks.dispatch import send
 from tasks.graph import NewStep
+from tasks.labels import label_of
 from tests.builders import run_row
 from tests.stack import REPOSITORY, Processes, processes
 
@@ -40,15 +41,17 @@ class Throughput:
 
 
 def throughput(role: str, turns: int, at_once: int, rounds: int) -> Throughput:
-    """The median of `rounds` pairs, bare and queued in turn, so that a noisy minute hits both."""
+    """The median of `rounds` pairs, bare and queued in turn, so that a noisy minute hits both. Each round has a new
+    app-server on both sides, over a Codex home of the same age: it slows with the threads kept there."""
     with processes() as desk:
         desk.stand_in("--latency", "0", *TOOL, "--answer", ANSWER)
-        desk.workers("research", concurrency=at_once)
-        _queued(desk, role, at_once)  # starts the app-server, loads the market
-        pairs = [
-            (_bare(desk, role, turns, at_once, desk.home / f"bare-{number}"), _queued(desk, role, turns))
-            for number in range(rounds)
-        ]
+        pairs = []
+        for _ in range(rounds):
+            bare = _bare(desk, role, turns, at_once, desk.home / "bare")
+            desk.workers("research", concurrency=at_once)
+            _queued(desk, role, at_once)
+            pairs.append((bare, _queued(desk, role, turns)))
+            desk.end("research")
     pairs.sort(key=lambda pair: pair[1][0] / pair[0])
     bare, (queued, _) = pairs[len(pairs) // 2]
     return Throughput(role, bare, queued, max(peak for _, (_, peak) in pairs))
@@ -67,7 +70,7 @@ def _queued(desk: Processes, role: str, turns: int) -> tuple[float, float]:
     """(turns per second, peak MiB) of that many report steps of one run, from sending them to the last one's end."""
     mine = desk_of(desk.app)
     symbols = [listing.symbol for listing in mine.market.universe("sp500")]
-    run, finish = run_row(provider="endpoint", params={}), new_id()
+    run, finish = run_row(**label_of(mine), params={}), new_id()
     steps, candidates = [], []
     for number in range(turns):
         # A subject of its own each time: a resumed thread would carry a history that the baseline's has not.

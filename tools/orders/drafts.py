@@ -113,9 +113,9 @@ def _parse(raw: Mapping[str, Any], allow_short: bool) -> tuple[dict[str, Any], D
         columns = {"symbol": _text(raw.get("symbol")), "action": _text(raw.get("action"))}
         return columns, _malformed(f"{where}: {item['msg']}", _text(item.get("input"), 80), item["msg"])
     columns = action.model_dump(
-        mode="json", include={"action", "side", "quantity", "notional", "order_type", "limit_price"}
+        mode="json", include={"symbol", "action", "side", "quantity", "notional", "order_type", "limit_price"}
     )
-    return {**columns, "symbol": action.symbol.strip().upper()}, _contradiction(action, allow_short)
+    return columns, _contradiction(action, allow_short)
 
 
 def _text(value: Any, most: int = 21) -> str:

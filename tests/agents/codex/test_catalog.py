@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from agents.codex import runtime_config
-from agents.codex.catalog import STRIP, link_login, prepare, slim_catalog
+from agents.codex.catalog import ALLOCATOR, LEAN, STRIP, link_login, prepare, slim_catalog
 from agents.codex.certificate import LOOPBACK_PEM
 from models.errors import BinaryMissing, CodexError, LoginMissing, SettingError
 from models.settings import Settings
@@ -88,7 +88,7 @@ def test_the_environment_is_minimal(
         pem = tmp_path / "codex" / "catalog" / "loopback.pem"
         assert environ == {
             "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HTTPS_PROXY": "http://proxy:1",
-            "SSL_CERT_FILE": str(pem), "HOME": home, "CODEX_HOME": home,
+            "SSL_CERT_FILE": str(pem), "HOME": home, "CODEX_HOME": home, ALLOCATOR: LEAN,
         }  # fmt: skip
         assert pem.read_text() == LOOPBACK_PEM
 

@@ -46,6 +46,44 @@ def test_one_process_a_kind_and_none_before_the_first_lease(
     run(work())
 
 
+def test_kept_threads_are_shared_by_two_processes_when_one_is_busy(
+    model: FakeResponses, tmp_path: Path, registry: str
+) -> None:
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            model.latency = 0.3
+            crowd = [str(number) for number in range(24)]
+            first = await asyncio.gather(*(one_turn(runtime, spec(keep=True, subject=name)) for name in crowd))
+            await until(lambda: len(runtime.status()) == 2)
+            again = await asyncio.gather(*(one_turn(runtime, spec(keep=True, subject=name)) for name in crowd))
+            assert [turn.thread_id for turn in again] == [turn.thread_id for turn in first]
+            kinds = {one.kind for one in runtime.status()}
+            shares = sorted(one.turns for one in runtime.status())
+            assert (kinds, len(shares), sum(shares)) == ({"kept"}, 2, 48)
+            assert shares[0] >= 8, "the second process took its share of the second round"
+
+    run(work())
+
+
+def test_a_dead_process_leaves_its_kept_threads_to_the_other(
+    model: FakeResponses, tmp_path: Path, registry: str
+) -> None:
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            model.latency = 0.3
+            crowd = [str(number) for number in range(16)]
+            for _ in range(2):
+                first = await asyncio.gather(*(one_turn(runtime, spec(keep=True, subject=name)) for name in crowd))
+            dead, alive = pids(runtime)
+            os.kill(dead, signal.SIGKILL)
+            await until(lambda: not psutil.pid_exists(dead))
+            again = [await one_turn(runtime, spec(keep=True, subject=name)) for name in crowd[:4]]
+            assert [turn.thread_id for turn in again] == [turn.thread_id for turn in first[:4]]
+            assert pids(runtime) == [alive]
+
+    run(work())
+
+
 @pytest.mark.parametrize("keep", [False, True])
 def test_a_worn_process_drains_while_its_successor_serves(
     model: FakeResponses, tmp_path: Path, registry: str, keep: bool
