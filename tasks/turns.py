@@ -35,8 +35,7 @@ def run_role(
     """One role's turn; Skipped when a budget is used up, unless it is not `budgeted`.
 
     Raises LeaseLost when another worker has the step, UsageError when this worker is not what the run is labelled
-    with, Halted when the turn was stopped or drained and has ended,
-    Postponed when it may not start yet.
+    with, Halted when the turn was stopped or drained and has ended, Postponed when it may not start yet.
     """
     require_speaker(desk, step.run_id)
     if budgeted and (why := _no_budget(desk, step)) is not None:
