@@ -28,7 +28,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("drained, turns given back", kills.turns_given_back, times=2, environ={"DESK_DRAIN_SECONDS": "1"}),
     Scenario("two beats", kills.two_beats),
     Scenario("every message twice", messages.every_message_twice, times=2, short=True),
-    Scenario("database away", database.database_away, times=2),
+    Scenario("database away", database.database_away, times=3),
     # No process would be silent for so long if the clock that counts its silence slept as well.
     Scenario("desk suspended", kills.desk_suspended, times=2, environ={"DESK_NO_PROGRESS_SECONDS": "90"}),
     Scenario("clock moved", messages.clock_moved, times=2, launcher=CLOCK),

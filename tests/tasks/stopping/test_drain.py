@@ -6,7 +6,10 @@ There is no sweep here: what a worker gives back reaches another one without it.
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -16,7 +19,7 @@ from models.states import RunState, StepKind, StepState
 from models.tables import Report, Step, Verdict
 from tasks import stopping
 from tasks.bootstrap import desk_of
-from tests.stack import wait_for
+from tests.stack import REPOSITORY, wait_for
 from tests.tasks.stopping.kit import (
     SYMBOLS,
     Desk,
@@ -160,3 +163,23 @@ def test_prefork_children_are_told_too(made: Desk) -> None:
     assert ended(made, "research") == 0
     assert attempts(made, drained) == {"drained": 1}
     assert psutil.wait_procs(servers, timeout=2)[1] == []
+
+
+STUCK = """
+import pathlib, sys, time
+from models.settings import Settings
+from tasks.bootstrap import Desk
+from tasks.draining import Drain
+desk = Desk(Settings(home=pathlib.Path(sys.argv[1])))
+assert desk.leases.count() == 0
+drain = Drain(0.1, exit_seconds=0.3)
+drain.watch(desk.keeper)
+drain.ask()
+time.sleep(60)
+"""
+
+
+def test_a_process_that_does_not_end_after_its_work_is_ended(tmp_path: Path) -> None:
+    """As when Celery waits for a Redis that neither answers nor refuses."""
+    done = subprocess.run([sys.executable, "-c", STUCK, str(tmp_path)], cwd=REPOSITORY, timeout=50, check=False)
+    assert done.returncode == 1
