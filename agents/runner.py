@@ -18,10 +18,11 @@ from agents.codex.conversation import Conversation, ConversationSpec, Opening, T
 from agents.codex.runtime import CodexRuntime
 from agents.gate import Gate, OpenGate
 from agents.roles import Role, render
+from models.columns import utcnow
 from models.errors import DeskError, Postponed, kind_of
 from models.research import Completed, Failed, Interrupted, Outcome, Refused, output_schema
 from models.settings import Settings
-from models.tables import ToolCall, Turn, utcnow
+from models.tables import ToolCall, Turn
 from tools.registry import ToolAnswer, ToolContext, ToolSpec
 from tools.toolsets import Toolset, toolset_for
 

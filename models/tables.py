@@ -7,57 +7,12 @@ The foreign keys of that chain are never null, and nothing cascades: what someth
 from __future__ import annotations
 
 import datetime as dt
-import uuid
 from typing import Any
 
-from sqlalchemy import JSON, CheckConstraint, Column, DateTime, Index, UniqueConstraint
-from sqlalchemy.engine import Dialect
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy import CheckConstraint, Index, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
-# Constraints have names everywhere, so that a later migration can find them; SQLite gives none by itself.
-SQLModel.metadata.naming_convention = {
-    "ix": "ix_%(column_0_label)s",
-    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-    "ck": "%(constraint_name)s",
-    "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
-    "pk": "pk_%(table_name)s",
-}
-
-
-class Utc(TypeDecorator[dt.datetime]):
-    """A timezone-aware moment, stored in UTC; a naive one is refused."""
-
-    impl = DateTime(timezone=False)
-    cache_ok = True
-
-    def process_bind_param(self, value: dt.datetime | None, dialect: Dialect) -> dt.datetime | None:
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"naive time {value!r}: give it a timezone")
-        return value.astimezone(dt.UTC).replace(tzinfo=None)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> dt.datetime | None:
-        return value.replace(tzinfo=dt.UTC) if value is not None else None
-
-
-def utcnow() -> dt.datetime:
-    return dt.datetime.now(dt.UTC)
-
-
-def new_id() -> str:
-    """A random id, sortable by time of creation to the millisecond, 32 hex digits."""
-    millis = int(utcnow().timestamp() * 1000)
-    return f"{millis:012x}{uuid.uuid4().hex[:20]}"
-
-
-def _utc(*, nullable: bool = False, index: bool = False) -> Any:
-    return Column(Utc(), nullable=nullable, index=index)
-
-
-def _json() -> Any:
-    return Column(JSON, nullable=False)
+from models.columns import json_column, new_id, utc_column, utcnow
 
 
 class Run(SQLModel, table=True):
@@ -73,16 +28,16 @@ class Run(SQLModel, table=True):
     provider: str
     model: str
     market: str
-    market_now: dt.datetime = Field(sa_column=_utc())
-    params: dict[str, Any] = Field(default_factory=dict, sa_column=_json())
-    notes: list[str] = Field(default_factory=list, sa_column=_json())
-    summary: dict[str, Any] = Field(default_factory=dict, sa_column=_json())
+    market_now: dt.datetime = Field(sa_column=utc_column())
+    params: dict[str, Any] = Field(default_factory=dict, sa_column=json_column())
+    notes: list[str] = Field(default_factory=list, sa_column=json_column())
+    summary: dict[str, Any] = Field(default_factory=dict, sa_column=json_column())
     schedule: str | None = None
     slot: str | None = None
     parent_run_id: str | None = Field(default=None, foreign_key="run.id")
-    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=_utc(index=True))
-    deadline_at: dt.datetime = Field(sa_column=_utc())
-    finished_at: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
+    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=utc_column(index=True))
+    deadline_at: dt.datetime = Field(sa_column=utc_column())
+    finished_at: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
 
 
 class Step(SQLModel, table=True):
@@ -109,17 +64,17 @@ class Step(SQLModel, table=True):
     attempt: int = 0
     max_attempts: int = 3
     owner: str | None = None
-    lease_until: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
-    due_at: dt.datetime = Field(default_factory=utcnow, sa_column=_utc())
-    sent_at: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
+    lease_until: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
+    due_at: dt.datetime = Field(default_factory=utcnow, sa_column=utc_column())
+    sent_at: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
     sends: int = 0
-    payload: dict[str, Any] = Field(default_factory=dict, sa_column=_json())
-    result: dict[str, Any] = Field(default_factory=dict, sa_column=_json())
+    payload: dict[str, Any] = Field(default_factory=dict, sa_column=json_column())
+    result: dict[str, Any] = Field(default_factory=dict, sa_column=json_column())
     error: str | None = None
-    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=_utc())
-    started_at: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
-    claimed_at: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
-    finished_at: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
+    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=utc_column())
+    started_at: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
+    claimed_at: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
+    finished_at: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
 
 
 class Attempt(SQLModel, table=True):
@@ -134,8 +89,8 @@ class Attempt(SQLModel, table=True):
     step_id: str = Field(foreign_key="step.id", index=True)
     attempt: int
     owner: str
-    started_at: dt.datetime = Field(sa_column=_utc())
-    ended_at: dt.datetime = Field(sa_column=_utc())
+    started_at: dt.datetime = Field(sa_column=utc_column())
+    ended_at: dt.datetime = Field(sa_column=utc_column())
     outcome: str
     reason: str | None = None
 
@@ -152,12 +107,12 @@ class Sweep(SQLModel, table=True):
 
     id: int = Field(default=1, primary_key=True)
     owner: str | None = None
-    lease_until: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
-    last_at: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
-    found: dict[str, int] = Field(default_factory=dict, sa_column=_json())
+    lease_until: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
+    last_at: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
+    found: dict[str, int] = Field(default_factory=dict, sa_column=json_column())
     redis_mark: str | None = None
-    trusted_from: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
-    trusted_until: dt.datetime | None = Field(default=None, sa_column=_utc(nullable=True))
+    trusted_from: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
+    trusted_until: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
 
 
 class Turn(SQLModel, table=True):
@@ -187,8 +142,8 @@ class Turn(SQLModel, table=True):
     output_tokens: int = 0
     reasoning_tokens: int = 0
     total_tokens: int = 0
-    started_at: dt.datetime = Field(sa_column=_utc())
-    finished_at: dt.datetime = Field(sa_column=_utc())
+    started_at: dt.datetime = Field(sa_column=utc_column())
+    finished_at: dt.datetime = Field(sa_column=utc_column())
 
 
 class ToolCall(SQLModel, table=True):
@@ -200,7 +155,7 @@ class ToolCall(SQLModel, table=True):
     turn_id: str = Field(foreign_key="turn.id", index=True)
     ordinal: int
     tool: str
-    arguments: dict[str, Any] = Field(default_factory=dict, sa_column=_json())
+    arguments: dict[str, Any] = Field(default_factory=dict, sa_column=json_column())
     output: str
     success: bool
     has_data: bool
@@ -266,11 +221,11 @@ class Report(SQLModel, table=True):
     verdict: str | None = None
     confidence: str | None = None
     summary: str = ""
-    key_risks: list[str] = Field(default_factory=list, sa_column=_json())
+    key_risks: list[str] = Field(default_factory=list, sa_column=json_column())
     reason: str | None = None
     spoken_by: str
-    market_at: dt.datetime = Field(sa_column=_utc())
-    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=_utc())
+    market_at: dt.datetime = Field(sa_column=utc_column())
+    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=utc_column())
 
 
 class Verdict(SQLModel, table=True):
@@ -286,10 +241,10 @@ class Verdict(SQLModel, table=True):
     rating: str
     confidence: str
     summary: str
-    key_risks: list[str] = Field(default_factory=list, sa_column=_json())
-    completed: list[str] = Field(default_factory=list, sa_column=_json())
-    missing: list[str] = Field(default_factory=list, sa_column=_json())
-    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=_utc())
+    key_risks: list[str] = Field(default_factory=list, sa_column=json_column())
+    completed: list[str] = Field(default_factory=list, sa_column=json_column())
+    missing: list[str] = Field(default_factory=list, sa_column=json_column())
+    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=utc_column())
 
 
 class VerdictReport(SQLModel, table=True):
@@ -313,98 +268,7 @@ class Decision(SQLModel, table=True):
     turn_id: str = Field(foreign_key="turn.id")
     account: str
     status: str
-    actions: list[dict[str, Any]] = Field(default_factory=list, sa_column=_json())
+    actions: list[dict[str, Any]] = Field(default_factory=list, sa_column=json_column())
     reasoning: str = ""
     spoken_by: str
-    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=_utc())
-
-
-class Order(SQLModel, table=True):
-    """One action on its way from drafted intent to fill. id = uuid5 of decision and ordinal, also the client order id.
-
-    verdict_id is null only on a denied row (an action on a symbol without a verdict of its run).
-    """
-
-    __tablename__ = "order"
-    __table_args__ = (
-        UniqueConstraint("decision_id", "ordinal"),
-        CheckConstraint("verdict_id is not null or state in ('drafted', 'denied')", name="ck_order_verdict"),
-    )
-
-    id: str = Field(primary_key=True)
-    run_id: str = Field(foreign_key="run.id", index=True)
-    decision_id: str = Field(foreign_key="decision.id")
-    verdict_id: str | None = Field(default=None, foreign_key="verdict.id")
-    ordinal: int
-    account: str = Field(index=True)
-    symbol: str = Field(index=True)
-    action: str
-    side: str | None = None
-    quantity: float | None = None
-    notional: float | None = None
-    order_type: str | None = None
-    limit_price: float | None = None
-    state: str
-    denial_code: str | None = None
-    denial_reason: str | None = None
-    measured: str | None = None
-    limit_text: str | None = None
-    broker_order_id: str | None = None
-    message: str | None = None
-    market_at: dt.datetime = Field(sa_column=_utc())
-    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=_utc())
-    updated_at: dt.datetime = Field(default_factory=utcnow, sa_column=_utc())
-
-
-class Preview(SQLModel, table=True):
-    """The canonical form of an order as it would be sent, and its SHA-256."""
-
-    __tablename__ = "preview"
-
-    id: str = Field(default_factory=new_id, primary_key=True)
-    order_id: str = Field(foreign_key="order.id", unique=True)
-    payload: str
-    payload_hash: str = Field(index=True)
-    price: float
-    priced_at: dt.datetime = Field(sa_column=_utc())
-    notional: float
-    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=_utc())
-
-
-class Fill(SQLModel, table=True):
-    """Shares that changed hands; filled_at is market time."""
-
-    __tablename__ = "fill"
-
-    id: str = Field(default_factory=new_id, primary_key=True)
-    order_id: str = Field(foreign_key="order.id", index=True)
-    account: str = Field(index=True)
-    symbol: str
-    side: str
-    quantity: float
-    price: float
-    commission: float
-    filled_at: dt.datetime = Field(sa_column=_utc())
-    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=_utc())
-
-
-class Account(SQLModel, table=True):
-    """The ledger's head: paper and live never share a row."""
-
-    __tablename__ = "account"
-
-    name: str = Field(primary_key=True)
-    cash: float
-    opened_at: dt.datetime = Field(default_factory=utcnow, sa_column=_utc())
-
-
-class Position(SQLModel, table=True):
-    """Shares held; quantity is negative when short, and the row goes when it is zero."""
-
-    __tablename__ = "position"
-
-    account: str = Field(primary_key=True, foreign_key="account.name")
-    symbol: str = Field(primary_key=True)
-    quantity: float
-    average_cost: float
-    filled_at: dt.datetime = Field(sa_column=_utc())
+    created_at: dt.datetime = Field(default_factory=utcnow, sa_column=utc_column())

@@ -6,9 +6,10 @@ import datetime as dt
 
 from sqlmodel import Session, col, select
 
+from models.columns import utcnow
 from models.research import Frozen
 from models.states import AttemptEnd, StepState
-from models.tables import Attempt, Run, Step, utcnow
+from models.tables import Attempt, Run, Step
 
 RUNNING = "running"
 

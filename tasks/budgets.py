@@ -12,9 +12,10 @@ from typing import Any
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
+from models.columns import utcnow
 from models.research import ReportStatus
 from models.settings import Settings
-from models.tables import Report, Step, Turn, utcnow
+from models.tables import Report, Step, Turn
 
 PREFIX = "budget: "
 

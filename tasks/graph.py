@@ -18,9 +18,10 @@ from typing import Any, Protocol
 from sqlalchemy import insert, select, update
 from sqlmodel import Session, col
 
+from models.columns import new_id, utcnow
 from models.errors import LeaseLost
 from models.states import RUN_FINAL, STEP_FINAL, AttemptEnd, RunState, StepKind, StepState
-from models.tables import Run, Step, new_id, utcnow
+from models.tables import Run, Step
 from tasks import statements
 
 LOST = "its worker was lost"

@@ -9,9 +9,10 @@ import structlog
 from celery import Celery, Task, shared_task
 from sqlmodel import Session, col, select
 
+from models.columns import utcnow
 from models.errors import RedisDown
 from models.states import RunState, StepKind, StepState
-from models.tables import Run, Step, utcnow
+from models.tables import Run, Step
 from tasks import graph, redis_mark, stopping, sweep_row, sweeping
 from tasks.bootstrap import Desk, desk_of
 from tasks.dispatch import send

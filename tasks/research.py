@@ -10,9 +10,10 @@ from sqlmodel import select
 
 from agents.researchers import FIRST_ROLE, RESEARCH_ROLES, Thesis, validator_subject
 from agents.verdict import reduce_reports
+from models.columns import new_id
 from models.research import Confidence, Instrument, ReportStatus, RoleReport, ScreenConfidence, Stance
 from models.states import StepKind, StepState
-from models.tables import Candidate, Report, Step, Verdict, VerdictReport, new_id
+from models.tables import Candidate, Report, Step, Verdict, VerdictReport
 from tasks import policy
 from tasks.bootstrap import Desk
 from tasks.graph import Claimed, NewStep

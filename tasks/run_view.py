@@ -9,23 +9,12 @@ from typing import Any
 from sqlalchemy import func, or_
 from sqlmodel import Session, col, select
 
+from models.columns import utcnow
 from models.errors import UsageError
+from models.order_tables import Order, Preview
 from models.research import Frozen
 from models.states import RUN_FINAL, STEP_FINAL, Phase, StepKind, StepState
-from models.tables import (
-    Candidate,
-    CandidateHit,
-    Decision,
-    Order,
-    Preview,
-    Run,
-    ScreenHit,
-    Step,
-    ToolCall,
-    Turn,
-    Verdict,
-    utcnow,
-)
+from models.tables import Candidate, CandidateHit, Decision, Run, ScreenHit, Step, ToolCall, Turn, Verdict
 
 ENTRY = frozenset({"open", "add"})
 EXIT = frozenset({"reduce", "close"})

@@ -10,9 +10,11 @@ from celery import Celery
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
+from models.columns import new_id, utcnow
 from models.errors import UsageError
+from models.order_tables import Account
 from models.states import RUN_FINAL, RunKind, RunState, StepKind
-from models.tables import Account, Run, Verdict, new_id, utcnow
+from models.tables import Run, Verdict
 from tasks import budgets, graph
 from tasks.bootstrap import Desk, desk_of
 from tasks.dispatch import send

@@ -8,9 +8,11 @@ from celery import Task, shared_task
 from sqlmodel import Session, select
 
 from agents.screeners import Hit, RankedCandidate, accept, rank, screener_subject, shards
+from models.columns import new_id
+from models.order_tables import Account, Position
 from models.research import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
 from models.states import StepKind, StepState
-from models.tables import Account, Candidate, CandidateHit, Position, Run, ScreenHit, Step, new_id
+from models.tables import Candidate, CandidateHit, Run, ScreenHit, Step
 from tasks.bootstrap import Desk
 from tasks.calendar import session_slot
 from tasks.graph import Claimed, NewStep

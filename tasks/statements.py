@@ -7,8 +7,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Insert, Select, Table, Update, and_, bindparam, case, insert, or_, select, update
 
+from models.columns import Utc
 from models.states import RunState, StepState
-from models.tables import Attempt, Run, Step, Sweep, Utc
+from models.tables import Attempt, Run, Step, Sweep
 
 _steps: Table = Step.__table__  # type: ignore[attr-defined]
 _runs: Table = Run.__table__  # type: ignore[attr-defined]

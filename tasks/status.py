@@ -16,12 +16,13 @@ from sqlalchemy import func
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, select
 
+from models.columns import utcnow
 from models.errors import DeskError
 from models.research import Frozen
 from models.settings import Settings
 from models.states import RUN_FINAL, STEP_FINAL, StepState
 from models.store import Store, require_current
-from models.tables import Run, Step, Sweep, utcnow
+from models.tables import Run, Step, Sweep
 from tasks.admission import parked_models, turns_in_flight
 from tasks.app import QUEUES, create_app
 from tasks.bootstrap import desk_of, redis_url

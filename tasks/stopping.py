@@ -18,11 +18,12 @@ from redis.exceptions import RedisError
 from sqlalchemy import func, or_, select, update
 from sqlmodel import Session, col
 
+from models.columns import utcnow
 from models.errors import RedisDown
 from models.settings import Settings
 from models.states import RUN_FINAL, AttemptEnd, RunState, StepState
 from models.store import Store
-from models.tables import Run, Step, utcnow
+from models.tables import Run, Step
 from tasks import graph
 from tasks.bootstrap import desk_of
 from tasks.summary import summarise

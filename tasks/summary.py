@@ -9,9 +9,11 @@ from typing import Any
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
+from models.columns import utcnow
+from models.order_tables import Account, Order, Position
 from models.settings import Settings
 from models.states import OrderState, RunState, StepKind, StepState
-from models.tables import Account, Candidate, Order, Position, Report, Run, ScreenHit, Step, Turn, Verdict, utcnow
+from models.tables import Candidate, Report, Run, ScreenHit, Step, Turn, Verdict
 from tasks.budgets import skipped
 
 # Steps without which a run has done nothing of what it was started for; a single lens or report is not among them.

@@ -9,8 +9,9 @@ from sqlalchemy import ColumnElement, and_, or_, select, update
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col
 
+from models.columns import utcnow
 from models.states import STEP_FINAL, AttemptEnd, RunState, StepKind, StepState
-from models.tables import Run, Step, utcnow
+from models.tables import Run, Step
 from tasks import graph
 from tasks.graph import Ready
 

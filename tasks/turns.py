@@ -8,9 +8,10 @@ from typing import Any
 
 from agents.roles import ROLES
 from agents.runner import Assignment, Halt, RoleRun
+from models.columns import utcnow
 from models.errors import LeaseLost
 from models.research import Completed, Failed, Interrupted, Refused, ReportStatus, Skipped
-from models.tables import Turn, utcnow
+from models.tables import Turn
 from tasks import budgets, policy
 from tasks.admission import PARK_SECONDS
 from tasks.bootstrap import Desk

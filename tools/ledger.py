@@ -11,8 +11,8 @@ from sqlmodel import Session, select
 
 from models.errors import MarketError, OrderError
 from models.market import Quote
+from models.order_tables import Account, Position
 from models.orders import AccountView, BrokerFill, HeldPosition
-from models.tables import Account, Position
 from tools.decimals import exact
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from sqlmodel import col, select
 
 from models.errors import DeskError, NotConfigured
+from models.order_tables import Account, Fill, Position
 from models.store import Store
-from models.tables import Account, Fill, Position
 from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
 
 Prices = Mapping[str, float | None]

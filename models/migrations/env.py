@@ -3,8 +3,9 @@
 from alembic import context
 from sqlmodel import SQLModel
 
+import models.order_tables
 import models.tables  # noqa: F401  (fills the metadata)
-from models.tables import Utc
+from models.columns import Utc
 
 
 def _render(kind, item, autogen_context):  # type: ignore[no-untyped-def]

@@ -8,7 +8,7 @@ import time
 from redis.exceptions import RedisError
 
 from models import store
-from models.tables import Account
+from models.order_tables import Account
 from tasks.bootstrap import redis_url
 from tasks.doctor.check import Check, Patient, Status
 from tasks.doctor.services import not_made

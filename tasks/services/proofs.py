@@ -9,8 +9,9 @@ from pathlib import Path
 
 from sqlmodel import col, func, select
 
+from models.order_tables import Order
 from models.store import Store
-from models.tables import Candidate, Decision, Order, Run, ScreenHit, Turn, Verdict
+from models.tables import Candidate, Decision, Run, ScreenHit, Turn, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from sqlalchemy import Select, func
 from sqlmodel import Session, col, select
 
 from agents.researchers import FIRST_ROLE, RESEARCH_ROLES
+from models.order_tables import Fill, Order
 from models.states import RUN_FINAL, STEP_FINAL, RunState
-from models.tables import Candidate, Decision, Fill, Order, Report, Run, Step, Turn, Verdict
+from models.tables import Candidate, Decision, Report, Run, Step, Turn, Verdict
 from tests.faults.desk import FaultDesk
 from tests.faults.journal import doubled
 

@@ -6,8 +6,8 @@ import random
 import threading
 import time
 
+from models.columns import utcnow
 from models.states import StepKind
-from models.tables import utcnow
 from tasks.dispatch import task_name
 from tests.faults.desk import WORKERS, FaultDesk, until
 from tests.faults.kills import ends_well

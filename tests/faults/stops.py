@@ -11,8 +11,8 @@ import time
 from sqlmodel import select
 
 from agents.researchers import FIRST_ROLE, RESEARCH_ROLES
+from models.order_tables import Order
 from models.states import OrderState
-from models.tables import Order
 from tests.faults.check import Expected, check
 from tests.faults.desk import WORKERS, FaultDesk, until
 from tests.faults.journal import Asked

@@ -18,9 +18,10 @@ from sqlmodel import SQLModel, select
 
 import tests.tasks.test_graph as graph_cases
 from models.errors import DatabaseDown
+from models.order_tables import Account, Order
 from models.states import RUN_FINAL, RunState
 from models.store import Store, current, require_current, upgrade
-from models.tables import Account, Order, Run, Turn
+from models.tables import Run, Turn
 from tasks.lineage import lineage
 from tasks.run_view import find_run, progress, view
 from tasks.runs import open_research

@@ -16,9 +16,11 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from sqlmodel import SQLModel, select
 
 from models import store as store_module
+from models.columns import new_id
 from models.errors import DatabaseDown, SettingError
+from models.order_tables import Account
 from models.store import Store, current, require_current, upgrade
-from models.tables import Account, Run, Step, Turn, new_id
+from models.tables import Run, Step, Turn
 from tests.builders import a_report, a_run, a_step, a_turn
 
 

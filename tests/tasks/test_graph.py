@@ -11,10 +11,11 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
+from models.columns import new_id, utcnow
 from models.errors import LeaseLost
 from models.states import RunState, StepKind, StepState
 from models.store import Store, upgrade
-from models.tables import Run, Step, new_id, utcnow
+from models.tables import Run, Step
 from tasks import graph, sweeping
 from tasks.graph import Claimed, NewStep
 from tests.builders import run_row

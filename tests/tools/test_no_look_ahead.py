@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models.market import Headline
+from models.order_tables import Account, Position
 from models.store import Store
-from models.tables import Account, Position
 from tests.tools.conftest import MakeContext
 from tests.tools.far_market import FarMarket
 from tests.tools.ledger_rows import add_candidate, add_report, add_run, add_verdict

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+from models.order_tables import Account, Fill, Order, Position
 from models.store import Store
-from models.tables import Account, Fill, Order, Position
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.ledger_rows import filled_order
 from tools.market.clock import ReplayClock

@@ -8,9 +8,9 @@ from typing import Protocol, runtime_checkable
 from zoneinfo import ZoneInfo
 
 from models.errors import SettingError
+from models.order_tables import Preview
 from models.orders import AccountView, BrokerAnswer, BrokerFill, OrderTicket
 from models.settings import Settings
-from models.tables import Preview
 from tools.decimals import exact, money, plain
 from tools.market.protocol import FillSource, MarketClock, MarketData
 from tools.risk import free_cash, opening_shares, slipped

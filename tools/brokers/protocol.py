@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from models.order_tables import Preview
 from models.orders import AccountView, BrokerAnswer, OrderTicket
-from models.tables import Preview
 
 
 class Broker(Protocol):

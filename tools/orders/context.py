@@ -13,10 +13,11 @@ from sqlmodel import Session, col, select
 
 from models.errors import MarketError
 from models.market import Quote
+from models.order_tables import Order, Preview
 from models.orders import AccountView, Cleared, DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
 from models.research import Instrument, Rating
 from models.states import OrderState
-from models.tables import Candidate, Order, Preview, Verdict
+from models.tables import Candidate, Verdict
 from tools.decimals import exact, plain
 from tools.ledger import account_view
 from tools.market.protocol import MarketClock, MarketData

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 from sqlmodel import Session, col, select
 
 from models.errors import OrderError
+from models.order_tables import Order
 from models.orders import DenialCode, Denied
 from models.research import ActionKind, TraderAction
 from models.states import OrderState
-from models.tables import Decision, Order, Run, Verdict
+from models.tables import Decision, Run, Verdict
 from tools.orders.states import deny_order
 from tools.risk import deny, no_verdict
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from sqlmodel import Session, col, select
 
 from models.errors import DeskError, OrderError
+from models.order_tables import Fill, Order, Position, Preview
 from models.orders import BrokerAnswer, BrokerFill, DenialCode, Denied, OrderOutcome, OrderTicket, RiskLimits
 from models.settings import Settings
 from models.states import ORDER_FINAL, OrderState, RunState
 from models.store import Store
-from models.tables import Fill, Order, Position, Preview, Run
+from models.tables import Run
 from tools.brokers.protocol import Broker
 from tools.decimals import exact, plain
 from tools.ledger import account_view, apply_fill, ensure_account

@@ -6,8 +6,9 @@ import datetime as dt
 import hashlib
 import json
 
+from models.columns import utcnow
+from models.order_tables import Order, Preview
 from models.orders import DenialCode, Denied
-from models.tables import Order, Preview, utcnow
 from tools.decimals import exact, plain
 from tools.risk import deny
 

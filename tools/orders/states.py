@@ -7,10 +7,11 @@ from typing import Any
 from sqlalchemy import update
 from sqlmodel import Session, col
 
+from models.columns import utcnow
 from models.errors import OrderError
+from models.order_tables import Order
 from models.orders import Denied
 from models.states import ORDER_NEXT, OrderState
-from models.tables import Order, utcnow
 
 
 def load_order(session: Session, order_id: str) -> Order:

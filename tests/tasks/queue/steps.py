@@ -12,8 +12,9 @@ from typing import Any
 import redis
 from celery import Celery
 
+from models.columns import new_id, utcnow
 from models.store import Store
-from models.tables import Run, Step, new_id, utcnow
+from models.tables import Run, Step
 from tasks import graph
 from tasks.app import QUEUES
 from tasks.bootstrap import desk_of, redis_url

@@ -11,11 +11,12 @@ import pytest
 from celery import Celery
 from pydantic import SecretStr
 
+from models.columns import utcnow
 from models.errors import LeaseLost
 from models.setting_sources import load_settings
 from models.states import RunState, StepKind, StepState
 from models.store import Store, upgrade
-from models.tables import Run, Step, utcnow
+from models.tables import Run, Step
 from tasks import graph, sweeping
 from tasks.app import create_app
 from tasks.bootstrap import Desk, desk_of

@@ -11,9 +11,11 @@ from celery import Celery
 from sqlmodel import Session, select
 
 from agents.researchers import RESEARCH_ROLES
+from models.columns import new_id
+from models.order_tables import Account
 from models.states import StepKind, StepState
 from models.store import Store
-from models.tables import Account, Candidate, Report, Step, new_id
+from models.tables import Candidate, Report, Step
 from tasks import graph
 from tasks.app import create_app
 from tasks.bootstrap import desk_of

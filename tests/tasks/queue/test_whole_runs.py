@@ -12,9 +12,10 @@ import pytest
 import redis
 from sqlmodel import Session, col, select
 
+from models.order_tables import Account, Fill, Order, Position
 from models.states import RUN_FINAL, OrderState, RunState, StepKind, StepState
 from models.store import Store
-from models.tables import Account, Decision, Fill, Order, Position, Report, Run, Step, Turn, Verdict
+from models.tables import Decision, Report, Run, Step, Turn, Verdict
 from tasks.app import QUEUES
 from tasks.bootstrap import desk_of, redis_url
 from tasks.dispatch import task_name

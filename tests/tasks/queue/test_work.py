@@ -13,10 +13,11 @@ from pydantic import SecretStr
 from sqlmodel import select
 from structlog.testing import capture_logs
 
+from models.columns import utcnow
 from models.errors import LeaseLost, LoginMissing, MarketUnavailable
 from models.states import RunState, StepKind, StepState
 from models.store import Store
-from models.tables import Candidate, Step, Turn, utcnow
+from models.tables import Candidate, Step, Turn
 from tasks import graph
 from tasks.bootstrap import Desk, desk_of
 from tasks.graph import Claimed, NewStep

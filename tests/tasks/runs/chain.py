@@ -8,20 +8,9 @@ from typing import Any
 
 from sqlmodel import Session
 
+from models.order_tables import Order, Preview
 from models.states import OrderState, RunKind, StepKind, StepState
-from models.tables import (
-    CandidateHit,
-    Decision,
-    Order,
-    Preview,
-    Report,
-    Run,
-    ScreenHit,
-    ToolCall,
-    Turn,
-    Verdict,
-    VerdictReport,
-)
+from models.tables import CandidateHit, Decision, Report, Run, ScreenHit, ToolCall, Turn, Verdict, VerdictReport
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 
 SPEAKER = "rulebook (rules, no model)"

@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
+from models.order_tables import Position
 from models.states import RUN_FINAL
 from models.store import Store
-from models.tables import Position, Run
+from models.tables import Run
 from tasks.runs import open_research
 from tests.fakes.responses import FakeResponses
 from tests.stack import REPOSITORY, Processes, processes, wait_for

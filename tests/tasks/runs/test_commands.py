@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import SettingError, UsageError
-from models.tables import Position
+from models.order_tables import Position
 from tasks.cli import start
 from tests.builders import MARKET_NOW
 from tests.fakes.responses import Status, Text

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 from sqlmodel import Session, select
 
+from models.order_tables import Order
 from models.research import Rating
 from models.settings import Settings
 from models.states import RUN_FINAL, StepState
 from models.store import Store, upgrade
-from models.tables import Candidate, Order, Report, Run, Step, ToolCall, Turn, Verdict
+from models.tables import Candidate, Report, Run, Step, ToolCall, Turn, Verdict
 from tasks.cli.live import NOBODY, NOBODY_SECONDS, _Lines, _nobody
 from tasks.run_view import NO_VERDICT, progress, view
 from tasks.summary import summarise

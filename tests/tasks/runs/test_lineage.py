@@ -10,8 +10,9 @@ from rich.console import Console
 from sqlmodel import Session, col, delete, select
 
 from models.errors import UsageError
+from models.order_tables import Preview
 from models.store import Store, upgrade
-from models.tables import Preview, Run, Verdict, VerdictReport
+from models.tables import Run, Verdict, VerdictReport
 from tasks.cli.render import run_report, said
 from tasks.cli.render_lineage import lineage_report
 from tasks.lineage import lineage

@@ -9,9 +9,10 @@ import pytest
 from sqlmodel import col, select
 
 from models.errors import UsageError
+from models.order_tables import Account, Fill, Order, Position, Preview
 from models.settings import Settings
 from models.states import RunState
-from models.tables import Account, Fill, Order, Position, Preview, Run
+from models.tables import Run
 from tasks.runs import require_same_market
 from tests.builders import a_run, run_row
 from tests.fakes.responses import Status

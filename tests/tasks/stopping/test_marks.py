@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from sqlmodel import Session, select
 
+from models.columns import new_id, utcnow
+from models.order_tables import Account
 from models.settings import Settings
 from models.states import RUN_FINAL, RunState, StepKind, StepState
 from models.store import Store, upgrade
-from models.tables import Account, Attempt, Run, Step, new_id, utcnow
+from models.tables import Attempt, Run, Step
 from tasks import graph, stopping, sweeping
 from tasks.graph import Claimed, NewStep
 from tests.builders import run_row

@@ -7,9 +7,10 @@ from typing import Any
 
 from sqlmodel import select
 
+from models.columns import new_id, utcnow
 from models.states import StepKind
 from models.store import Store
-from models.tables import Attempt, Run, Step, Sweep, new_id, utcnow
+from models.tables import Attempt, Run, Step, Sweep
 from tasks import graph
 from tasks.graph import Claimed, NewStep
 from tests.builders import run_row

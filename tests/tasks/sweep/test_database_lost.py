@@ -14,9 +14,11 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlmodel import Session, select
 
 from models import store as store_module
+from models.columns import new_id
+from models.order_tables import Account
 from models.states import StepKind, StepState
 from models.store import Store, upgrade
-from models.tables import Account, Candidate, Step, new_id
+from models.tables import Candidate, Step
 from tasks import graph
 from tasks.bootstrap import Desk
 from tasks.graph import Claimed, NewStep

@@ -14,8 +14,9 @@ import pytest
 import redis
 from sqlmodel import select
 
+from models.columns import utcnow
 from models.states import RunState, StepState
-from models.tables import Run, Step, Sweep, utcnow
+from models.tables import Run, Step, Sweep
 from tasks.bootstrap import desk_of, redis_url
 from tasks.runs import open_research
 from tests.stack import REPOSITORY, Processes, processes, wait_for

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
+from models.columns import utcnow
 from models.store import Store, upgrade
-from models.tables import utcnow
 from tasks.leases import LeaseKeeper
 from tests import postgres
 from tests.stack import wait_for

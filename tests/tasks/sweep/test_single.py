@@ -8,8 +8,9 @@ import threading
 import redis
 from celery import Celery
 
+from models.columns import utcnow
 from models.store import Store
-from models.tables import Step, Sweep, utcnow
+from models.tables import Step, Sweep
 from tasks import sweep_row
 from tasks.bootstrap import desk_of
 from tasks.maintenance import take_turn

@@ -9,10 +9,12 @@ from typing import Any
 
 from sqlmodel import col, select
 
+from models.columns import utcnow
+from models.order_tables import Account, Fill, Order, Position
 from models.orders import BrokerFill, OrderOutcome
 from models.settings import Settings
 from models.store import Store
-from models.tables import Account, Candidate, Decision, Fill, Order, Position, Run, Step, Turn, Verdict, utcnow
+from models.tables import Candidate, Decision, Run, Step, Turn, Verdict
 from tests.tools.orders.tape import Tape
 from tools.brokers.paper import build_broker
 from tools.brokers.protocol import Broker

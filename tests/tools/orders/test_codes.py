@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from sqlmodel import col, select, update
 
+from models.columns import utcnow
+from models.order_tables import Order, Preview
 from models.orders import DenialCode, OrderOutcome
 from models.states import OrderState, RunState
-from models.tables import Order, Preview, Run, utcnow
+from models.tables import Run
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import NEW_YORK, Tape, TapeClock
 

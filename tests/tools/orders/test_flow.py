@@ -14,10 +14,10 @@ from sqlalchemy import event
 from sqlmodel import col, select, update
 
 from models.errors import OrderError, ServiceError, SettingError
+from models.order_tables import Fill, Order, Preview
 from models.orders import AccountView, BrokerAnswer, OrderOutcome, OrderTicket
 from models.settings import Settings
 from models.states import OrderState
-from models.tables import Fill, Order, Preview
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
 from tools.brokers.paper import build_broker

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from models.order_tables import Preview
 from models.orders import AccountView, BrokerAnswer, HeldPosition, OrderTicket
 from models.settings import Settings
-from models.tables import Preview
 from tests.tools.orders.tape import Tape
 from tools.brokers.paper import build_broker
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sqlmodel import update
 
 from models.errors import OrderError
+from models.order_tables import Order
 from models.states import ORDER_FINAL, ORDER_NEXT, OrderState
-from models.tables import Order
 from tests.tools.orders.desk import Desk, action
 from tools.orders import advance
 from tools.orders.states import load_order

@@ -1,0 +1,56 @@
+"""What every table is made of: column types, times and ids."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from typing import Any
+
+from sqlalchemy import JSON, Column, DateTime
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
+from sqlmodel import SQLModel
+
+# Constraints have names everywhere, so that a later migration can find them; SQLite gives none by itself.
+SQLModel.metadata.naming_convention = {
+    "ix": "ix_%(column_0_label)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Utc(TypeDecorator[dt.datetime]):
+    """A timezone-aware moment, stored in UTC; a naive one is refused."""
+
+    impl = DateTime(timezone=False)
+    cache_ok = True
+
+    def process_bind_param(self, value: dt.datetime | None, dialect: Dialect) -> dt.datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"naive time {value!r}: give it a timezone")
+        return value.astimezone(dt.UTC).replace(tzinfo=None)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> dt.datetime | None:
+        return value.replace(tzinfo=dt.UTC) if value is not None else None
+
+
+def utcnow() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+def new_id() -> str:
+    """A random id, sortable by time of creation to the millisecond, 32 hex digits."""
+    millis = int(utcnow().timestamp() * 1000)
+    return f"{millis:012x}{uuid.uuid4().hex[:20]}"
+
+
+def utc_column(*, nullable: bool = False, index: bool = False) -> Any:
+    return Column(Utc(), nullable=nullable, index=index)
+
+
+def json_column() -> Any:
+    return Column(JSON, nullable=False)
