@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-HIDDEN = "********"
+from models.urls import HIDDEN
+
 _LOGIN = re.compile(r"(?<=://)([^/?#@]*):([^/?#]*)@")
 _PARAMETER = re.compile(r"(?i)(?<=[?&])([^=&]*(?:password|token|key|secret)[^=&]*)=[^&#]*")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
@@ -14,11 +15,6 @@ _SECRET_NAME = re.compile(
     r"(?i)(?:^|[_-])(?:password|passwd|secret|token|authorization|credentials?|cookie)(?:$|[_-])|(?:api|private|provider)[_-]?key"
 )
 _SHORTEST_SECRET = 6  # a shorter one would also black out plain words
-
-
-def masked(url: str) -> str:
-    """The URL with passwords replaced, in its login part and in its query."""
-    return _PARAMETER.sub(rf"\1={HIDDEN}", _LOGIN.sub(rf"\1:{HIDDEN}@", url))
 
 
 def redacted(value: Any, secrets: Iterable[str] = ()) -> Any:
@@ -38,4 +34,9 @@ def _redacted(value: Any, secrets: list[str]) -> Any:
         return value
     for secret in secrets:
         value = value.replace(secret, HIDDEN)
-    return _BEARER.sub(rf"\1 {HIDDEN}", masked(value))
+    return _BEARER.sub(rf"\1 {HIDDEN}", _without_passwords(value))
+
+
+def _without_passwords(text: str) -> str:
+    """Prose with the passwords of the URLs in it replaced; what is no URL stays, an @ in it or not."""
+    return _PARAMETER.sub(rf"\1={HIDDEN}", _LOGIN.sub(rf"\1:{HIDDEN}@", text))

@@ -7,8 +7,16 @@ from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+# A ticker, in a form that every dialect of regular expressions reads alike: it also goes to the model.
+SYMBOL_PATTERN = "^[A-Z0-9][A-Z0-9.-]{0,9}$"
+
+
+def upper(value: Any) -> Any:
+    """A symbol as the market writes it; what is no text stays as it is."""
+    return value.strip().upper() if isinstance(value, str) else value
 
 
 class Frozen(BaseModel):
@@ -94,7 +102,7 @@ class TraderAction(Wire):
     contract: OCC symbol of the option to trade, such as AAPL261218P00180000; None trades the shares of `symbol`.
     """
 
-    symbol: str = Field(min_length=1, max_length=21)
+    symbol: Annotated[str, Field(pattern=SYMBOL_PATTERN), BeforeValidator(upper)]
     action: ActionKind
     side: Literal["buy", "sell"] | None
     quantity: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None

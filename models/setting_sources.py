@@ -13,14 +13,15 @@ from typing import Any
 from dotenv import dotenv_values
 from pydantic import ValidationError
 
+from models import running
 from models.errors import SettingError
 from models.settings import ALIASES, Settings
+from models.urls import HIDDEN, masked
 
 PREFIX = "DESK_"
 CONFIG_VARIABLE = "DESK_CONFIG"
 JSON_VARIABLE = "AUTONOMOUS_CONFIG_JSON"
 _ENVIRONMENT_ONLY = frozenset({"trader_live"})
-_SERVICE_FIELDS = frozenset({"redis_url", "rulebook_url", "flower_url"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Value:
 class Loaded:
     settings: Settings
     origins: Mapping[str, Value]
+    warnings: tuple[str, ...] = ()
 
 
 def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Settings:
@@ -43,8 +45,12 @@ def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = N
     return load(environ, cwd).settings
 
 
-def load(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Loaded:
-    """The settings and where each came from; fields that are not in `origins` have their default."""
+def load(environ: Mapping[str, str] | None = None, cwd: Path | None = None, *, join: bool = True) -> Loaded:
+    """The settings and where each came from; fields that are not in `origins` have their default.
+
+    join: take what is not set from the `desk up` that runs on this home; a value that contradicts what its workers
+    speak to is a SettingError. `desk up` itself joins none.
+    """
     environ = os.environ if environ is None else environ
     cwd = cwd or Path.cwd()
     dotenv = _dotenv(cwd)
@@ -53,13 +59,39 @@ def load(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> L
     home = _home(origins)
     _under(origins, _from_toml(environ.get(CONFIG_VARIABLE) or dotenv.get(CONFIG_VARIABLE), cwd, home))
     _under(origins, _from_json(environ.get(JSON_VARIABLE) or dotenv.get(JSON_VARIABLE)))
-    _under(origins, _from_services(_home(origins)))
+    theirs = running.read(_home(origins)) if join else {}
+    _under(origins, {name: Value(value, name, "desk up") for name, value in theirs.items()})
     origins["trader_live"] = Value(
         environ.get(Settings.LIVE_SWITCH) == "1",
         Settings.LIVE_SWITCH,
         "environment" if Settings.LIVE_SWITCH in environ else "default",
     )
-    return Loaded(_build(origins), origins)
+    loaded = Loaded(_build(origins), origins, _not_read(environ, dotenv, cwd))
+    _agree(loaded, theirs)
+    return loaded
+
+
+def _not_read(environ: Mapping[str, str], dotenv: Mapping[str, str | None], cwd: Path) -> tuple[str, ...]:
+    """A live switch in the .env that the environment does not have: it looks as if it counted."""
+    switch = Settings.LIVE_SWITCH
+    if switch not in dotenv or dotenv[switch] == environ.get(switch):
+        return ()
+    state = "on" if environ.get(switch) == "1" else "off"
+    return (f"{switch} in {_upward(cwd, '.env')} is not read; it counts in the environment of `desk up`: here {state}",)
+
+
+def _agree(loaded: Loaded, theirs: Mapping[str, Any]) -> None:
+    """Raises SettingError for values that would label a run with what the running workers do not speak to."""
+    wrong = []
+    for name, ours in running.public(running.speaker(loaded.settings)).items():
+        found = loaded.origins.get(name)
+        if name in theirs and found is not None and ours != theirs[name]:
+            wrong.append(f"{found.key}={ours!r} (from {found.source}), but its workers have {name}={theirs[name]!r}")
+    if wrong:
+        raise SettingError(
+            f"a `desk up` runs on this home with other settings: {'; '.join(wrong)}",
+            remedy="leave these unset here, or stop `desk up` and start it again with them",
+        )
 
 
 def _build(origins: Mapping[str, Value]) -> Settings:
@@ -73,12 +105,31 @@ def _explain(item: Any, origins: Mapping[str, Value]) -> str:
     name = str(item["loc"][0]) if item["loc"] else ""
     message = str(item["msg"]).removeprefix("Value error, ")
     if not name:
-        return message
+        several = item.get("ctx", {}).get("settings", ())
+        return ": ".join(part for part in (message, ", ".join(_given(each, origins) for each in several)) if part)
     found = origins.get(name)
     key, source = (found.key, found.source) if found else (PREFIX + name.upper(), "default")
+    return f"{key}={_shown(name, item.get('input'))} (from {source}): {message}"
+
+
+def _given(name: str, origins: Mapping[str, Value]) -> str:
+    """A setting as its source gave it."""
+    found = origins.get(name)
+    if found is not None:
+        return f"{found.key}={_shown(name, found.value)} (from {found.source})"
+    default = Settings.model_fields[name].default
+    return f"{PREFIX}{name.upper()}" + (" is not set" if default is None else f"={default!r} (default)")
+
+
+def _shown(name: str, given: Any) -> str:
+    """A value as an error may repeat it: no secret, and of a URL nothing that may be one."""
     annotation = Settings.model_fields[name].annotation if name in Settings.model_fields else None
-    shown = "********" if annotation is not None and "SecretStr" in str(annotation) else repr(item.get("input"))
-    return f"{key}={shown} (from {source}): {message}"
+    if annotation is not None and "SecretStr" in str(annotation):
+        return HIDDEN
+    if name.endswith("_url"):
+        # What is no URL at all may be a key that was pasted into the wrong variable.
+        return repr(masked(given)) if isinstance(given, str) and "://" in given else HIDDEN
+    return repr(given)
 
 
 def _under(origins: dict[str, Value], weaker: Mapping[str, Value]) -> None:
@@ -164,15 +215,3 @@ def _from_table(table: Mapping[str, Any], source: str) -> dict[str, Value]:
 def _snake(key: str) -> str:
     """maxThreadTurns and max_thread_turns mean the same."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
-
-
-def _from_services(home: Path) -> dict[str, Value]:
-    """Addresses of the services that `desk up` started; a file that is not there means none run."""
-    path = home / "run" / "services.json"
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise SettingError(f"{path}: {error}", remedy="stop `desk up`, remove the file and start again") from None
-    return {name: Value(value, name, "desk up") for name, value in table.items() if name in _SERVICE_FIELDS}

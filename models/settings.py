@@ -2,7 +2,7 @@
 
 Sources, the strongest first: the process environment (`DESK_*` and the aliases), a `.env` found upward of the
 working folder, a TOML file (`DESK_CONFIG`, else `desk.toml` upward, else `{home}/desk.toml`), the JSON of
-`AUTONOMOUS_CONFIG_JSON`, what `desk up` wrote of its running services, and the defaults. The live switch
+`AUTONOMOUS_CONFIG_JSON`, what a `desk up` that runs wrote of itself, and the defaults. The live switch
 `TRADER_LIVE` is read from the process environment alone.
 """
 
@@ -15,7 +15,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import platformdirs
 from pydantic import Field, SecretStr, computed_field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from models import urls
 
 Lens = Literal["technical", "fundamental", "catalyst", "options"]
 BrokerName = Literal["paper", "alpaca-paper", "alpaca-live"]
@@ -33,6 +36,11 @@ ALIASES: dict[str, str] = {
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(ge=1)]
+
+
+def _together(message: str, *names: str) -> PydanticCustomError:
+    """What is wrong with several settings at once; whoever shows it can say where each of them came from."""
+    return PydanticCustomError("together", message, {"settings": names})
 
 
 class Settings(BaseSettings):
@@ -124,7 +132,7 @@ class Settings(BaseSettings):
     step_deadline_seconds: Seconds = Field(240.0, description="limit of one step, enforced by the lease loop")
 
     # The queue
-    worker_threads: Count = Field(128, description="tasks at once in the research worker")
+    worker_threads: Count = Field(128, description="tasks at once in the research worker; codex_turns at the most")
     lease_seconds: Seconds = Field(9.0, description="a step is its worker's for this long; renewed every third")
     maintain_seconds: Seconds = Field(3.0, description="interval of the sweep that beat starts")
     drain_seconds: float = Field(20.0, ge=0, le=600, description="turns of a worker that is to end may take this long")
@@ -177,7 +185,31 @@ class Settings(BaseSettings):
     @classmethod
     def _clock_time(cls, value: str) -> str:
         if value != "off":
-            dt.datetime.strptime(value, "%H:%M")
+            try:
+                dt.datetime.strptime(value, "%H:%M")
+            except ValueError:
+                raise ValueError("must be HH:MM or off") from None
+        return value
+
+    @field_validator("provider_url", "rulebook_url", "flower_url")
+    @classmethod
+    def _http(cls, value: str | None) -> str | None:
+        if value is not None:
+            urls.require_http(value)
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _redis(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            urls.require_redis(value.get_secret_value())
+        return value
+
+    @field_validator("database_url")
+    @classmethod
+    def _sql(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            urls.require_database(value.get_secret_value())
         return value
 
     @field_validator("approval")
@@ -211,10 +243,9 @@ class Settings(BaseSettings):
         limits = ("rpc_seconds", "tool_seconds", "no_progress_seconds", "turn_seconds")
         for name in limits:
             if getattr(self, name) >= self.step_deadline_seconds:
-                limit = self.step_deadline_seconds
-                raise ValueError(f"{name}={getattr(self, name)} must be shorter than step_deadline_seconds={limit}")
+                raise _together(f"{name} must be shorter than step_deadline_seconds", name, "step_deadline_seconds")
         if self.provider == "endpoint" and not self.provider_url:
-            raise ValueError("provider=endpoint needs provider_url (DESK_PROVIDER_URL)")
+            raise _together("the provider endpoint needs a URL", "provider", "provider_url")
         return self
 
     @computed_field  # type: ignore[prop-decorator]
@@ -229,11 +260,6 @@ class Settings(BaseSettings):
         if self.database_url is not None:
             return self.database_url.get_secret_value()
         return f"sqlite:///{self.home / 'desk.db'}"
-
-    @property
-    def services_file(self) -> Path:
-        """What `desk up` writes of its running services."""
-        return self.home / "run" / "services.json"
 
     @property
     def options_allowed(self) -> bool:

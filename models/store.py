@@ -20,13 +20,22 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlmodel import Session, SQLModel
 
 from models.errors import DatabaseDown, SettingError
+from models.urls import masked, require_database
 
 BUSY_SECONDS = 20
 _BEGIN = "desk_begin"
+# A server that is gone without a word is noticed within seconds, not when the kernel gives up after minutes.
+_PSYCOPG = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # milliseconds
+}
 
 
 class Store:
@@ -34,12 +43,7 @@ class Store:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        try:
-            self.is_sqlite = make_url(url).get_backend_name() == "sqlite"
-        except ArgumentError:
-            raise SettingError(
-                "DESK_DATABASE_URL is not a SQLAlchemy URL (sqlite:///... or postgresql+psycopg://...)"
-            ) from None
+        self.is_sqlite = _backend(url) == "sqlite"
         self._engine = _sqlite_engine(url) if self.is_sqlite else _server_engine(url)
         self._writer = self._engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
         # A deferred SQLite transaction reads one snapshot by itself.
@@ -63,6 +67,11 @@ class Store:
         with Session(self._reader, expire_on_commit=False, autoflush=False) as session:
             yield session  # closing rolls back, and leaves what was read readable
 
+    def apart(self) -> Store:
+        """A store for who must not wait until others give their connections back. On SQLite it is this one: there is
+        one writer at a time whatever connection it has."""
+        return self if self.is_sqlite else Store(self.url)
+
     def close(self) -> None:
         self._engine.dispose()
 
@@ -75,15 +84,38 @@ def insert_rows(session: Session, rows: Sequence[SQLModel]) -> None:
         session.connection().execute(table.insert(), [row.model_dump() for row in rows])
 
 
+def _backend(url: str) -> str:
+    """sqlite or postgresql. Raises SettingError."""
+    try:
+        require_database(url)
+    except ValueError as error:
+        raise SettingError(f"DESK_DATABASE_URL={masked(url)}: {error}") from None
+    try:
+        return make_url(url).get_backend_name()
+    except (ArgumentError, ValueError):  # the parser's own words may hold a piece of a password
+        remedy = "write postgresql+psycopg://USER:PASSWORD@HOST:PORT/NAME, with the password percent-encoded"
+        raise SettingError(f"DESK_DATABASE_URL={masked(url)} is not a URL", remedy=remedy) from None
+
+
 def _sqlite_engine(url: str) -> Engine:
     path = make_url(url).database
     if path and path != ":memory:":
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(Path(path).parent)
     arguments = {"check_same_thread": False, "timeout": BUSY_SECONDS}
     engine = create_engine(url, connect_args=arguments, pool_timeout=120, json_serializer=_json_text)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DatabaseDown(
+            f"the database's folder {folder} cannot be made: {error.strerror}",
+            remedy="set DESK_HOME to a folder you may write, or DESK_DATABASE_URL to another place",
+        ) from None
 
 
 def _json_text(value: Any) -> str:
@@ -101,10 +133,20 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
 
 
-def _server_engine(url: str) -> Engine:
+def _server_engine(address: str) -> Engine:
+    url = make_url(address)
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")  # the driver of the extra, not the library's own default
+    arguments = _PSYCOPG if url.drivername == "postgresql+psycopg" else {}
     try:
         return create_engine(
-            url, pool_pre_ping=True, pool_size=8, max_overflow=8, pool_timeout=120, json_serializer=_json_text
+            url,
+            connect_args=arguments,
+            pool_pre_ping=True,
+            pool_size=8,
+            max_overflow=8,
+            pool_timeout=120,
+            json_serializer=_json_text,
         )
     except ModuleNotFoundError as error:
         raise SettingError(
@@ -160,7 +202,10 @@ def require_current(url: str) -> None:
     """Raises DatabaseDown when the schema is not the one this code was written for."""
     found, newest = current(url)
     if found != newest:
-        raise DatabaseDown(f"the database is at revision {found or 'none'}, this version needs {newest}")
+        remedy = "run `desk db upgrade`" if found else "start `desk up`, which makes it, or run `desk db upgrade`"
+        raise DatabaseDown(
+            f"the database {masked(url)} is at revision {found or 'none'}, this version needs {newest}", remedy=remedy
+        )
 
 
 @contextmanager
@@ -170,5 +215,13 @@ def _connected(store: Store) -> Iterator[Connection]:
             yield connection
             connection.commit()
     except OperationalError as error:
-        reason = " ".join(str(error.orig).split())
-        raise DatabaseDown(f"the database does not answer: {reason}") from None
+        raise DatabaseDown(f"the database does not answer: {_reason(error)}") from None
+    except DatabaseError as error:
+        raise DatabaseDown(
+            f"the database {masked(store.url)} cannot be used: {_reason(error)}",
+            remedy="name another one in DESK_DATABASE_URL, or move what is there away",
+        ) from None
+
+
+def _reason(error: DatabaseError) -> str:
+    return " ".join(str(error.orig).split())

@@ -99,6 +99,7 @@ class Sweep(SQLModel, table=True):
     """The sweep's one row: who sweeps, until when nobody else may, when the last one ended and what it found.
 
     redis_mark is what the sweep left in Redis; another one there, or none, means that its messages are gone.
+    A step's lease that has run out means a lost worker only between trusted_from and trusted_until (null: no bound).
     """
 
     __tablename__ = "sweep"
@@ -110,6 +111,8 @@ class Sweep(SQLModel, table=True):
     last_at: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
     found: dict[str, int] = Field(default_factory=dict, sa_column=json_column())
     redis_mark: str | None = None
+    trusted_from: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
+    trusted_until: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))
 
 
 class Turn(SQLModel, table=True):

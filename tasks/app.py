@@ -15,11 +15,13 @@ from celery.signals import (
     worker_shutdown,
     worker_shutting_down,
 )
+from kombu.connection import Connection
 from kombu.entity import Exchange, Queue
 
 from models.settings import Settings
 from tasks import draining, guards, results, transport
 from tasks.bootstrap import Desk, desk_of, redis_url
+from tasks.redis_clients import client, wrong_url
 from tasks.schedule import beat_schedule
 
 QUEUES = ("screen", "research", "ops", "trade")
@@ -48,10 +50,11 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False) ->
     guards.guard_lost_connection()
     transport.keep_clients()
     address = redis_url(settings)
+    broker = _checked(address)
     app = Celery(
         "desk",
-        broker=celery_url(address),
-        backend=celery_url(address),
+        broker=broker,
+        backend=broker,
         include=[f"tasks.{name}" for name in MODULES],
         set_as_current=True,
     )
@@ -61,6 +64,17 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False) ->
     app.steps["consumer"].update((guards.KeepUnacked, transport.BatchEvents, draining.LetGo))
     _follow_worker(app, warm)
     return app
+
+
+def _checked(address: str) -> str:
+    """Celery's form of the URL. Raises SettingError when Celery's client or redis-py, which the schedule uses, cannot
+    read it; neither connects yet."""
+    client(address, 1.0).close()
+    try:
+        Connection(found := celery_url(address))
+    except (KeyError, TypeError, ValueError):
+        raise wrong_url(address) from None
+    return found
 
 
 def _configuration(settings: Settings, address: str) -> dict[str, Any]:

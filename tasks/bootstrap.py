@@ -140,13 +140,14 @@ class Desk:
             parts["loop"].submit(parts["admission"].close()).result(timeout=grace_seconds)
         if isinstance(parts.get("broker"), Streaming):
             parts["broker"].close()
-        for key in ("leases", "loop", "redis", "store"):
+        for key in ("leases", "loop", "redis", "renewals", "store"):
             if key in parts:
                 parts[key].close()
 
     def _make_leases(self) -> LeaseKeeper:
         limits = self.settings
-        return LeaseKeeper(self.store, self.owner, limits.lease_seconds, limits.step_deadline_seconds)
+        store = self._part("renewals", self.store.apart)
+        return LeaseKeeper(store, self.owner, limits.lease_seconds, limits.step_deadline_seconds)
 
     def _make_runner(self) -> Runner:
         return Runner(self.runtime, self.settings, self.tool_context, self.admission)

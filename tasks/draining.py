@@ -21,6 +21,8 @@ from tasks.leases import ENDING_SECONDS, LeaseKeeper
 log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 0.1
+# From the end of the work to the end of the process: app-servers are stopped, connections closed.
+EXIT_SECONDS = 20.0
 _NO, _WARM, _AT_ONCE = 0, 1, 2
 Keeper = Callable[[], LeaseKeeper | None]
 
@@ -32,8 +34,8 @@ class Drain:
     was told.
     """
 
-    def __init__(self, grace_seconds: float) -> None:
-        self._grace_seconds = grace_seconds
+    def __init__(self, grace_seconds: float, exit_seconds: float = EXIT_SECONDS) -> None:
+        self._grace_seconds, self._exit_seconds = grace_seconds, exit_seconds
         self._word = mmap.mmap(-1, 1)
 
     @property
@@ -56,6 +58,13 @@ class Drain:
         while _count(keeper) and self._word[0] != _AT_ONCE and time.monotonic() < until:
             time.sleep(POLL_SECONDS)
         self._end_rest(keeper)
+        if keeper() is None:  # a prefork parent waits for its children, who drain by themselves
+            time.sleep(max(until + ENDING_SECONDS - time.monotonic(), 0.0))
+        # All work is over and in the database. A Redis that neither answers nor refuses would be waited for without a
+        # limit by Celery.
+        time.sleep(self._exit_seconds)
+        log.error("drain.stuck", seconds=self._exit_seconds)
+        os._exit(1)
 
     def _end_rest(self, keeper: Keeper) -> None:
         if left := _count(keeper):

@@ -138,7 +138,8 @@ def _insert(session: Session, run_id: str, steps: Sequence[NewStep], attempts: i
 
 def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> Claimed | None:
     """Take a step that is ready, or whose lease has run out. None when there is nothing to do: it is final, waits,
-    is another's, is not due yet, has used up its attempts, or its run has ended."""
+    is another's, is not due yet, has used up its attempts, or its run has ended. A lease whose end may be due to a
+    clock that leapt or a database that was away is another's still (`sweep_row.look`)."""
     now = utcnow()
     values = {"step": step_id, "owner": owner, "now": now, "until": now + dt.timedelta(seconds=lease_seconds)}
     row = session.connection().execute(statements.claim(), values).one_or_none()
@@ -150,8 +151,10 @@ def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> C
 def _take_over(session: Session, values: dict[str, Any]) -> Any:
     """Claim a step whose lease has run out, and write down the attempt that was lost with its worker."""
     connection = session.connection()
-    before = connection.execute(statements.lost(), {"step": values["step"], "now": values["now"]}).one_or_none()
+    which = {"step": values["step"], "now": values["now"]}
+    before = connection.execute(statements.lost(), which).one_or_none()
     if before is None:
+        connection.execute(statements.doubted(), which)
         return None
     row = connection.execute(statements.claim(lost=True), values).one_or_none()
     if row is not None:

@@ -24,6 +24,9 @@ log = structlog.get_logger(__name__)
 
 # Work that was stopped or drained keeps its lease while it ends; what does not end loses it after so long.
 ENDING_SECONDS = 12.0
+# After a renewal that failed the next one comes sooner, by so many parts of a lease: when the database is back, the
+# sweep is too, and gives holders half a lease.
+RETRY = 1 / 18
 
 
 class End(StrEnum):
@@ -134,12 +137,21 @@ class LeaseKeeper:
                     del self._held[step.id]
 
     def _loop(self) -> None:
-        while not self._stop.wait(self._lease_seconds / 3):
+        third, due, away = self._lease_seconds / 3, time.monotonic() + self._lease_seconds / 3, False
+        while not self._stop.wait(max(due - time.monotonic(), 0.0)):
+            due = time.monotonic() + third  # from the begin of one to the begin of the next
             try:
                 self._beat()
-            except Exception:
-                # A database that is away for a moment must not end the renewing for good.
-                log.exception("leases.renewal_failed")
+            except Exception as error:
+                # A database that is away for a moment must not end the renewing for good, nor a long trace delay it.
+                if not away:
+                    said = getattr(error, "orig", None) or error
+                    log.warning("leases.renewal_failed", error=f"{type(error).__name__}: {said}")
+                away, due = True, time.monotonic() + self._lease_seconds * RETRY
+            else:
+                if away:
+                    log.info("leases.renewed_again", held=self.count())
+                away = False
 
     def _beat(self) -> None:
         now = time.monotonic()

@@ -3,9 +3,11 @@ the database alone, so that a lost message, worker or Redis costs time and nothi
 
 from __future__ import annotations
 
+import time
+
 import structlog
 from celery import Celery, Task, shared_task
-from sqlmodel import col, select
+from sqlmodel import Session, col, select
 
 from models.columns import utcnow
 from models.errors import RedisDown
@@ -15,12 +17,14 @@ from tasks import graph, redis_mark, stopping, sweep_row, sweeping
 from tasks.bootstrap import Desk, desk_of
 from tasks.dispatch import send
 from tasks.summary import run_state, summarise
+from tasks.sweep_row import Look
 
 log = structlog.get_logger(__name__)
 
 # A sweep that takes longer may be joined by another; each of its changes is a compare-and-set, so that costs no more
 # than time.
 LEASE_SECONDS = 5.0
+_POLL_SECONDS = 0.1
 
 
 @shared_task(bind=True, name="desk.maintain")  # type: ignore[untyped-decorator]
@@ -42,10 +46,20 @@ def take_turn(app: Celery) -> dict[str, int]:
         with desk.store.session() as session:
             lost = sweeping.unsent(session)
         log.warning("sweep.redis_lost", steps=lost)
-    found = sweep(app)
+    found, view = _sweep(app)
     with desk.store.session() as session:
         sweep_row.leave(session, desk.owner, found, mark or taken.redis_mark)
+    if view.grace_seconds and _waited(desk, view.grace_seconds):
+        sweep(app)  # now, not with some later tick: in doubt a dead worker's steps have waited for long
     return found
+
+
+def _waited(desk: Desk, seconds: float) -> bool:
+    """False when this process is to end meanwhile. Not by the clock that is doubted."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not desk.drain.asked:
+        time.sleep(_POLL_SECONDS)
+    return not desk.drain.asked
 
 
 def _mark(desk: Desk) -> str | None:
@@ -59,16 +73,32 @@ def _mark(desk: Desk) -> str | None:
 def sweep(app: Celery) -> dict[str, int]:
     """What was found: steps sent again, joins freed, runs closed. Safe to run twice at once, since each change is a
     compare-and-set or a claim away."""
+    found, _ = _sweep(app)
+    return found
+
+
+def _sweep(app: Celery) -> tuple[dict[str, int], Look]:
     desk = desk_of(app)
     with desk.store.session() as session:
-        freed = [*sweeping.fail_worn_out(session), *sweeping.fire_joins(session)]
-        again = sweeping.resend(session)
+        view = _look(desk, session)
+        worn_out = sweeping.fail_worn_out(session, trusted=view.trusted)
+        freed = [*worn_out, *sweeping.fire_joins(session)]
+        again = sweeping.resend(session, trusted=view.trusted)
     send(app, _unique([*freed, *again]))
     closed = close_overdue(desk) + stopping.settle_all(desk.store, desk.settings)
     found = {"sent": len(again), "freed": len(freed), "closed": closed}
     if any(found.values()):
         log.info("sweep", **found)
-    return found
+    return found, view
+
+
+def _look(desk: Desk, session: Session) -> Look:
+    lease_seconds = desk.settings.lease_seconds
+    view = sweep_row.look(session, desk.settings.maintain_seconds, lease_seconds)
+    moved = sweeping.put_right(session, lease_seconds, view.put_back)
+    if view.grace_seconds:
+        log.warning("sweep.doubts_leases", grace_seconds=view.grace_seconds, put_back=view.put_back, steps_moved=moved)
+    return view
 
 
 def _unique(steps: list[graph.Ready]) -> list[graph.Ready]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from celery import Task, shared_task
 from sqlmodel import select
@@ -10,7 +11,7 @@ from sqlmodel import select
 from agents.researchers import FIRST_ROLE, RESEARCH_ROLES, Thesis, validator_subject
 from agents.verdict import reduce_reports
 from models.columns import new_id
-from models.research import Confidence, ReportStatus, RoleReport, Stance
+from models.research import Confidence, Instrument, ReportStatus, RoleReport, ScreenConfidence, Stance
 from models.states import StepKind, StepState
 from models.tables import Candidate, Report, Step, Verdict, VerdictReport
 from tasks import policy
@@ -33,6 +34,24 @@ def report(self: Task, step_id: str) -> str:
 def conclude(self: Task, step_id: str) -> str:
     """Reports to a verdict."""
     return work(self.app, step_id, reduce)
+
+
+def unscreened(
+    run_id: str, symbols: Iterable[str], origin: Literal["manual", "position"], first: int
+) -> list[Candidate]:
+    """Candidates that no lens named, in the order given. first: the rank of the first."""
+    return [
+        Candidate(
+            run_id=run_id,
+            symbol=symbol,
+            instrument=Instrument.EQUITY,
+            confidence=ScreenConfidence.SPECULATIVE,
+            origin=origin,
+            rank=rank,
+            score=0.0,
+        )
+        for rank, symbol in enumerate(symbols, start=first)
+    ]
 
 
 def candidate_steps(

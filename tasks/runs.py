@@ -13,14 +13,14 @@ from sqlmodel import Session, select
 from models.columns import new_id, utcnow
 from models.errors import UsageError
 from models.order_tables import Account
-from models.research import Instrument, ScreenConfidence
 from models.states import RUN_FINAL, RunKind, RunState, StepKind
-from models.tables import Candidate, Run, Verdict
+from models.tables import Run, Verdict
 from tasks import budgets, graph
 from tasks.bootstrap import Desk, desk_of
 from tasks.dispatch import send
 from tasks.graph import NewStep, Ready
-from tasks.research import candidate_steps
+from tasks.labels import label_of, moment
+from tasks.research import candidate_steps, unscreened
 from tools.ledger import ensure_account
 from tools.market.protocol import MarketData
 from tools.market.universe import resolve_universe
@@ -63,18 +63,7 @@ def open_research(app: Celery, symbols: Sequence[str]) -> Run:
     run = _new_run(desk, RunKind.RESEARCH, {"symbols": found, "trade": False})
 
     def write(session: Session, row: Run, finish: str) -> list[NewStep]:
-        candidates = [
-            Candidate(
-                run_id=row.id,
-                symbol=symbol,
-                instrument=Instrument.EQUITY,
-                confidence=ScreenConfidence.SPECULATIVE,
-                origin="manual",
-                rank=rank,
-                score=0.0,
-            )
-            for rank, symbol in enumerate(found, start=1)
-        ]
+        candidates = unscreened(row.id, found, "manual", first=1)
         session.add_all(candidates)
         session.flush()
         return candidate_steps(candidates, {}, session.get_one(Account, row.account).cash, finish)
@@ -118,8 +107,7 @@ def require_same_market(run: Run, market: MarketData) -> None:
     """Raises UsageError when a run looked at another market than this process does, or at a later time."""
     now = market.clock.now()
     if run.market != market.name or run.market_now - now > CLOCK_SKEW:
-        seen = f"{run.market} at {run.market_now:%Y-%m-%d %H:%M} UTC"
-        here = f"{market.name} at {now.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
+        seen, here = moment(run.market, run.market_now), moment(market.name, now)
         raise UsageError(f"run {run.id} looked at {seen}; this is {here}", remedy="trade on the same market and day")
 
 
@@ -132,23 +120,19 @@ def _new_run(
     schedule: str | None = None,
     slot: str | None = None,
 ) -> Run:
-    settings = desk.settings
     now = utcnow()
     return Run(
         id=new_id(),
         kind=kind,
         state=RunState.RUNNING,
-        account=settings.account,
-        provider=settings.provider,
-        model=settings.spoken_by,
-        market=desk.market.name,
-        market_now=desk.market.clock.now(),
+        account=desk.settings.account,
+        **label_of(desk),
         params=params,
         schedule=schedule,
         slot=slot,
         parent_run_id=parent,
         created_at=now,
-        deadline_at=now + dt.timedelta(minutes=settings.run_deadline_minutes),
+        deadline_at=now + dt.timedelta(minutes=desk.settings.run_deadline_minutes),
     )
 
 

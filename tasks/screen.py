@@ -17,7 +17,7 @@ from tasks.bootstrap import Desk
 from tasks.calendar import session_slot
 from tasks.graph import Claimed, NewStep
 from tasks.leases import Held
-from tasks.research import candidate_steps
+from tasks.research import candidate_steps, unscreened
 from tasks.runs import open_screen
 from tasks.turns import last_turn, retry_of, run_role, status_of, value_of
 from tasks.work import Done, Ending, work
@@ -110,8 +110,9 @@ def gather(desk: Desk, step: Claimed, held: Held) -> Ending:
     chosen = rank(map(_ranked_hit, hits), run.params["max_candidates"])
     candidates = [_candidate(run.id, item) for item in chosen]
     taken = {candidate.symbol for candidate in candidates}
+    # What the account holds is looked at again in every screen, whether a lens named it or not.
     held_too = [position.symbol for position in positions if position.symbol not in taken]
-    candidates += [_held(run.id, len(taken) + place, symbol) for place, symbol in enumerate(held_too, start=1)]
+    candidates += unscreened(run.id, held_too, "position", first=len(taken) + 1)
     ids = {candidate.symbol: candidate.id for candidate in candidates}
     links = [CandidateHit(candidate_id=ids[item.symbol], hit_id=hit.id) for item in chosen for hit in item.hits]
     theses = {item.symbol: [_thesis(hit) for hit in item.hits] for item in chosen}
@@ -141,20 +142,6 @@ def _candidate(run_id: str, item: RankedCandidate) -> Candidate:
         origin="screen",
         rank=item.rank,
         score=item.score,
-    )
-
-
-def _held(run_id: str, place: int, symbol: str) -> Candidate:
-    """What the account holds is looked at again in every screen, whether a lens named it or not."""
-    return Candidate(
-        id=new_id(),
-        run_id=run_id,
-        symbol=symbol,
-        instrument=Instrument.EQUITY,
-        confidence=ScreenConfidence.SPECULATIVE,
-        origin="position",
-        rank=place,
-        score=0.0,
     )
 
 

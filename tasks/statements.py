@@ -5,15 +5,16 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Insert, Select, Table, Update, and_, bindparam, case, insert, select, update
+from sqlalchemy import ColumnElement, Insert, Select, Table, Update, and_, bindparam, case, insert, or_, select, update
 
 from models.columns import Utc
 from models.states import RunState, StepState
-from models.tables import Attempt, Run, Step
+from models.tables import Attempt, Run, Step, Sweep
 
 _steps: Table = Step.__table__  # type: ignore[attr-defined]
 _runs: Table = Run.__table__  # type: ignore[attr-defined]
 _attempts: Table = Attempt.__table__  # type: ignore[attr-defined]
+_sweep: Table = Sweep.__table__  # type: ignore[attr-defined]
 _c = _steps.c
 
 CLAIMED = (
@@ -46,8 +47,11 @@ def claim(*, lost: bool = False) -> Update:
     )
 
 
-def _expired() -> ColumnElement[bool]:
-    return and_(_c.state == StepState.RUNNING, _c.lease_until < bindparam("now", type_=Utc()))
+def _expired(*, trusted: bool = True) -> ColumnElement[bool]:
+    """The lease has run out, and that means something: see `sweep_row.look`."""
+    now = bindparam("now", type_=Utc())
+    doubted = select(_sweep.c.id).where(or_(now < _sweep.c.trusted_from, now > _sweep.c.trusted_until)).exists()
+    return and_(_c.state == StepState.RUNNING, _c.lease_until < now, ~doubted if trusted else doubted)
 
 
 @cache
@@ -56,6 +60,13 @@ def lost() -> Select[Any]:
     now."""
     columns = (_c.id, _c.attempt, _c.owner, _c.claimed_at)
     return select(*columns).where(_c.id == bindparam("step"), _expired()).with_for_update()
+
+
+@cache
+def doubted() -> Update:
+    """Notes a step whose lease seems to have run out as unsent, so that a sweep that is sure sends it again.
+    Parameters: step, now."""
+    return update(_steps).where(_c.id == bindparam("step"), _expired(trusted=False)).values(sent_at=None)
 
 
 @cache

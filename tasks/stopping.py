@@ -27,6 +27,7 @@ from models.tables import Run, Step
 from tasks import graph
 from tasks.bootstrap import desk_of
 from tasks.summary import summarise
+from tasks.sweep_row import leases_trusted
 
 log = structlog.get_logger(__name__)
 
@@ -113,6 +114,8 @@ def _end_waiting(session: Session, run_id: str) -> int:
 
 
 def _end_lost(session: Session, run_id: str) -> None:
+    if not leases_trusted(session):
+        return  # the holders may live, and end their turns themselves
     now = utcnow()
     lost = session.scalars(
         select(Step)

@@ -18,6 +18,7 @@ from tasks.budgets import skipped
 
 # Steps without which a run has done nothing of what it was started for; a single lens or report is not among them.
 _SPINE = frozenset({StepKind.MERGE, StepKind.CONCLUDE, StepKind.DECIDE, StepKind.SUBMIT})
+NO_CANDIDATES = "no candidates; no decision was made"
 
 
 def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
@@ -28,6 +29,8 @@ def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
     notes += [_note(step) for step in failed if step.kind != StepKind.SCREEN_SHARD]
     cut = Counter(skipped(step for step in steps if step.kind != StepKind.SCREEN_SHARD))
     notes += [f"skipped: {why} ({count} steps)" for why, count in sorted(cut.items())]
+    if any(step.kind == StepKind.MERGE and step.result.get("candidates") == 0 for step in steps):
+        notes.append(NO_CANDIDATES)
     if not failed:
         return (RunState.PARTIAL if skipped(steps) else RunState.DONE), notes
     return (RunState.FAILED if _all_failed(steps) else RunState.PARTIAL), notes

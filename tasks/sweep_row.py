@@ -2,6 +2,10 @@
 
 Two beats, or a beat that caught up after a pause, start more sweeps than are wanted; those that find the row taken, or
 the last sweep too fresh, do nothing. A sweep whose worker was killed holds the row for a few seconds and no longer.
+
+The row also says whether a lease that has run out means a lost worker. It does not when the sweeps themselves stopped
+for a while: the clock leapt, the machine slept, or the database was away. The holders could not renew then, and get
+time to do so before anything is taken from them.
 """
 
 from __future__ import annotations
@@ -11,12 +15,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import or_, update
-from sqlmodel import Session, col
+from sqlmodel import Session, col, select
 
 from models.columns import utcnow
 from models.tables import Sweep
 
 SINGLE = 1
+# Parts of a lease. Holders renew each third of it: two thirds are left when they have just not yet done so, and within
+# half of it all that live have.
+RENEWAL = 1 / 3
+GRACE = 1 / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,47 @@ def take(session: Session, owner: str, lease_seconds: float, rest_seconds: float
     )
     found = row.one_or_none()
     return Taken(found.redis_mark) if found is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a sweep may believe. trusted: a lease that has run out means a lost worker; grace_seconds: how long until it
+    does again, when this look is the one that began to doubt; put_back: seconds by which the clock went back."""
+
+    trusted: bool
+    grace_seconds: float = 0.0
+    put_back: float = 0.0
+
+
+def look(session: Session, interval_seconds: float, lease_seconds: float) -> Look:
+    """Compare the clock with that of the last look, and write down from when until when leases are to be trusted.
+
+    For the transaction that takes steps over: the row is locked before the clock is read, so a sweep that waited
+    minutes for the database knows it. A look later than an interval and a third of a lease after the last one begins
+    a doubt. As long as the interval is at most a third of a lease, as by default, a gap that is shorter cannot make a
+    living holder's lease run out.
+    """
+    row = session.exec(select(Sweep).where(Sweep.id == SINGLE).with_for_update()).one()
+    now = utcnow()
+    tolerance = dt.timedelta(seconds=interval_seconds + RENEWAL * lease_seconds)
+    grace = dt.timedelta(seconds=GRACE * lease_seconds)
+    since = now - (row.trusted_until - tolerance) if row.trusted_until is not None else dt.timedelta()
+    back = max(-since.total_seconds(), 0.0)
+    put_back = back if back > RENEWAL * lease_seconds else 0.0
+    doubt = since > tolerance or put_back > 0
+    if doubt:
+        row.trusted_from = now + grace
+    row.trusted_until = now + tolerance
+    session.add(row)
+    trusted = row.trusted_from is None or row.trusted_from <= now
+    return Look(trusted, grace.total_seconds() if doubt else 0.0, put_back)
+
+
+def leases_trusted(session: Session) -> bool:
+    """Whether a lease that has run out means a lost worker just now, as the last look has it."""
+    row, now = session.get_one(Sweep, SINGLE, populate_existing=True), utcnow()
+    begun = row.trusted_from is None or row.trusted_from <= now
+    return begun and (row.trusted_until is None or now <= row.trusted_until)
 
 
 def leave(session: Session, owner: str, found: Mapping[str, int], redis_mark: str | None) -> bool:

@@ -25,13 +25,12 @@ JOIN_RESEND_SECONDS = 5.0
 _JOINS = (StepKind.MERGE, StepKind.CONCLUDE, StepKind.FINISH)
 
 
-def resend(session: Session, limit: int = 500) -> list[Ready]:
-    """What is due, nobody holds and was not sent lately; marked as sent now."""
+def resend(session: Session, limit: int = 500, *, trusted: bool = True) -> list[Ready]:
+    """What is due, nobody holds and was not sent lately; marked as sent now. trusted: a lease that has run out is
+    nobody's."""
     now = utcnow()
-    unheld = or_(
-        and_(col(Step.state) == StepState.READY, col(Step.due_at) <= now),
-        and_(col(Step.state) == StepState.RUNNING, col(Step.lease_until) < now),
-    )
+    due = and_(col(Step.state) == StepState.READY, col(Step.due_at) <= now)
+    unheld = or_(due, _lost(now)) if trusted else due
     late = session.scalars(
         select(Step)
         .join(Run, col(Run.id) == col(Step.run_id))
@@ -44,6 +43,10 @@ def resend(session: Session, limit: int = 500) -> list[Ready]:
         step.sent_at, step.sends = now, step.sends + 1
         session.add(step)
     return [Ready(step.id, StepKind(step.kind), step.role, step.parent_id, step.subject) for step in late]
+
+
+def _lost(now: dt.datetime) -> ColumnElement[bool]:
+    return and_(col(Step.state) == StepState.RUNNING, col(Step.lease_until) < now)
 
 
 def _not_sent(now: dt.datetime) -> ColumnElement[bool]:
@@ -87,17 +90,42 @@ def fire_joins(session: Session) -> list[Ready]:
     return [Ready(row.id, StepKind(row.kind), row.role, row.parent_id, row.subject) for row in rows]
 
 
-def fail_worn_out(session: Session) -> list[Ready]:
-    """Fail what has used up its attempts and is held by nobody alive; the joins that this frees come back."""
+def put_right(session: Session, lease_seconds: float, put_back: float) -> int:
+    """Move times that were written by a clock which has been put back since; how many steps had any.
+
+    A lease ends one lease from now at the latest: else a dead worker's step would be its own until the clock has
+    caught up. put_back: by how many seconds, where the caller knows; steps that wait out a delay need it.
+    """
     now = utcnow()
+    end, back = now + dt.timedelta(seconds=lease_seconds), dt.timedelta(seconds=put_back)
+    # Hosts whose clocks differ a little do not write over each other.
+    tolerance = dt.timedelta(seconds=lease_seconds / 2)
+    ready, sent_at, due_at = col(Step.state) == StepState.READY, col(Step.sent_at), col(Step.due_at)
+    held = and_(col(Step.state) == StepState.RUNNING, col(Step.lease_until) > end + tolerance)
+    sent = and_(ready, sent_at > now + tolerance)
+    delayed = and_(ready, sent_at.is_(None), due_at > now)
+    ahead = or_(held, sent, delayed) if put_back else or_(held, sent)
+    steps = session.scalars(select(Step).where(ahead).with_for_update(skip_locked=True)).all()
+    for step in steps:
+        if step.state == StepState.RUNNING:
+            step.lease_until, step.sent_at = end, now
+        else:
+            # What was sent was due. Its message is gone if a worker has found it not due yet.
+            step.due_at, step.sent_at = max(now, step.due_at - back) if step.sent_at is None else now, None
+        session.add(step)
+    return len(steps)
+
+
+def fail_worn_out(session: Session, *, trusted: bool = True) -> list[Ready]:
+    """Fail what has used up its attempts and is held by nobody alive; the joins that this frees come back. trusted: a
+    lease that has run out is nobody's."""
+    now = utcnow()
+    ready_again = col(Step.state) == StepState.READY
     worn = session.scalars(
         select(Step)
         .where(
             col(Step.attempt) >= col(Step.max_attempts),
-            or_(
-                col(Step.state) == StepState.READY,
-                and_(col(Step.state) == StepState.RUNNING, col(Step.lease_until) < now),
-            ),
+            or_(ready_again, _lost(now)) if trusted else ready_again,
         )
         # One that another sweep fails or its worker ends just now would be taken off its parent twice.
         .with_for_update(skip_locked=True)

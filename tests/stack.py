@@ -1,17 +1,17 @@
-"""Real processes for end-to-end tests and measurements: Redis, a model on loopback, workers. All end with the block."""
+"""Real processes for end-to-end tests and measurements: Redis, a model on loopback, workers. All end with the block,
+or with the process that started them when that is killed (on Linux)."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,8 +21,11 @@ from celery import Celery
 from models.setting_sources import load_settings
 from models.settings import Settings
 from models.store import upgrade
-from tasks.app import create_app
+from tasks.app import create_app, node_name
 from tasks.bootstrap import desk_of
+from tasks.services.supervision import tethered
+from tasks.services.tether import PARENT
+from tests import homes
 from tests.conftest import answers, valkey_binary
 
 REPOSITORY = Path(__file__).parents[1]
@@ -43,6 +46,8 @@ class Processes:
     environ: dict[str, str]
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _app: Celery | None = None
+    # The kernel ties a process to the thread that started it, so one thread that lives as long as the desk starts all.
+    _starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "starter"))
 
     @property
     def settings(self) -> Settings:
@@ -56,15 +61,13 @@ class Processes:
         return self._app
 
     def spawn(self, name: str, *command: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        # Elsewhere the tether is a process of its own, and a test that kills would kill that one.
+        whole = tethered("KILL", command) if sys.platform == "linux" else command
+        env = {**self.environ, **(environ or {}), PARENT: str(os.getpid())}
         with (self.home / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                command,
-                cwd=REPOSITORY,
-                env={**self.environ, **(environ or {})},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            process = self._starter.submit(
+                subprocess.Popen, whole, cwd=REPOSITORY, env=env, stdout=log, stderr=log, start_new_session=True
+            ).result()
         self.running[name] = process
         return process
 
@@ -100,16 +103,30 @@ class Processes:
     def database(self) -> None:
         upgrade(self.settings.database)
 
-    def workers(self, *roles: str, concurrency: int | None = None, pool: str = "threads") -> None:
+    def workers(
+        self,
+        *roles: str,
+        concurrency: int | None = None,
+        pool: str = "threads",
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start workers and wait until they answer. environ: what is set for these alone."""
         for role in roles:
             slots = ("--concurrency", str(concurrency)) if concurrency and role.startswith("research") else ()
-            self.desk(role, "worker", role.partition("-")[0], "--name", role, "--pool", pool, *slots)
-        wait_for(lambda: self._answering() >= len(roles), f"{len(roles)} workers answer")
+            arguments = ("worker", role.partition("-")[0], "--name", role, "--pool", pool, *slots)
+            self.desk(role, *arguments, environ=environ)
+        self.await_workers(*roles)
 
-    def _answering(self) -> int:
+    def await_workers(self, *names: str) -> None:
+        """Until each of these answers; other workers do not count."""
+        nodes = [node_name(name) for name in names]
+        wait_for(lambda: self._answer(nodes), f"{', '.join(names)} answer")
+
+    def _answer(self, nodes: list[str]) -> bool:
         for name, process in self.running.items():
             assert process.poll() is None, f"{name} ended with {process.returncode}: {self.log(name)[-2000:]}"
-        return len(self.app.control.ping(timeout=0.5) or [])
+        answers = self.app.control.ping(destination=nodes, timeout=0.5) or []
+        return {node for answer in answers for node in answer} >= set(nodes)
 
     def log(self, name: str) -> str:
         return (self.home / f"{name}.log").read_text(errors="replace")
@@ -146,6 +163,7 @@ class Processes:
                 self.running[name].terminate()
             for name in names:
                 self._await_end(name)
+        self._starter.shutdown()
         if self._app is not None:
             desk_of(self._app).close()
             self._app.close()
@@ -154,22 +172,17 @@ class Processes:
 @contextlib.contextmanager
 def processes(**environ: str) -> Iterator[Processes]:
     """A home, a database and Redis; the block adds the rest."""
-    # A short path: a unix socket's is limited to about 100 bytes. Not under the temp folder's root: the app-server
-    # refuses a home there.
-    base = Path(os.environ.get("DESK_TEST_HOMES", Path.home() / ".cache" / "chordesk-tests"))
-    base.mkdir(parents=True, exist_ok=True)
-    home = Path(tempfile.mkdtemp(prefix="d-", dir=base))
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("DESK_", "TRADER_", "AUTONOMOUS_"))}
-    desk = Processes(
-        home, {**clean, "DESK_HOME": str(home), "PYTHONUNBUFFERED": "1", "DESK_DRAIN_SECONDS": "2", **environ}
-    )
-    try:
-        desk.redis()
-        desk.database()
-        yield desk
-    finally:
-        desk.close()
-        shutil.rmtree(home, ignore_errors=True)
+    with homes.owned() as home:
+        desk = Processes(
+            home, {**clean, "DESK_HOME": str(home), "PYTHONUNBUFFERED": "1", "DESK_DRAIN_SECONDS": "2", **environ}
+        )
+        try:
+            desk.redis()
+            desk.database()
+            yield desk
+        finally:
+            desk.close()
 
 
 def wait_for(condition: Callable[[], bool], what: str, seconds: float = READY_SECONDS) -> None:

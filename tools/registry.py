@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from models.errors import DeskError
 from models.market import Missing
+from models.research import upper
 from models.settings import Settings
 from models.store import Store
 from tools.market.protocol import MarketClock, MarketData
@@ -38,10 +39,6 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def _upper(value: Any) -> Any:
-    return value.strip().upper() if isinstance(value, str) else value
-
-
 def _symbol(value: str) -> str:
     if not is_symbol(value):
         raise ValueError(f"a symbol is {SYMBOL_RULE}")
@@ -52,7 +49,7 @@ def _distinct(symbols: list[str]) -> list[str]:
     return list(dict.fromkeys(symbols))
 
 
-Symbol = Annotated[str, BeforeValidator(_upper), AfterValidator(_symbol)]
+Symbol = Annotated[str, BeforeValidator(upper), AfterValidator(_symbol)]
 Symbols = Annotated[
     list[Symbol],
     Field(min_length=1, max_length=MAX_SYMBOLS, description=f"1 to {MAX_SYMBOLS} tickers, all in one call"),

@@ -87,7 +87,7 @@ class Launch:
 async def prepare(config: RuntimeConfig) -> Launch:
     """Finds the binary, writes the model catalog and the certificate file, and works out the flags.
 
-    Raises BinaryMissing, LoginMissing, CodexError.
+    Raises BinaryMissing, CodexError.
     """
     binary = find_binary(config)
     folder = config.home / "codex" / "catalog"
@@ -138,16 +138,24 @@ def slim_catalog(bundled: Mapping[str, Any], model: str) -> dict[str, Any]:
     return {"models": [{**entry, **_PLAIN, **own}]}
 
 
+def find_login(config: RuntimeConfig) -> Path | None:
+    """The host's login; None when the provider needs none. Raises LoginMissing."""
+    if config.provider != "codex":
+        return None
+    source = config.login_home / "auth.json"
+    if not source.is_file():
+        raise LoginMissing(f"no Codex login at {source}")
+    return source
+
+
 def link_login(config: RuntimeConfig, codex_home: Path) -> None:
     """Makes the host's login visible in a process home, by a link: a copied token would go stale.
 
     Raises LoginMissing.
     """
-    if config.provider != "codex":
+    source = find_login(config)
+    if source is None:
         return
-    source = config.login_home / "auth.json"
-    if not source.is_file():
-        raise LoginMissing(f"no Codex login at {source}")
     link = codex_home / "auth.json"
     if link.is_symlink() or link.exists():
         link.unlink()

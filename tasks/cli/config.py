@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 from pydantic import SecretStr
 
-from models.masking import HIDDEN, masked
 from models.setting_sources import PREFIX, Loaded, load
 from models.settings import Settings
-from tasks.cli.output import console, print_json, table
+from models.urls import HIDDEN, masked
+from tasks.cli.output import console, print_json, table, warn
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +19,9 @@ def register(app: typer.Typer) -> None:
 
 def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Show every setting, its value and where it came from."""
-    rows = describe(load())
+    loaded = load()
+    warn(loaded.warnings)
+    rows = describe(loaded)
     if as_json:
         print_json(rows)
         return
@@ -47,7 +49,7 @@ def describe(loaded: Loaded) -> list[dict[str, Any]]:
 
 
 def shown(name: str, value: Any, settings: Settings) -> Any:
-    """The value as people may see it: no secret, and no password inside a URL."""
+    """The value as people may see it: no secret, and no login inside a URL."""
     if name == "database_url" and value is None:
         return settings.database
     if isinstance(value, SecretStr):

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from models import store
-from models.masking import masked
 from models.setting_sources import load_settings
+from models.urls import masked
 from tasks.cli.output import console, print_json
 
 NOT_CURRENT = 1

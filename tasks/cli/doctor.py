@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from models.setting_sources import load
-from tasks.cli.output import console, print_json, table
+from tasks.cli.output import console, inert, print_json, table, warn
 from tasks.doctor.check import Check, Status, examine
 from tasks.doctor.examinations import ALL, admitted
 from tasks.services import signals
@@ -28,7 +28,9 @@ def register(app: typer.Typer) -> None:
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Check all the desk needs before it runs; exit code 1 when a check fails."""
-    with signals.raised(), admitted(load(), os.environ, Path.cwd()) as patient:
+    loaded = load()
+    warn(loaded.warnings)
+    with signals.raised(), admitted(loaded, os.environ, Path.cwd()) as patient:
         checks = examine(patient, ALL)
         spoken_by = patient.settings.spoken_by
     if as_json:
@@ -42,9 +44,9 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 def _show(out: Console, checks: Sequence[Check], spoken_by: str) -> None:
     made = table(("Check", "Status", "Found"), [])
     for each in checks:
-        found = Text(each.detail)
+        found = Text(inert(each.detail))
         if each.remedy:
-            found.append(f"\nremedy: {each.remedy}", style="bold")
+            found.append(f"\nremedy: {inert(each.remedy)}", style="bold")
         made.add_row(each.name, Text(each.status.value, style=COLOURS[each.status]), found)
     out.print(made)
     counts = ", ".join(f"{sum(each.status is status for each in checks)} {status}" for status in Status)

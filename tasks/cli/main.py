@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 from collections.abc import Callable
 from typing import Annotated
@@ -25,6 +26,7 @@ from tasks.cli import (
     runs,
     start,
     status,
+    stdout,
     stop,
     up,
 )
@@ -85,12 +87,20 @@ def _options(
 
 
 def main() -> None:
+    with stdout.watched():
+        _run()
+
+
+def _run() -> None:
     try:
         build()()
     except DeskError as error:
         raise SystemExit(fail(error, WRONG_USE)) from None
     except StopRequested as stop:
         raise SystemExit(128 + stop.number) from None
+    finally:
+        # A last look for garbage over all that was imported costs 0.4 s of CPU, in each of a desk's processes at once.
+        gc.freeze()
 
 
 if __name__ == "__main__":

@@ -17,11 +17,15 @@ from tasks import command as celery_command
 from tasks import logs
 from tasks.app import create_app, node_name
 from tasks.beating import beat_on
+from tasks.bootstrap import redis_url
 from tasks.cli.output import console, fail
-from tasks.services import nodes, ports
+from tasks.services import folders, nodes, ports
 from tasks.services.programs import QUEUES
+from tasks.services.redis import wait_ready
 
 NO_ANSWER = 1
+OPS_SLOTS = 8
+REDIS_SECONDS = 10.0
 
 
 class Role(StrEnum):
@@ -71,12 +75,14 @@ def default_name(role: Role) -> str:
 
 def ping(
     role: Annotated[Role, typer.Argument(help="The worker's role.")],
-    name: Annotated[str | None, typer.Option(help="Its name, if it was given one.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Its name; else any whose name begins with the role, as those of `desk up` do.")
+    ] = None,
 ) -> None:
-    """Ask this host's worker whether it answers; exit code 1 when it does not."""
-    node = node_name(name or default_name(role))
+    """Ask a worker of this host whether it answers; exit code 1 when none does."""
+    app = create_app(load_settings(), "ping")
     try:
-        nodes.check(create_app(load_settings(), "ping"), frozenset({node}))
+        node = nodes.first(app, node_name(name or f"{role}*"))
     except ServiceError as error:
         raise typer.Exit(fail(error, NO_ANSWER)) from None
     console().print(f"{node} answers", highlight=False)
@@ -90,7 +96,9 @@ def _configured() -> Settings:
 
 def worker_arguments(settings: Settings, role: Role, pool: Pool, concurrency: int | None, name: str) -> list[str]:
     """The arguments of Celery's worker command."""
-    slots = {Role.OPS: 8, Role.TRADE: 1}.get(role, settings.worker_threads)
+    # A task that waits here for a turn is one that another worker cannot have.
+    turns = min(settings.worker_threads, settings.codex_turns)
+    slots = {Role.OPS: OPS_SLOTS, Role.TRADE: 1, Role.ALL: turns + OPS_SLOTS}.get(role, turns)
     if pool is Pool.PREFORK and role not in (Role.OPS, Role.TRADE):
         slots = 2  # each child has app-servers of its own
     # Trades of one account go one after the other, whatever was asked for.
@@ -106,6 +114,7 @@ def beat() -> None:
     """Run the schedule in the foreground; a second one waits for the first one's lock."""
     settings = _configured()
     app = create_app(settings, "beat")
+    wait_ready(redis_url(settings), REDIS_SECONDS)  # the schedule lives there, and its own error is a traceback
     raise typer.Exit(beat_on(app, ["beat", "-S", "redbeat.RedBeatScheduler", "-l", settings.log_level]))
 
 
@@ -117,6 +126,7 @@ def flower(
 ) -> None:
     """Run Flower on loopback: the queue's web page and its metrics."""
     settings = _configured()
+    folders.prepare(settings.home)  # its state is kept there
     app = create_app(settings, "flower")
     chosen = port or settings.flower_port or ports.free_ports(1)[0]
     raise typer.Exit(celery_command.run(app, flower_arguments(settings, address, chosen)))

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from models.tables import Run
+from tasks.cli.output import inert
 from tasks.run_view import ActionRow, CandidateRow, Portfolio, Progress, RunView
 
 COLUMNS = ("Symbol", "Screeners", "Conf.", "Verdict", "Conf.", "Tools", "Tokens")
@@ -51,8 +52,7 @@ _GROUPS = (("entry", "Entry"), ("exit", "Exit"), ("monitor", "Monitor"))
 
 def said(text: str | None, longest: int = _LONGEST_TEXT) -> str:
     """What somebody wrote, as one paragraph that cannot steer a terminal, cut where it gets long."""
-    shown = "".join(c if c.isprintable() else " " for c in text or "")
-    shown = " ".join(shown.split())
+    shown = " ".join(inert(text or "").split())
     return shown if len(shown) <= longest else f"{shown[: longest - 1].rstrip()}…"
 
 

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from models.masking import masked
 from models.setting_sources import load
-from tasks.cli.output import console, table
+from models.urls import masked
+from tasks.cli.output import console, table, warn
 from tasks.services import plan, signals
 from tasks.services.plan import Plan
 from tasks.services.programs import Choice
@@ -35,7 +35,9 @@ def up(
 ) -> None:
     """Start Redis, the rulebook model, the workers, the schedule and Flower; Ctrl-C stops all of them."""
     out = console()
-    made = plan.make(load(), os.environ, Path.cwd(), Choice(workers, beat, flower))
+    loaded = load(join=False)
+    warn(loaded.warnings)
+    made = plan.make(loaded, os.environ, Path.cwd(), Choice(workers, beat, flower))
     with signals.raised():
         try:
             out.print(f"starting the desk on {made.folders.home} ...", highlight=False)

@@ -7,11 +7,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from models.errors import DeskError
+from models.running import is_up
 from models.setting_sources import Loaded
 from tasks.bootstrap import Desk
 from tasks.doctor import machine, model, services, trading
 from tasks.doctor.check import Examination, Patient
-from tasks.services import folders, plan
+from tasks.services import plan
 from tasks.services.stack import Stack
 
 ALL = (
@@ -33,7 +34,7 @@ def admitted(loaded: Loaded, environ: Mapping[str, str], cwd: Path) -> Iterator[
     """The desk as it is; services that `desk up` would embed, and that do not run now, run for the block."""
     settings, trouble, embedded = loaded.settings, None, False
     with ExitStack() as held:
-        if not folders.is_up(settings.home):
+        if not is_up(settings.home):
             try:
                 made = plan.make(loaded, environ, cwd, None)
                 if made.programs:

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from agents.roles import ROLES
-from agents.runner import Assignment, RoleRun
+from agents.runner import Assignment, RoleRun, Runner
 from agents.screeners import screener_subject
 from models.errors import BinaryMissing, LoginMissing, ModelMissing
 from models.research import Completed, Failed, Refused
@@ -69,14 +69,17 @@ def model(patient: Patient) -> Check:
 
 
 def _turn(patient: Patient, change: dict[str, str], name: str) -> RoleRun:
-    """One screener turn on a few symbols, in app-servers of its own that end with it."""
+    """One screener turn on a few symbols, in app-servers of its own that end with it.
+
+    No admission: what is asked is whether the model answers, be Redis away or the model parked.
+    """
     settings = patient.settings.model_copy(update=change)
     desk = Desk(settings, name)
     symbols = resolve_universe(settings.universe, desk.market)[:SYMBOLS]
     brief = screener_subject("technical", 0, symbols, settings)
     job = Assignment(run_id="doctor", step_id="doctor", attempt=1, role=ROLE, subject=name, brief=brief)
     try:
-        return desk.loop.submit(desk.runner.run(job)).result()
+        return desk.loop.submit(Runner(desk.runtime, settings, desk.tool_context).run(job)).result()
     finally:
         desk.close(GRACE_SECONDS)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import redis
 from redis.exceptions import RedisError
 
 from models import store
 from models.errors import RedisDown
-from models.masking import masked
+from models.urls import masked
 from tasks.bootstrap import redis_url
 from tasks.doctor.check import Check, Patient, Status
+from tasks.redis_clients import client
 from tasks.services.redis import OLDEST
 
 SECONDS = 3.0
@@ -20,13 +20,13 @@ def redis_server(patient: Patient) -> Check:
     if patient.trouble is not None:
         raise patient.trouble
     address = redis_url(patient.settings)
-    client = redis.Redis.from_url(address, socket_timeout=SECONDS, socket_connect_timeout=SECONDS)
+    asked = client(address, SECONDS)
     try:
-        server, memory, disk = (client.info(section) for section in ("server", "memory", "persistence"))
+        server, memory, disk = (asked.info(section) for section in ("server", "memory", "persistence"))
     except RedisError as error:
         raise RedisDown(f"Redis at {masked(address)} does not answer: {error}") from None
     finally:
-        client.close()
+        asked.close()
     return judge(address, {**server, **memory, **disk}, patient.embedded)
 
 

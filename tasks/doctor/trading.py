@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import time
 
-import redis
 from redis.exceptions import RedisError
 
 from models import store
@@ -13,6 +12,7 @@ from models.order_tables import Account
 from tasks.bootstrap import redis_url
 from tasks.doctor.check import Check, Patient, Status
 from tasks.doctor.services import not_made
+from tasks.redis_clients import client
 from tools.ledger import account_view
 from tools.market.universe import resolve_universe
 
@@ -66,12 +66,12 @@ def clock(patient: Patient) -> Check:
 
 def _skew(patient: Patient) -> float | None:
     """Seconds by which our clock is ahead of the Redis host's; None when Redis does not answer."""
-    client = redis.Redis.from_url(redis_url(patient.settings), socket_timeout=SECONDS, socket_connect_timeout=SECONDS)
+    asked = client(redis_url(patient.settings), SECONDS)
     try:
         before = time.time()
-        seconds, micros = client.time()
+        seconds, micros = asked.time()
         return (before + time.time()) / 2 - (seconds + micros / 1e6)
     except RedisError:
         return None
     finally:
-        client.close()
+        asked.close()

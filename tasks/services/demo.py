@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from models.errors import UsageError
+from models.running import is_up
 from models.setting_sources import load
-from tasks.services import folders, plan, tether
+from tasks.services import plan, tether
 from tasks.services.plan import Plan
 from tasks.services.programs import Choice, desk_command
 from tasks.services.stack import Stack
@@ -64,14 +65,18 @@ def fresh_home(home: Path) -> Path:
     if home.exists():
         if not home.is_dir() or (any(home.iterdir()) and not (home / MARK).is_file()):
             raise UsageError(f"{home} was not made by an earlier demo", remedy="name another folder with --home")
-        if folders.is_up(home):
+        if is_up(home):
             raise UsageError(f"a desk is up on {home}", remedy="stop it first, or name another folder with --home")
-        shutil.rmtree(home)
-    home.mkdir(parents=True)
-    (home / MARK).write_text("made by `desk demo`, which wipes this folder at its start\n", encoding="utf-8")
-    # The search for .env and desk.toml goes upward from here and ends at these.
-    (home / ".env").touch()
-    (home / "desk.toml").touch()
+    try:
+        if home.exists():
+            shutil.rmtree(home)
+        home.mkdir(parents=True)
+        (home / MARK).write_text("made by `desk demo`, which wipes this folder at its start\n", encoding="utf-8")
+        # The search for .env and desk.toml goes upward from here and ends at these.
+        (home / ".env").touch()
+        (home / "desk.toml").touch()
+    except OSError as error:
+        raise UsageError(f"cannot make {home}: {error.strerror}", remedy="name another folder with --home") from None
     return home
 
 

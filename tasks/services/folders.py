@@ -7,15 +7,19 @@ import hashlib
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from models.errors import UsageError
+from models.running import lock_path
 
 # Linux takes 107 bytes, macOS 103; supervisord appends its pid while it binds.
 MAX_SOCKET_PATH = 103
+LOCK_SECONDS = 0.5
 _LONGEST_NAME = "supervisor.sock.4194304"
 
 
@@ -28,14 +32,6 @@ class Folders:
     logs: Path
     redis: Path
     sockets: Path
-
-    @property
-    def services_file(self) -> Path:
-        return self.run / "services.json"
-
-    @property
-    def lock_file(self) -> Path:
-        return self.run / "up.lock"
 
     @property
     def processes_file(self) -> Path:
@@ -89,16 +85,14 @@ def _private(folder: Path) -> None:
 @contextmanager
 def only_one(folders: Folders) -> Iterator[None]:
     """Holds the home's lock; a second `desk up` on it is refused with UsageError."""
-    with folders.lock_file.open("a+") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+    with lock_path(folders.home).open("a+") as handle:
+        if not _locked(handle):
             handle.seek(0)
             holder = handle.read().strip() or "unknown"
             raise UsageError(
                 f"the desk is already up on {folders.home} (process {holder})",
                 remedy="use that one, stop it first, or choose another DESK_HOME",
-            ) from None
+            )
         handle.seek(0)
         handle.truncate()
         handle.write(str(os.getpid()))
@@ -106,14 +100,14 @@ def only_one(folders: Folders) -> Iterator[None]:
         yield
 
 
-def is_up(home: Path) -> bool:
-    """Whether a `desk up` holds this home."""
-    path = home / "run" / "up.lock"
-    if not path.is_file():
-        return False
-    with path.open("a+") as handle:
+def _locked(handle: IO[str]) -> bool:
+    """Takes the lock. Who asks whether a desk is up holds it for a moment too, so one try is not enough."""
+    until = time.monotonic() + LOCK_SECONDS
+    while True:
         try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
-    return False
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+        time.sleep(0.01)

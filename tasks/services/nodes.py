@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from celery import Celery
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
@@ -13,10 +15,23 @@ PING_SECONDS = 1.5
 
 def check(app: Celery, names: frozenset[str]) -> None:
     """Raises ServiceError naming the nodes (worker@host) that do not answer a ping, RedisDown without a broker."""
-    try:
-        answers = app.control.ping(destination=sorted(names), timeout=PING_SECONDS, limit=len(names))
-    except (OperationalError, RedisError) as error:
-        raise RedisDown(f"the broker does not answer: {error}") from None
-    missing = names - {name for answer in answers for name in answer}
+    missing = names - _answers(app, destination=sorted(names), limit=len(names))
     if missing:
         raise ServiceError(f"no answer from {', '.join(sorted(missing))}")
+
+
+def first(app: Celery, pattern: str) -> str:
+    """The first node to answer of those whose names match, `*` standing for anything. Raises as `check` does."""
+    found = _answers(app, pattern=pattern, matcher="glob", limit=1)
+    if not found:
+        remedy = "start it, or name another with --name; `desk up` shows which run"
+        raise ServiceError(f"no answer from {pattern}", remedy=remedy)
+    return min(found)
+
+
+def _answers(app: Celery, **asked: Any) -> set[str]:
+    try:
+        answers = app.control.ping(timeout=PING_SECONDS, **asked)
+    except (OperationalError, RedisError) as error:
+        raise RedisDown(f"the broker does not answer: {error}") from None
+    return {name for answer in answers for name in answer}

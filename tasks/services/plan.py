@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from models import running
 from models.errors import UsageError
 from models.setting_sources import PREFIX, Loaded
 from models.settings import Settings
@@ -16,7 +17,6 @@ from tasks.services.folders import Folders
 from tasks.services.programs import Choice, Ports, Program
 
 DRAIN_SECONDS = 2.0  # Ctrl-C ends all within 10 s: a turn that takes longer is given back
-STALE = "desk up"  # origin of addresses that an earlier `desk up` left; never an address to rely on
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,11 @@ class Plan:
     urls: Mapping[str, str]
     environ: Mapping[str, str]
     cwd: Path
+
+    @property
+    def announced(self) -> dict[str, str]:
+        """What other processes of the home may know: the addresses, and what the workers speak to if there are any."""
+        return {**self.urls, **(running.public(running.speaker(self.settings)) if self.desk else {})}
 
     @property
     def services(self) -> tuple[Program, ...]:
@@ -49,11 +54,11 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     rulebook_port, flower_port = ports.free_ports(2)
     started: list[Program] = []
     urls: dict[str, str] = {}
-    if _ours(loaded, "redis_url"):
+    if "redis_url" not in loaded.origins:
         urls["redis_url"] = redis.url(where)
         command = redis.command(redis.find_server(environ.get("PATH")), where)
         started.append(programs.redis_server(command, urls["redis_url"]))
-    if loaded.settings.provider == "rulebook" and _ours(loaded, "rulebook_url"):
+    if loaded.settings.provider == "rulebook" and "rulebook_url" not in loaded.origins:
         urls["rulebook_url"] = f"http://{ports.LOOPBACK}:{rulebook_port}/v1"
         started.append(programs.rulebook(rulebook_port, urls["rulebook_url"]))
     if choice is not None and choice.flower:
@@ -62,28 +67,28 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     if choice is not None:
         suffix = "" if "redis_url" in urls else _suffix(where.home)
         started += programs.workers(choice, Ports(rulebook_port, flower_port, suffix))
+    given = {name: found.value for name, found in loaded.origins.items()}
+    settings = Settings(**{**given, **urls})
     return Plan(
-        settings=_with(loaded, urls),
+        settings=settings,
         folders=where,
         programs=tuple(started),
         urls=urls,
-        environ=_environ(environ, where.home, urls, min(loaded.settings.drain_seconds, DRAIN_SECONDS)),
+        environ=_environ(environ, where.home, {**running.speaker(settings), **urls, **_drain(settings)}),
         cwd=cwd,
     )
 
 
-def _environ(environ: Mapping[str, str], home: Path, urls: Mapping[str, str], drain: float) -> dict[str, str]:
-    """What the children get: ours, the home, the embedded addresses, the seconds that turns may drain, and this code
-    wherever they are started."""
+def _environ(environ: Mapping[str, str], home: Path, values: Mapping[str, str]) -> dict[str, str]:
+    """What the children get: ours, the home, the embedded addresses, what they speak to (a worker that is started again
+    after a file was changed stays what the others are), and this code wherever they are started."""
     paths = [str(programs.CODE_ROOT), *filter(None, [environ.get("PYTHONPATH")])]
-    addresses = {f"{PREFIX}{name.upper()}": url for name, url in urls.items()}
-    own = {"DESK_HOME": str(home), f"{PREFIX}DRAIN_SECONDS": f"{drain:g}", **addresses}
+    own = {"DESK_HOME": str(home), **{f"{PREFIX}{name.upper()}": value for name, value in values.items()}}
     return {**environ, **own, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def _ours(loaded: Loaded, name: str) -> bool:
-    origin = loaded.origins.get(name)
-    return origin is None or origin.source == STALE
+def _drain(settings: Settings) -> dict[str, str]:
+    return {"drain_seconds": f"{min(settings.drain_seconds, DRAIN_SECONDS):g}"}
 
 
 def _flower_port(wanted: int, free: int) -> int:
@@ -98,9 +103,3 @@ def _flower_port(wanted: int, free: int) -> int:
 def _suffix(home: Path) -> str:
     """Two desks of one host on one outside Redis need different node names."""
     return f"-{hashlib.sha256(str(home).encode()).hexdigest()[:6]}"
-
-
-def _with(loaded: Loaded, urls: Mapping[str, str]) -> Settings:
-    """The settings as the children will read them."""
-    given = {name: value.value for name, value in loaded.origins.items() if value.source != STALE}
-    return Settings(**{**given, **urls})

@@ -15,7 +15,8 @@ from pathlib import Path
 import redis
 
 from models.errors import RedisDown, ServiceError
-from models.masking import masked
+from models.urls import masked
+from tasks.redis_clients import client
 from tasks.services.folders import Folders
 from tasks.services.redis_urls import socket_url
 
@@ -105,15 +106,15 @@ def command(server: Server, folders: Folders) -> Sequence[str]:
 def wait_ready(address: str, seconds: float) -> None:
     """Returns once the server at this URL answers and has loaded its data. Raises RedisDown after `seconds`."""
     until = time.monotonic() + seconds
-    client = redis.Redis.from_url(address, socket_timeout=2.0)
+    server = client(address, 2.0)
     try:
         while True:
             try:
-                client.ping()
+                server.ping()
                 return
             except redis.RedisError as error:  # BusyLoadingError while the append-only file is read
                 if time.monotonic() > until:
                     raise RedisDown(f"Redis at {masked(address)} does not answer: {error}") from None
             time.sleep(0.05)
     finally:
-        client.close()
+        server.close()

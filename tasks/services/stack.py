@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from models import running
 from models.errors import DeskError, ServiceError
 from tasks.services import census, folders, redis, signals
 from tasks.services.census import Census, Member
@@ -48,12 +48,15 @@ class Stack:
         self._supervisor = Supervisor(plan.folders)
         self._census = Census(plan.folders.processes_file)
         self._held = ExitStack()
+        self._services_file = running.services_path(plan.folders.home)
         self._first_pid: dict[str, int] = {}
         self.left_over: list[Member] = []  # of an earlier run, ended at the start
 
     def __enter__(self) -> Stack:
         self._held.enter_context(folders.only_one(self.plan.folders))
         try:
+            # What a crash left would count from now on, for the lock is held again.
+            self._services_file.unlink(missing_ok=True)
             self._start()
         except BaseException:
             self.stop()
@@ -77,7 +80,7 @@ class Stack:
         self._services_ready()
         if self._before_desk:
             self._before_desk()
-        self._write_services()
+        running.write(self.plan.folders.home, self.plan.announced)
         self._run(self.plan.desk)
         self._all_running()
         nodes = frozenset(program.node for program in self.plan.desk if program.node)
@@ -131,13 +134,6 @@ class Stack:
                     remedy=f"the whole log is {log_file(each.name, self.plan.folders)}",
                 )
 
-    def _write_services(self) -> None:
-        path = self.plan.folders.services_file
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(dict(self.plan.urls), indent=2) + "\n", encoding="utf-8")
-        partial.chmod(0o600)
-        partial.replace(path)
-
     def poll(self) -> list[Process]:
         """The state of every program; also remembers each process. Raises ServiceError when supervisord is gone."""
         try:
@@ -178,7 +174,7 @@ class Stack:
             self._supervisor.stop(STOP_SECONDS)
             census.end(self._census.living(), SWEEP_SECONDS)
             self._census.forget()
-            self.plan.folders.services_file.unlink(missing_ok=True)
+            self._services_file.unlink(missing_ok=True)
             folders.remove_sockets(self.plan.folders)
             self._held.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ from tasks.services.programs import Program
 
 GROUP_PRIORITY = {"services": 100, "desk": 900}  # stopped from the highest down
 START_SECONDS = 15.0
+WAKE_SECONDS = 0.1
 TETHER = Path(tether.__file__)
 # For all programs but the worker that sends orders: agents run in some of the others.
 _NO_CREDENTIALS = "environment=" + ",".join(f'{name}=""' for name in Settings.CREDENTIALS)
@@ -195,10 +197,17 @@ class Supervisor:
         if self._process is None:
             return True
         self._process.terminate()
-        try:
-            self._process.wait(seconds)
-            return True
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(5)
-            return False
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if not self.alive(settle_seconds=WAKE_SECONDS):
+                return True
+            self._wake()
+        self._process.kill()
+        self._process.wait(5)
+        return False
+
+    def _wake(self) -> None:
+        """supervisord looks at signals, ended children and time limits once a second, or when its socket is opened."""
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as knock:
+            knock.settimeout(WAKE_SECONDS)
+            knock.connect(str(_socket(self._folders)))

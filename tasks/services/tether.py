@@ -42,12 +42,16 @@ def hold(end: signal.Signals, parent: int) -> None:
 
 def watch(end: signal.Signals, parent: int, command: list[str]) -> int:
     """Starts the command, passes signals on, and ends it when the parent is gone. Returns its exit code."""
+    # One that comes before there is a handler waits: it would end the watcher and leave the command.
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     child = os.fork()
     if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         os.environ[PARENT] = str(os.getpid())
         os.execvp(command[0], command)
     for each in FORWARDED:
         signal.signal(each, lambda number, _frame: os.kill(child, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:

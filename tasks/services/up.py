@@ -7,7 +7,7 @@ from celery import Celery
 from models import store
 from tasks.app import create_app, node_name
 from tasks.bootstrap import redis_url
-from tasks.services import nodes, redis
+from tasks.services import nodes, preflight, redis
 from tasks.services.plan import Plan
 from tasks.services.stack import Stack
 
@@ -15,7 +15,8 @@ REDIS_SECONDS = 5.0
 
 
 def desk_stack(plan: Plan) -> Stack:
-    """The stack of a whole plan. Enter it to start; its exit stops all."""
+    """The stack of a whole plan. Enter it to start; its exit stops all. Raises DeskError when no worker could work."""
+    preflight.require_able(plan.settings)
     made: list[Celery] = []
 
     def check(names: frozenset[str]) -> None:

@@ -40,9 +40,7 @@ def scaling(latency: float, candidates: int) -> Scaling:
 
 
 def _screen_seconds(latency: float, candidates: int, workers: Sequence[str]) -> float:
-    # As many threads as turns: with more, a worker takes messages that it can only hold, and the other has none.
-    limits = {"DESK_CODEX_TURNS": str(TURNS), "DESK_WORKER_THREADS": str(TURNS)}
-    with processes(DESK_RULEBOOK_LATENCY_SECONDS=str(latency), **limits) as desk:
+    with processes(DESK_RULEBOOK_LATENCY_SECONDS=str(latency), DESK_CODEX_TURNS=str(TURNS)) as desk:
         desk.rulebook(latency)
         desk.workers(*workers, "ops", "trade")
         _warm(desk, 2 * len(workers) * TURNS)

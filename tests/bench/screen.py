@@ -44,7 +44,7 @@ def screen_times(latency: float, candidates: int) -> ScreenTimes:
         run = open_screen(desk.app, "sp500", max_candidates=candidates)
         assert run is not None
         wait_for(lambda: _ended(store, run.id), "the screen ends", 180)
-        slots = min(desk.settings.codex_turns * 2, desk.settings.worker_threads)
+        slots = min(desk.settings.codex_turns, desk.settings.worker_threads)
         with store.read() as session:
             return _times(session, run.id, latency, slots)
 

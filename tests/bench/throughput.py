@@ -12,8 +12,10 @@ from pathlib import Path
 
 from sqlmodel import func, select
 
+from models.columns import new_id
+from models.order_tables import Account
 from models.states import STEP_FINAL, StepKind, StepState
-from models.tables import Account, Candidate, Report, Run, Step, new_id
+from models.tables import Candidate, Report, Run, Step
 from tasks import graph
 from tasks.bootstrap import desk_of
 from tasks.dispatch import send

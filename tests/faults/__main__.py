@@ -1,8 +1,9 @@
 """`make faults`: kills what a desk is made of and prints what was lost, doubled, and how long it took to take over.
 
-    python -m tests.faults [--short] [--only WORD] [--seeds N] [--lanes N]
+    python -m tests.faults [--short] [--only WORD] [--seeds N] [--lanes N] [--no-claim]
 
 Exit code 1 when anything was lost, doubled or wrong. FAULT_LOGS=FOLDER keeps every process's log.
+With --no-claim every message takes its step, whoever holds it: proof that the suite can fail.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 import dataclasses
 
 from tests.faults.scenario import table
-from tests.faults.suite import LANES, LONG, SCENARIOS, SHORT, run
+from tests.faults.suite import LANES, LONG, SCENARIOS, SHORT, run, without_claim
 
 TAKEOVER_SECONDS = 15.0
 
@@ -22,12 +23,15 @@ def main() -> int:
     parser.add_argument("--only", default="", help="scenarios whose name holds this word")
     parser.add_argument("--seeds", type=int, help="repetitions of each scenario, instead of its own number")
     parser.add_argument("--lanes", type=int, default=LANES, help="desks at once")
+    parser.add_argument("--no-claim", action="store_true", help="switch the claim off; the suite must fail then")
     given = parser.parse_args()
     chosen = [item for item in SCENARIOS if given.only in item.name and (item.short or not given.short)]
     if not chosen:
         parser.error(f"no scenario named {given.only!r}; there are {', '.join(item.name for item in SCENARIOS)}")
     if given.seeds:
         chosen = [dataclasses.replace(item, times=given.seeds) for item in chosen]
+    if given.no_claim:
+        chosen = [without_claim(item) for item in chosen if not item.launcher]
     results = run(chosen, SHORT if given.short else LONG, given.lanes, once=given.short)
     print(f"\n{table(results)}")
     slowest = max((result.takeover for result in results if result.name == "worker killed"), default=None)

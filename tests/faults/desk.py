@@ -199,7 +199,7 @@ class FaultDesk:
             if not self.asking(self.held_by(name, *run_ids)):
                 time.sleep(0.02)
                 continue
-            frozen = self._freeze(name)
+            frozen = self.freeze(name)
             held = self.held_by(name, *run_ids)
             if self.asking(held):
                 return Held(time.monotonic(), held)
@@ -207,7 +207,8 @@ class FaultDesk:
                 process.resume()
         raise AssertionError(f"{name} had no turn in flight within {seconds:g} s")
 
-    def _freeze(self, name: str) -> list[psutil.Process]:
+    def freeze(self, name: str) -> list[psutil.Process]:
+        """Stop a process and its app-servers where they are."""
         frozen = [psutil.Process(self.pid(name)), *self.app_servers(name)]
         for process in frozen:
             process.suspend()
@@ -216,12 +217,15 @@ class FaultDesk:
     def kill_in_flight(self, name: str, run_ids: Sequence[str]) -> Held:
         """SIGKILL a worker while a turn of these runs is in flight in it; its steps are excused from then on."""
         held = self.freeze_in_flight(name, run_ids)
+        self.kill_frozen(name, held)
+        return held
+
+    def kill_frozen(self, name: str, held: Held) -> None:
         servers = self.app_servers(name)
         self.kill(name)
         for process in servers:
             process.resume()  # orphans: they find their pipe closed
         self.excused |= set(held.steps.items())
-        return held
 
     def takeover(self, held: Held, seconds: float = 60.0) -> float:
         """Seconds from the kill until every step of the dead was claimed again or ended; infinite when it was not."""

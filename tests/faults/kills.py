@@ -136,6 +136,18 @@ def two_beats(desk: FaultDesk, chance: random.Random, result: Result) -> None:
     desk.await_worker(victim)
 
 
+def desk_suspended(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """Every process is stopped where it is for longer than a lease, as when the machine sleeps, and goes on."""
+    run_id = desk.open_run()
+    _in_flight(desk, run_id, chance)
+    frozen = [process for name in (*desk.crew, "redis") for process in desk.freeze(name)]
+    time.sleep(desk.pace.lease * chance.uniform(1.2, 2.0))
+    chance.shuffle(frozen)  # nobody says who wakes first
+    for process in frozen:
+        process.resume()
+    ends_well(desk, result, run_id)
+
+
 def _in_flight(desk: FaultDesk, run_id: str, chance: random.Random) -> dict[str, int]:
     """Some time into the run, at a moment when a turn is in flight; what is held then."""
     time.sleep(chance.uniform(0.5, 6.0) * desk.pace.latency)

@@ -9,11 +9,12 @@ import time
 from models.columns import utcnow
 from models.states import StepKind
 from tasks.dispatch import task_name
-from tests.faults.desk import FaultDesk, until
+from tests.faults.desk import WORKERS, FaultDesk, until
 from tests.faults.kills import ends_well
 from tests.faults.scenario import Result
 
 COPIES = 2
+SHIFT = 3  # leases
 
 
 def every_message_twice(desk: FaultDesk, chance: random.Random, result: Result) -> None:
@@ -47,20 +48,40 @@ def every_message_twice(desk: FaultDesk, chance: random.Random, result: Result) 
 
 
 def clock_moved(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """The desk's clock leaps past every lease while turns are in flight, and then back by less.
+    """The desk's clock leaps past every lease while turns are in flight, and in another run back again. In a third it
+    is put back and a worker killed: its leases, written by the old clock, must not outlive it.
 
     Turns are slow here: a sweep sees leases that look long over before their holders have renewed them.
     """
     usual, desk.model.wait = desk.model.wait, desk.pace.sweep
+    shift = SHIFT * desk.pace.lease
     try:
-        for offset in (3 * desk.pace.lease, desk.pace.lease):
-            run_id = desk.open_run()
-            until(lambda r=run_id: desk.journal.open(lambda call: call.run_id == r), "a turn is in flight")
-            time.sleep(chance.uniform(0.0, desk.pace.sweep))
+        for offset in (shift, 0.0):
+            run_id = _in_flight(desk, chance)
             desk.move_clock(offset)
             ends_well(desk, result, run_id)
             ahead = (desk.run(run_id).finished_at or utcnow()) - utcnow()
-            assert ahead.total_seconds() > 0, "the desk's clock did not move"
+            assert abs(ahead.total_seconds() - offset) < desk.pace.lease, "the desk's clock did not move"
+        desk.move_clock(shift)
+        run_id = _in_flight(desk, chance)
+        victim = chance.choice(WORKERS)
+        held = desk.freeze_in_flight(victim, [run_id])
+        desk.move_clock(0.0)
+        desk.kill_frozen(victim, held)
+        seconds = desk.takeover(held)
+        result.took(seconds)
+        if seconds > shift:
+            result.findings.wrong.append(f"the clock was put back: a dead worker held its steps {seconds:.0f} s")
+        ends_well(desk, result, run_id)
+        desk.await_worker(victim)
     finally:
         desk.model.wait = usual
         desk.move_clock(0.0)
+
+
+def _in_flight(desk: FaultDesk, chance: random.Random) -> str:
+    """A run some time after its first turn began."""
+    run_id = desk.open_run()
+    until(lambda: desk.journal.open(lambda call: call.run_id == run_id), "a turn is in flight")
+    time.sleep(chance.uniform(0.0, 2 * desk.pace.sweep))
+    return run_id

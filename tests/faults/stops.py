@@ -14,7 +14,7 @@ from agents.researchers import FIRST_ROLE, RESEARCH_ROLES
 from models.order_tables import Order
 from models.states import ORDER_FINAL, ORDER_WORKING, OrderState
 from tests.faults.check import Expected, check
-from tests.faults.desk import FaultDesk, until
+from tests.faults.desk import WORKERS, FaultDesk, until
 from tests.faults.journal import Asked
 from tests.faults.scenario import Result
 from tests.stack import REPOSITORY
@@ -32,6 +32,14 @@ PHASES = {
 
 def stopped_in_every_phase(desk: FaultDesk, chance: random.Random, result: Result) -> None:
     """At most 10 s, no turn left open, none begun afterwards, and the trader never submits."""
+    frozen = [process for name in WORKERS for process in desk.freeze(name)]
+    try:
+        run_id = desk.open_run()  # which nobody begins
+        _stop(desk, "queued", run_id, result)
+    finally:
+        for process in frozen:
+            process.resume()
+    _stays_stopped(desk, "queued", run_id, result)
     for phase, roles in PHASES.items():
         desk.model.slow = frozenset(roles)  # else the run could be over before the command is there
         try:
@@ -48,6 +56,11 @@ def _stopped(desk: FaultDesk, phase: str, result: Result) -> None:
         return call.run_id == run_id and call.role in roles
 
     until(lambda: desk.journal.open(here), f"a turn of the phase {phase} is in flight")
+    _stop(desk, phase, run_id, result)
+    _stays_stopped(desk, phase, run_id, result)
+
+
+def _stop(desk: FaultDesk, phase: str, run_id: str, result: Result) -> None:
     code, words = desk_stop(desk, run_id, "--json")
     # From the asking on: a new Python on a machine that is busy with three desks is not what is measured.
     seconds = float(json.loads(words)[0]["seconds"]) if code == 0 else float("inf")
@@ -57,16 +70,19 @@ def _stopped(desk: FaultDesk, phase: str, result: Result) -> None:
         desk.await_end(run_id)
     if seconds > STOP_SECONDS:
         wrong.append(f"{phase}: stopping took {seconds:.1f} s")
-    ended = time.monotonic()
     if left := desk.journal.open(lambda call: call.run_id == run_id):
         wrong.append(f"{phase}: {len(left)} model calls were open when the run was said to have stopped")
+    result.notes.append(f"{phase} {seconds:.1f} s")
+
+
+def _stays_stopped(desk: FaultDesk, phase: str, run_id: str, result: Result) -> None:
+    wrong, ended = result.findings.wrong, time.monotonic()
     time.sleep(QUIET_SECONDS)
     if later := [call for call in desk.journal.of([run_id]) if call.at > ended]:
         wrong.append(f"{phase}: {len(later)} model calls after the stop")
     if sent := orders_sent(desk, run_id):
         wrong.append(f"{phase}: orders went out: {sent}")
     result.runs += 1
-    result.notes.append(f"{phase} {seconds:.1f} s")
     result.findings.add(check(desk, [run_id], STOPPED))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 import time
 import zlib
@@ -27,7 +28,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("drained, turns given back", kills.turns_given_back, times=2, environ={"DESK_DRAIN_SECONDS": "1"}),
     Scenario("two beats", kills.two_beats),
     Scenario("every message twice", messages.every_message_twice, times=2, short=True),
-    Scenario("database away", database.database_away, times=2),
+    Scenario("database away", database.database_away, times=3),
+    # No process would be silent for so long if the clock that counts its silence slept as well.
+    Scenario("desk suspended", kills.desk_suspended, times=2, environ={"DESK_NO_PROGRESS_SECONDS": "90"}),
     Scenario("clock moved", messages.clock_moved, times=2, launcher=CLOCK),
     Scenario("model: 429, Retry-After", model_faults.too_many_requests),
     Scenario("model: bursts of 500", model_faults.server_errors, short=True),
@@ -45,6 +48,11 @@ LONG = Pace()
 SHORT = Pace(latency=0.3, lease=3.0, sweep=1.0)
 
 Job = tuple[Scenario, int]
+
+
+def without_claim(scenario: Scenario) -> Scenario:
+    """The same, with steps that any message may take."""
+    return dataclasses.replace(scenario, launcher=NO_CLAIM)
 
 
 def jobs(scenarios: Iterable[Scenario], *, once: bool) -> list[list[Job]]:

@@ -7,15 +7,13 @@ import dataclasses
 import pytest
 
 from tests.faults.scenario import Result
-from tests.faults.suite import NO_CLAIM, SCENARIOS, SHORT, run
+from tests.faults.suite import SCENARIOS, SHORT, run, without_claim
 
 SHORT_ONES = tuple(scenario for scenario in SCENARIOS if scenario.short)
 TWICE = "every message twice"
 UNCLAIMED = "the same with the claim off"
 WITHOUT_CLAIM = tuple(
-    dataclasses.replace(scenario, name=UNCLAIMED, launcher=NO_CLAIM, crew=("research-1", "ops", "trade"))
-    for scenario in SCENARIOS
-    if scenario.name == TWICE
+    dataclasses.replace(without_claim(scenario), name=UNCLAIMED) for scenario in SCENARIOS if scenario.name == TWICE
 )
 
 

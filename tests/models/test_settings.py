@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from models import running
 from models.errors import SettingError
 from models.setting_sources import load, load_settings
 from models.settings import ALIASES, LENSES, Settings
@@ -77,6 +80,25 @@ def test_no_file_can_switch_live_trading_on(here: Path) -> None:
         of(here)
 
 
+@pytest.mark.parametrize(
+    ("inside", "outside", "state"),
+    [("1", None, "off"), ("0", "1", "on"), ("1", "0", "off"), ("1", "1", None), ("0", "0", None)],
+)
+def test_a_switch_that_is_not_read_is_told(here: Path, inside: str, outside: str | None, state: str | None) -> None:
+    (here / ".env").write_text(f"TRADER_LIVE={inside}\n")
+    deep = here / "deep"
+    deep.mkdir()
+    environ = {"DESK_HOME": str(here / "home"), **({"TRADER_LIVE": outside} if outside else {})}
+    found = load(environ, deep)
+    assert found.settings.trader_live is (outside == "1")
+    if state is None:
+        assert found.warnings == ()
+    else:
+        (warning,) = found.warnings
+        assert warning.startswith(f"TRADER_LIVE in {here / '.env'} is not read")
+        assert warning.endswith(f"here {state}")
+
+
 def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
     assert of(here, AUTONOMOUS_CONFIG_JSON='{"maxThreadTurns": 9}').max_thread_turns == 9
     path = here / "config.json"
@@ -94,10 +116,20 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
         ({"DESK_MODLE": "x"}, r"DESK_MODLE \(from environment\) is not a setting"),
         ({"DESK_LENSES": "technical,psychic"}, r"DESK_LENSES.*'technical'"),
         ({"DESK_LENSES": ","}, r"DESK_LENSES.*technical, fundamental, catalyst, options"),
-        ({"DESK_PREMARKET": "25:00"}, r"DESK_PREMARKET='25:00'"),
+        ({"DESK_PREMARKET": "25:00"}, r"DESK_PREMARKET='25:00' \(from environment\): must be HH:MM or off"),
         ({"DESK_REPLAY_DATE": "soon"}, r"DESK_REPLAY_DATE='soon'"),
-        ({"DESK_TURN_SECONDS": "240"}, r"turn_seconds=240.0 must be shorter than step_deadline_seconds=240.0"),
-        ({"DESK_PROVIDER": "endpoint"}, r"DESK_PROVIDER_URL"),
+        (
+            {"DESK_TURN_SECONDS": "240"},
+            r"DESK_TURN_SECONDS='240' \(from environment\), DESK_STEP_DEADLINE_SECONDS=240.0 \(default\)",
+        ),
+        (
+            {"AUTONOMOUS_CONFIG_JSON": '{"stepDeadlineSeconds": 15}'},
+            r"DESK_TOOL_SECONDS=20.0 \(default\), stepDeadlineSeconds=15 \(from AUTONOMOUS_CONFIG_JSON\)",
+        ),
+        (
+            {"DESK_PROVIDER": "endpoint"},
+            r"needs a URL: DESK_PROVIDER='endpoint' \(from environment\), DESK_PROVIDER_URL is not set",
+        ),
         ({"DESK_STARTING_CASH": "nan"}, r"DESK_STARTING_CASH='nan'"),
         ({"AUTONOMOUS_CONFIG_JSON": "{nonsense"}, r"AUTONOMOUS_CONFIG_JSON: neither JSON.*column 2"),
         ({"AUTONOMOUS_CONFIG_JSON": "[1]"}, r"AUTONOMOUS_CONFIG_JSON"),
@@ -121,19 +153,148 @@ def test_a_wrong_secret_is_not_printed(here: Path) -> None:
         assert "hunter2" not in str(slip.value)
 
 
-def test_running_services_are_the_weakest_source(here: Path) -> None:
-    services = here / "home" / "run" / "services.json"
-    services.parent.mkdir(parents=True)
-    services.write_text(
-        json.dumps({"redis_url": "unix:///here.sock", "rulebook_url": "http://127.0.0.1:1/v1", "pid": 3})
-    )
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("DESK_PROVIDER_URL", "ftp://user:hunter2@example.org/v1", "begins with http:// or https://"),
+        ("DESK_PROVIDER_URL", "https://", "names a host"),
+        ("DESK_PROVIDER_URL", "https://user:hunter2@example.org:port/v1", "names a host"),
+        ("DESK_PROVIDER_URL", "hunter2", "begins with http:// or https://"),
+        ("DESK_RULEBOOK_URL", "unix:///rulebook.sock", "begins with http:// or https://"),
+        ("DESK_REDIS_URL", "http://:hunter2@127.0.0.1:6379", "redis://, rediss:// or unix://"),
+        ("DESK_REDIS_URL", "127.0.0.1:6379", "redis://, rediss:// or unix://"),
+        ("DESK_DATABASE_URL", "mysql://desk:hunter2@127.0.0.1/desk", "sqlite:///PATH or postgresql+psycopg://"),
+        ("DESK_DATABASE_URL", "postgresql+asyncpg://desk:hunter2@127.0.0.1/desk", "postgresql+psycopg://"),
+        ("DESK_DATABASE_URL", "desk.db", "sqlite:///PATH"),
+    ],
+)
+def test_a_url_of_another_kind_is_refused_and_its_password_is_not_repeated(
+    here: Path, name: str, value: str, allowed: str
+) -> None:
+    with pytest.raises(SettingError) as error:
+        of(here, **{name: value})
+    said = str(error.value)
+    assert said.startswith(f"{name}=")
+    assert "(from environment)" in said
+    assert allowed in said
+    assert SettingError.remedy in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"DESK_PROVIDER_URL": "HTTPS://user:pass@[::1]:8443/v1?api-version=1"},
+        {"DESK_RULEBOOK_URL": "http://127.0.0.1:1/v1"},
+        *(
+            {"DESK_REDIS_URL": url}
+            for url in ("redis://:p%40ss@host:1/0", "rediss://host", "unix:///run/redis.sock?db=1")
+        ),
+        *({"DESK_DATABASE_URL": url} for url in ("sqlite:////desk.db", "postgresql://h/d", "postgresql+psycopg://h/d")),
+    ],
+)
+def test_urls_of_the_right_kind_pass(here: Path, environ: dict[str, str]) -> None:
+    assert of(here, **environ)
+
+
+class Up:
+    """What a `desk up` that runs on the home holds and leaves, without its processes."""
+
+    def __init__(self, home: Path) -> None:
+        self.file = running.services_path(home)
+        self.file.parent.mkdir(parents=True)
+        self.lock = running.lock_path(home).open("w")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+
+    def leave(self, table: object) -> None:
+        self.file.write_text(json.dumps(table))
+
+
+@pytest.fixture
+def up(here: Path) -> Iterator[Up]:
+    made = Up(here / "home")
+    yield made
+    made.lock.close()
+
+
+def test_a_running_desk_is_the_weakest_source(here: Path, up: Up) -> None:
+    up.leave({"redis_url": "unix:///here.sock", "rulebook_url": "http://127.0.0.1:1/v1", "pid": 3})
     settings = of(here)
     assert settings.redis_url is not None
     assert settings.redis_url.get_secret_value() == "unix:///here.sock"
     assert of(here, DESK_REDIS_URL="redis://other").redis_url != settings.redis_url
-    services.write_text("{")
-    with pytest.raises(SettingError, match=r"services\.json"):
+
+
+def test_what_a_desk_left_counts_only_while_it_runs(here: Path, up: Up) -> None:
+    environ = {"DESK_HOME": str(here / "home"), "DESK_MODEL": "mine"}
+    up.leave({"redis_url": "unix:///here.sock", "provider": "codex", "model": "theirs"})
+    with pytest.raises(SettingError, match="theirs"):
+        load(environ, here)
+    alone = load(environ, here, join=False).settings
+    assert (alone.redis_url, alone.provider, alone.model) == (None, "rulebook", "mine")
+    up.lock.close()
+    assert load(environ, here).settings == alone
+    up.leave([])
+    assert load(environ, here).settings == alone
+
+
+@pytest.mark.parametrize("table", [[], "text", 3, None])
+def test_a_file_of_a_running_desk_that_cannot_be_read_is_told(here: Path, up: Up, table: object) -> None:
+    up.leave(table)
+    with pytest.raises(SettingError, match=r"services\.json: holds no JSON object.*stop `desk up`"):
         of(here)
+    up.file.write_text("{")
+    with pytest.raises(SettingError, match=r"services\.json: .*stop `desk up`"):
+        of(here)
+    up.leave({"replay_date": ["soon"]})
+    with pytest.raises(SettingError, match=r"replay_date=\['soon'\] \(from desk up\)"):
+        of(here)
+
+
+def test_a_second_terminal_speaks_as_the_running_desk_does(here: Path, up: Up) -> None:
+    theirs = of(
+        here,
+        DESK_PROVIDER="endpoint",
+        DESK_PROVIDER_URL="https://user:hunter2@example.org/v1?key=hunter2",
+        DESK_REPLAY_DATE="2010-08-11",
+        DESK_MODEL="big",
+    )
+    up.leave(running.public(running.speaker(theirs)))
+    assert "hunter2" not in up.file.read_text()
+    loaded = load({"DESK_HOME": str(here / "home")}, here)
+    names = ("provider", "model", "market", "replay_date")
+    assert [getattr(loaded.settings, name) for name in names] == [getattr(theirs, name) for name in names]
+    assert loaded.settings.provider_url == "https://example.org/v1"
+    assert {loaded.origins[name].source for name in (*names, "provider_url")} == {"desk up"}
+    same = of(here, DESK_PROVIDER="endpoint", DESK_PROVIDER_URL="https://user:hunter2@example.org/v1?key=hunter2")
+    assert (same.spoken_by, same.replay_date) == (theirs.spoken_by, theirs.replay_date)
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"DESK_PROVIDER": "codex"}, r"DESK_PROVIDER='codex' \(from environment\).*provider='rulebook'"),
+        ({"DESK_MODEL": "big"}, r"DESK_MODEL='big' \(from environment\).*model='gpt-5.5'"),
+        ({"DESK_MARKET": "yahoo"}, r"DESK_MARKET='yahoo'.*market='replay'"),
+        ({"DESK_REPLAY_DATE": "2010-08-11"}, r"DESK_REPLAY_DATE='2010-08-11'.*replay_date='2010-08-12'"),
+        ({"AUTONOMOUS_CONFIG_JSON": '{"model": "big"}'}, r"model='big' \(from AUTONOMOUS_CONFIG_JSON\).*gpt-5.5"),
+    ],
+)
+def test_a_terminal_that_contradicts_the_running_desk_is_refused(
+    here: Path, up: Up, environ: dict[str, str], said: str
+) -> None:
+    up.leave(running.speaker(of(here)))
+    with pytest.raises(SettingError, match=said) as error:
+        of(here, **environ)
+    assert "leave these unset here, or stop `desk up`" in error.value.remedy
+
+
+def test_the_endpoints_address_counts_without_its_login(here: Path, up: Up) -> None:
+    endpoint = {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "https://user:hunter2@example.org/v1"}
+    up.leave(running.public(running.speaker(of(here, **endpoint))))
+    with pytest.raises(SettingError, match=r"'https://other\.org/v1'.*'https://example\.org/v1'") as error:
+        of(here, **{**endpoint, "DESK_PROVIDER_URL": "https://user:hunter2@other.org/v1"})
+    assert "hunter2" not in str(error.value)
 
 
 def test_every_setting_says_what_it_is() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_upgrade_brings_an_empty_database_to_the_newest_revision_and_is_repeatab
 
 
 def test_an_old_database_is_named_with_its_remedy(tmp_path: Path) -> None:
-    with pytest.raises(DatabaseDown, match=r"revision none.*desk db upgrade"):
+    with pytest.raises(DatabaseDown, match=r"new\.db is at revision none.*start `desk up`.*desk db upgrade"):
         require_current(f"sqlite:///{tmp_path / 'new.db'}")
 
 
@@ -131,9 +132,37 @@ def test_a_slot_of_the_schedule_has_one_run(url: str) -> None:
         a_run(session, schedule="premarket", slot="2026-11-20")
 
 
-def test_an_address_that_is_none_is_refused_by_name() -> None:
-    with pytest.raises(SettingError, match="DESK_DATABASE_URL"):
-        Store("not a url")
+@pytest.mark.parametrize(
+    "address",
+    [
+        "not a url",
+        "mysql://desk:hidden@host/desk",
+        "oracle://desk:hidden@host/desk",
+        "nonsense://desk:hidden@host/desk",
+        "postgresql+asyncpg://desk:hidden@host/desk",
+        "postgresql://desk:hidden@host:hidden/desk@",
+    ],
+)
+def test_an_address_that_is_none_is_refused_by_name(address: str) -> None:
+    with pytest.raises(SettingError, match=r"DESK_DATABASE_URL=.*postgresql\+psycopg://USER:PASSWORD@HOST") as caught:
+        Store(address)
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "deep"
+    with pytest.raises(DatabaseDown, match=rf"{folder} cannot be made: Not a directory \(set DESK_HOME"):
+        upgrade(f"sqlite:///{folder / 'desk.db'}")
+
+
+@pytest.mark.parametrize("ask", [current, require_current, upgrade])
+def test_a_file_that_is_no_database_is_named_with_its_remedy(tmp_path: Path, ask: Callable[[str], object]) -> None:
+    path = tmp_path / "desk.db"
+    path.write_bytes(b"a letter, and not a database " * 40)
+    with pytest.raises(DatabaseDown, match=rf"sqlite:///{path} cannot be used: file is not a database \(name another"):
+        ask(f"sqlite:///{path}")
+    assert path.read_bytes().startswith(b"a letter")
 
 
 def test_a_server_that_is_away_is_a_database_that_is_down() -> None:

@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from models.errors import UsageError
+from models.research import SYMBOL_PATTERN
 from tools.market.protocol import ClosedSet, MarketData
 
 NAMED = ("sp500",)
-SYMBOL_RULE = "1 to 10 of A-Z, 0-9, dot and hyphen, e.g. AAPL or BRK.B"
-_SYMBOL = re.compile(r"[A-Z0-9.\-]{1,10}")
+SYMBOL_RULE = "1 to 10 of A-Z, 0-9, dot and hyphen, a letter or digit first, e.g. AAPL or BRK.B"
+_SYMBOL = re.compile(SYMBOL_PATTERN)
 _SHOWN = 10
 
 
 def is_symbol(text: str) -> bool:
-    return _SYMBOL.fullmatch(text) is not None and any(letter.isalnum() for letter in text)
+    return _SYMBOL.fullmatch(text) is not None
 
 
 def resolve_universe(text: str, market: MarketData) -> list[str]:

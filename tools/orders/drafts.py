@@ -120,7 +120,7 @@ def _parse(raw: Mapping[str, Any], allow_short: bool) -> tuple[dict[str, Any], D
         parsed = parse_contract(action.contract.strip().upper())
         columns["contract"] = parsed.symbol if parsed else action.contract
         columns["multiplier"] = multiplier_of(columns["contract"])
-    return {**columns, "symbol": action.symbol.strip().upper()}, _contradiction(action, allow_short)
+    return {**columns, "symbol": action.symbol}, _contradiction(action, allow_short)
 
 
 def _text(value: Any, most: int = 21) -> str:

@@ -55,6 +55,8 @@ def _sweep() -> None:
         sa.Column("last_at", sa.DateTime(), nullable=True),
         sa.Column("found", sa.JSON(), nullable=False),
         sa.Column("redis_mark", sa.String(), nullable=True),
+        sa.Column("trusted_from", sa.DateTime(), nullable=True),
+        sa.Column("trusted_until", sa.DateTime(), nullable=True),
         sa.CheckConstraint("id = 1", name="ck_sweep_single"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_sweep")),
     )

@@ -78,7 +78,7 @@ def config(served: FakeResponses | str, home: Path, /, **changes: Any) -> Runtim
     url = served if isinstance(served, str) else served.url
     values: dict[str, Any] = {
         "home": home, "worker": "w", "provider": "rulebook", "model": "gpt-5.5", "provider_url": url,
-        "no_progress_seconds": 20.0, "turn_seconds": 30.0, "lease_seconds": 2.0,
+        "no_progress_seconds": 20.0, "turn_seconds": 30.0, "lease_seconds": 20.0,
     }  # fmt: skip
     return RuntimeConfig(**{**values, **changes})
 

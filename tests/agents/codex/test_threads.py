@@ -19,6 +19,7 @@ from tests.fakes.responses import Call, Failing, FakeResponses, Silence, Text
 
 KEY = "desk:thread:quick:ACME"
 LEASE = "desk:thread-lease:quick:ACME"
+BUSY_SECONDS = 4.0  # half of it a busy thread is waited for; in the other half its fork opens and runs a turn
 
 
 def record_in(url: str, key: str = KEY) -> ThreadRecord | None:
@@ -138,7 +139,7 @@ def test_a_busy_thread_is_forked_at_its_last_completed_turn(
             first = await one_turn(runtime, kept)
             long = asyncio.create_task(one_turn(runtime, kept))
             await until(lambda: len(model.requests) == 2)
-            async with runtime.conversation(kept, deadline(1.0)) as conversation:
+            async with runtime.conversation(kept, deadline(BUSY_SECONDS)) as conversation:
                 assert conversation.reason == "forked:busy"
                 forked = await turn(conversation, "And now?")
             assert forked.text == "forked"
@@ -158,15 +159,23 @@ def test_a_busy_thread_is_forked_at_its_last_completed_turn(
 def test_a_thread_busy_with_its_first_turn_cannot_be_forked(
     model: FakeResponses, tmp_path: Path, registry: str
 ) -> None:
-    model.script(Silence(1.5))
+    gate = asyncio.Event()
+
+    async def held(_arguments: Mapping[str, Any]) -> dict[str, Any]:
+        await gate.wait()
+        return {}
+
+    model.script(Call("held"))
 
     async def work() -> None:
         async with running(model, tmp_path, registry) as runtime:
-            long = asyncio.create_task(one_turn(runtime, spec(keep=True)))
+            kept = spec(Kit(held=held), keep=True)
+            long = asyncio.create_task(one_turn(runtime, kept))
             await until(lambda: len(model.requests) == 1)
-            async with runtime.conversation(spec(keep=True), deadline(1.0)) as conversation:
+            async with runtime.conversation(kept, deadline(BUSY_SECONDS)) as conversation:
                 assert conversation.reason == "busy"
                 other = await turn(conversation)
+            gate.set()
             first = await long
             assert other.thread_id != first.thread_id
             record = record_in(registry)
@@ -180,7 +189,7 @@ def test_a_thread_that_comes_free_in_time_is_waited_for(model: FakeResponses, tm
     model.script(Silence(1))
 
     async def work() -> None:
-        async with running(model, tmp_path, registry, lease_seconds=0.6) as runtime:
+        async with running(model, tmp_path, registry) as runtime:
             long = asyncio.create_task(one_turn(runtime, spec(keep=True)))
             await until(lambda: len(model.requests) == 1)
             second = await one_turn(runtime, spec(keep=True), seconds=20)
@@ -229,10 +238,14 @@ def test_who_lost_the_lease_does_not_write(model: FakeResponses, tmp_path: Path,
 def test_a_lease_is_renewed_and_seen_to_be_lost(registry: str) -> None:
     async def work() -> None:
         client = redis.asyncio.Redis.from_url(registry)
-        threads = ThreadRegistry(client, 0.3)
+        threads = ThreadRegistry(client, 2.0)
         async with threads.hold("quick", "ACME", lambda: 0) as lease:
             assert lease.held
-            await asyncio.sleep(0.8)
+            left = before = await client.pttl(LEASE)
+            async with asyncio.timeout(10):
+                while left <= before:
+                    await asyncio.sleep(0.02)
+                    before, left = left, await client.pttl(LEASE)
             assert not lease.lost
             async with threads.hold("quick", "ACME", lambda: 0) as other:
                 assert not other.held

@@ -55,7 +55,7 @@ def test_config_shows_every_setting_where_it_came_from_and_no_secret(tmp_path: P
     said = json.dumps(list(rows.values()))
     assert "hidden-word" not in said
     assert "very-secret" not in said
-    assert rows["redis_url"]["value"] == "redis://:********@127.0.0.1:6379/0"
+    assert rows["redis_url"]["value"] == "redis://********@127.0.0.1:6379/0"
     assert rows["max_candidates"]["source"] == "SCREENER_MAX_CANDIDATES (environment)"
     assert rows["shard_size"] == {**rows["shard_size"], "value": 99, "source": "DESK_SHARD_SIZE (.env)"}
     assert rows["market"]["source"].endswith("desk.toml)")
@@ -89,6 +89,45 @@ def test_a_wrong_setting_is_told_with_its_name_and_ends_with_2(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "environ", "words"),
+    [
+        ("runs list", {"DESK_REDIS_URL": "http://:hidden-word@127.0.0.1"}, ("DESK_REDIS_URL", "redis://")),
+        ("ping ops", {"DESK_REDIS_URL": "redis://:hidden-word/@127.0.0.1"}, ("DESK_REDIS_URL", "percent-encode")),
+        ("beat", {"DESK_REDIS_URL": "redis://127.0.0.1/0?nonsense=1"}, ("nonsense=1", "redis://HOST:PORT/DB")),
+        ("up", {"DESK_REDIS_URL": "redis://127.0.0.1:port"}, ("DESK_REDIS_URL", "the port is no number")),
+        ("db upgrade", {"DESK_DATABASE_URL": "mysql://me:hidden-word@127.0.0.1/desk"}, ("DESK_DATABASE_URL", "sqlite")),
+        ("runs list", {"DESK_DATABASE_URL": "sqlite:////dev/null/desk.db"}, ("/dev/null cannot be made", "DESK_HOME")),
+        ("demo --home /dev/null/demo", {}, ("/dev/null/demo", "--home")),
+        ("flower", {"DESK_HOME": "{home}/file", "DESK_REDIS_URL": "redis://127.0.0.1:1"}, ("file", "DESK_HOME")),
+        ("screen --no-wait", {"DESK_REDIS_URL": "redis://127.0.0.1:1"}, ("revision none", "desk up")),
+        ("screen --no-wait", {}, ("no Redis", "desk up")),
+    ],
+)
+def test_what_cannot_be_used_is_told_without_a_traceback(
+    tmp_path: Path, command: str, environ: dict[str, str], words: tuple[str, ...]
+) -> None:
+    (tmp_path / "file").touch()
+    done = desk(tmp_path, *command.split(), **{key: value.format(home=tmp_path) for key, value in environ.items()})
+    assert done.returncode == 2, done
+    error, remedy = done.stderr.splitlines()
+    assert (error.startswith("error: "), remedy.startswith("remedy: ")) == (True, True)
+    for word in words:
+        assert word in done.stderr
+    assert "hidden" not in done.stderr
+
+
+def test_a_live_switch_in_a_file_is_warned_of_once(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("TRADER_LIVE=1\n", encoding="utf-8")
+    done = desk(tmp_path, "config", "--json")
+    assert done.returncode == 0
+    assert not next(row for row in json.loads(done.stdout) if row["name"] == "trader_live")["value"]
+    assert done.stderr.count("TRADER_LIVE") == 1
+    assert done.stderr.startswith(f"warning: TRADER_LIVE in {tmp_path / '.env'} is not read")
+    assert desk(tmp_path, "config", "--json", TRADER_LIVE="1").stderr == ""
+    assert desk(tmp_path, "runs", "list").stderr.count("TRADER_LIVE") == 0
+
+
 def test_db_upgrade_makes_the_schema_and_current_knows_it(tmp_path: Path) -> None:
     before = desk(tmp_path, "db", "current", "--json")
     assert before.returncode == 1
@@ -113,10 +152,10 @@ def _value(arguments: list[str], flag: str) -> str:
 @pytest.mark.parametrize(
     ("role", "queues", "count"),
     [
-        (Role.RESEARCH, "screen,research", "128"),
+        (Role.RESEARCH, "screen,research", "96"),
         (Role.OPS, "ops", "8"),
         (Role.TRADE, "trade", "1"),
-        (Role.ALL, "screen,research,ops,trade", "128"),
+        (Role.ALL, "screen,research,ops,trade", "104"),
     ],
 )
 def test_each_role_serves_its_queues(role: Role, queues: str, count: str) -> None:
@@ -124,6 +163,12 @@ def test_each_role_serves_its_queues(role: Role, queues: str, count: str) -> Non
     assert (_value(made, "-Q"), _value(made, "-c"), _value(made, "-P")) == (queues, count, "threads")
     assert {"-E", "--without-mingle", "--without-gossip"} <= set(made)
     assert _value(made, "-n").startswith("w@")
+
+
+@pytest.mark.parametrize(("turns", "threads", "count"), [(8, 128, "8"), (96, 16, "16")])
+def test_a_research_worker_takes_no_more_than_it_has_turns_for(turns: int, threads: int, count: str) -> None:
+    settings = Settings(codex_turns=turns, worker_threads=threads)
+    assert _value(worker_arguments(settings, Role.RESEARCH, Pool.THREADS, None, "w"), "-c") == count
 
 
 def test_trades_go_one_after_the_other_whatever_is_asked() -> None:

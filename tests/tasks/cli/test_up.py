@@ -23,16 +23,21 @@ from tasks.services.supervision import Process
 from tests.tasks.cli.running import desk, environment
 from tests.tasks.services.conftest import gone
 
+DAY = "2010-08-11"
 PROGRAMS = {"redis", "rulebook", "research", "ops", "trade", "beat", "flower"}
 
 
 class Up:
     """A running `desk up`: its lines so far, and the pids of its table."""
 
-    def __init__(self, home: Path, *arguments: str) -> None:
+    def __init__(self, home: Path, *arguments: str, **environ: str) -> None:
         self.home = home
         self.process = subprocess.Popen(
-            desk_command("up", *arguments), env=environment(home), cwd=home, stdout=subprocess.PIPE, text=True
+            desk_command("up", *arguments),
+            env=environment(home, **environ),
+            cwd=home,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.lines: list[str] = []
         self.pids: dict[str, int] = {}
@@ -73,7 +78,7 @@ def test_what_is_told_of_a_program() -> None:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    up = Up(tmp_path_factory.mktemp("up") / "home")
+    up = Up(tmp_path_factory.mktemp("up") / "home", DESK_REPLAY_DATE=DAY, DESK_MODEL="gpt-5.4")
     try:
         up.until("Ctrl-C stops all")
         yield up
@@ -86,8 +91,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 def test_all_programs_run_and_the_workers_answer(running: Up) -> None:
     assert set(running.pids) == PROGRAMS
     assert all(psutil.pid_exists(pid) for pid in running.pids.values())
-    answer = desk(running.home, "ping", "ops", "--name", "ops")
-    assert answer.returncode == 0, answer.stderr
+    for asked in (("ops",), ("trade",), ("research", "--name", "research")):
+        answer = desk(running.home, "ping", *asked)
+        assert answer.returncode == 0, answer.stderr
+        assert re.fullmatch(rf"{asked[0]}@\S+ answers\n", answer.stdout)
+    nobody = desk(running.home, "ping", "all")
+    assert (nobody.returncode, nobody.stdout) == (1, "")
+    assert "no answer from all*@" in nobody.stderr
+    assert "--name" in nobody.stderr
     assert desk(running.home, "ping", "ops", "--name", "nobody").returncode == 1
     assert desk(running.home, "db", "current").returncode == 0
 
@@ -109,10 +120,33 @@ def test_flower_is_where_the_table_says(running: Up) -> None:
 
 
 def test_a_second_one_on_the_home_is_refused(running: Up) -> None:
-    again = desk(running.home, "up")
+    again = desk(running.home, "up", DESK_REPLAY_DATE="2010-08-12")
     assert again.returncode == 2
     assert "already up" in again.stderr
     assert str(running.process.pid) in again.stderr
+
+
+def test_a_second_terminal_has_what_the_workers_have(running: Up) -> None:
+    rows = json.loads(desk(running.home, "config", "--json").stdout)
+    found = {row["name"]: (row["value"], row["source"]) for row in rows}
+    assert found["replay_date"] == (DAY, "replay_date (desk up)")
+    assert found["model"] == ("gpt-5.4", "model (desk up)")
+    done = desk(running.home, "research", "IBM", "--json", DESK_REPLAY_DATE=DAY)
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = json.loads(done.stdout)
+    assert (run["state"], run["spoken_by"]) == ("done", "rulebook (rules, no model)")
+    (row,) = json.loads(desk(running.home, "runs", "list", "--json").stdout)
+    assert (row["provider"], row["market"], row["market_now"][:10]) == ("rulebook", "replay", DAY)
+
+
+@pytest.mark.parametrize("command", [("screen",), ("doctor",), ("runs", "list"), ("worker", "ops", "--name", "other")])
+def test_a_terminal_with_settings_of_its_own_is_refused(running: Up, command: tuple[str, ...]) -> None:
+    done = desk(running.home, *command, DESK_REPLAY_DATE="2010-08-12")
+    assert (done.returncode, done.stdout) == (2, "")
+    error, remedy = done.stderr.splitlines()
+    assert "DESK_REPLAY_DATE='2010-08-12' (from environment)" in error
+    assert f"replay_date='{DAY}'" in error
+    assert "stop `desk up`" in remedy
 
 
 def test_a_killed_worker_comes_back_and_the_end_leaves_nothing(running: Up) -> None:

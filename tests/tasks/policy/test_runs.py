@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from sqlmodel import Session, col, select
 
 from models.errors import UsageError
 from models.states import RUN_FINAL, RunState, StepKind, StepState
-from models.tables import Decision, Report, Run, Step, Turn
+from models.tables import Attempt, Decision, Report, Run, Step, Turn
 from tasks.admission import parked_models
 from tasks.bootstrap import desk_of, redis_url
 from tasks.maintenance import sweep
@@ -25,6 +26,7 @@ from tests.stack import Processes, processes
 
 VIEW = json.dumps({"verdict": "CONFIRMED", "confidence": "high", "summary": "Sound.", "keyRisks": []})
 PICK = {"symbol": "AAPL", "instrument": "equity", "confidence": "high", "thesis": "Strong."}
+LENSES = ("technical", "fundamental", "catalyst", "options")
 DATA_TOOLS = ("signals_get", "technicals_get", "symbol_overview", "sp500_movers")
 
 
@@ -45,13 +47,44 @@ def honest(body: dict[str, Any]) -> Reply:
     return Text(json.dumps({"actions": [], "reasoning": "Wait."}) if role == "trader" else VIEW)
 
 
+@pytest.fixture(scope="module")
+def served() -> Iterator[FakeResponses]:
+    with FakeResponses(honest) as far:
+        yield far
+
+
 @pytest.fixture
-def model() -> Iterator[FakeResponses]:
-    with FakeResponses(honest) as served:
-        yield served
+def model(served: FakeResponses) -> FakeResponses:
+    """Everybody's model, as it was at first."""
+    served.policy = honest
+    served.requests.clear()
+    return served
 
 
-def desk(model: FakeResponses, **environ: str) -> Any:
+@pytest.fixture(scope="module")
+def floor(served: FakeResponses) -> Iterator[Processes]:
+    """A desk for research that may run two turns at once."""
+    with desk(served, DESK_MODEL_TURNS="2", DESK_LEASE_SECONDS="3") as here:
+        here.workers("research", "ops")
+        yield here
+
+
+@pytest.fixture(scope="module")
+def trading(served: FakeResponses) -> Iterator[Processes]:
+    """A desk for small screens, but for the worker that looks at budgets: `budgeted` starts that."""
+    with desk(served, DESK_UNIVERSE="AAPL,IBM", DESK_LENSES="technical") as here:
+        here.workers("ops", "trade")
+        yield here
+
+
+@contextmanager
+def budgeted(here: Processes, **environ: str) -> Iterator[None]:
+    here.workers("research", environ=environ)
+    yield
+    here.end("research")
+
+
+def desk(model: FakeResponses, **environ: str) -> AbstractContextManager[Processes]:
     return processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=model.url, DESK_MAINTAIN_SECONDS="600", **environ)
 
 
@@ -81,8 +114,12 @@ def steps(here: Processes, run: Run, kind: StepKind) -> list[Step]:
     return list(read(here, lambda s: s.exec(select(Step).where(Step.run_id == run.id, Step.kind == kind)).all()))
 
 
-def test_a_limited_model_is_parked_and_costs_no_step_its_attempts(model: FakeResponses) -> None:
-    """With one attempt a step, so that a limit that used one up would fail the report."""
+def attempts_of_reports(here: Processes, run: Run) -> list[Attempt]:
+    wanted = [step.id for step in steps(here, run, StepKind.REPORT)]
+    return list(read(here, lambda s: s.exec(select(Attempt).where(col(Attempt.step_id).in_(wanted))).all()))
+
+
+def test_a_limited_model_is_parked_and_costs_no_step_its_attempts(model: FakeResponses, floor: Processes) -> None:
     refused: list[float] = []
     lock = threading.Lock()
 
@@ -94,40 +131,39 @@ def test_a_limited_model_is_parked_and_costs_no_step_its_attempts(model: FakeRes
         return honest(body)
 
     model.policy = limited
-    with desk(model, DESK_STEP_ATTEMPTS="1") as here:
-        here.workers("research", "ops")
-        run = open_research(here.app, ["AAPL", "IBM"])
-        parked = []
-        with redis.Redis.from_url(redis_url(here.settings)) as client:
-            until = time.monotonic() + 20
-            while not parked and time.monotonic() < until:
-                parked = parked_models(client)
-                time.sleep(0.05)
-        assert [one.model for one in parked] == ["gpt-5.5"]
-        row = ended(here, run)
-        assert row.state == RunState.DONE, row.notes
-        assert {report.status for report in reports(here, run)} == {"completed"}
-        assert len(reports(here, run)) == 8
-        kinds = read(here, lambda s: s.exec(select(Turn.failure_kind).where(Turn.run_id == run.id)).all())
-        assert kinds.count("rate_limited") >= 1
-        assert set(kinds) == {"rate_limited", None}
-        answered_at = min(seen.at for seen in model.calls() if seen.at > max(refused))
-        assert answered_at - max(refused) > 1, "the model was left alone"
+    run = open_research(floor.app, ["AAPL", "IBM"])
+    parked = []
+    with redis.Redis.from_url(redis_url(floor.settings)) as client:
+        until = time.monotonic() + 20
+        while not parked and time.monotonic() < until:
+            parked = parked_models(client)
+            time.sleep(0.05)
+    assert [one.model for one in parked] == ["gpt-5.5"]
+    row = ended(floor, run)
+    assert row.state == RunState.DONE, row.notes
+    assert {report.status for report in reports(floor, run)} == {"completed"}
+    assert len(reports(floor, run)) == 8
+    made = steps(floor, run, StepKind.REPORT)
+    assert max(step.attempt for step in made) > 1
+    assert {step.max_attempts - step.attempt for step in made} == {floor.settings.step_attempts - 1}
+    kinds = read(floor, lambda s: s.exec(select(Turn.failure_kind).where(Turn.run_id == run.id)).all())
+    assert kinds.count("rate_limited") >= 1
+    assert set(kinds) == {"rate_limited", None}
+    answered_at = min(seen.at for seen in model.calls() if seen.at > max(refused))
+    assert answered_at - max(refused) > 1, "the model was left alone"
 
 
-def test_a_lost_login_is_not_tried_again(model: FakeResponses) -> None:
+def test_a_lost_login_is_not_tried_again(model: FakeResponses, floor: Processes) -> None:
     model.policy = lambda _body: Status(401, {"error": {"message": "bad key"}})
-    with desk(model) as here:
-        here.workers("research", "ops")
-        run = open_research(here.app, ["AAPL"])
-        row = ended(here, run)
-        assert [step.attempt for step in steps(here, run, StepKind.REPORT)] == [1, 1, 1, 1]
-        assert {step.state for step in steps(here, run, StepKind.REPORT)} == {StepState.FAILED}
-        assert row.state == RunState.PARTIAL
-        assert any("unauthorized" in note for note in row.notes)
+    run = open_research(floor.app, ["AAPL"])
+    row = ended(floor, run)
+    assert [step.attempt for step in steps(floor, run, StepKind.REPORT)] == [1, 1, 1, 1]
+    assert {step.state for step in steps(floor, run, StepKind.REPORT)} == {StepState.FAILED}
+    assert row.state == RunState.PARTIAL
+    assert any("unauthorized" in note for note in row.notes)
 
 
-def test_a_full_context_goes_on_in_a_fresh_thread_with_a_summary(model: FakeResponses) -> None:
+def test_a_full_context_goes_on_in_a_fresh_thread_with_a_summary(model: FakeResponses, floor: Processes) -> None:
     """The first turn of a kept thread goes well; in the next run its context is full."""
     full: list[str] = []
 
@@ -139,25 +175,23 @@ def test_a_full_context_goes_on_in_a_fresh_thread_with_a_summary(model: FakeResp
         return honest(body)
 
     model.policy = bounded
-    with desk(model) as here:
-        here.workers("research", "ops")
-        first = ended(here, open_research(here.app, ["AAPL"]))
-        run = open_research(here.app, ["AAPL"])
-        row = ended(here, run)
-        assert (first.state, row.state) == (RunState.DONE, RunState.DONE), row.notes
-        assert len(full) == 1
-        (step,) = [step for step in steps(here, run, StepKind.REPORT) if step.role == "risk"]
-        assert step.attempt == 2
-        turns = read(here, lambda s: s.exec(select(Turn).where(Turn.step_id == step.id).order_by(col(Turn.id))).all())
-        assert (turns[0].thread_reason, turns[0].failure_kind) == ("resumed", "context_window")
-        assert turns[-1].outcome == "completed"
-        assert turns[-1].thread_id != turns[0].thread_id
-        asked = [subject(seen.body) for seen in model.calls() if role_of(seen.body) == "risk"]
-        memory = asked[-1]["memory"]
-        assert "risk: CONFIRMED (high). Sound." in memory
-        assert "quick: CONFIRMED" in memory
-        assert len(memory) <= 2000
-        assert asked[0]["memory"] is None
+    first = ended(floor, open_research(floor.app, ["KO"]))
+    run = open_research(floor.app, ["KO"])
+    row = ended(floor, run)
+    assert (first.state, row.state) == (RunState.DONE, RunState.DONE), row.notes
+    assert len(full) == 1
+    (step,) = [step for step in steps(floor, run, StepKind.REPORT) if step.role == "risk"]
+    assert step.attempt == 2
+    turns = read(floor, lambda s: s.exec(select(Turn).where(Turn.step_id == step.id).order_by(col(Turn.id))).all())
+    assert (turns[0].thread_reason, turns[0].failure_kind) == ("resumed", "context_window")
+    assert turns[-1].outcome == "completed"
+    assert turns[-1].thread_id != turns[0].thread_id
+    asked = [subject(seen.body) for seen in model.calls() if role_of(seen.body) == "risk"]
+    memory = asked[-1]["memory"]
+    assert "risk: CONFIRMED (high). Sound." in memory
+    assert "quick: CONFIRMED" in memory
+    assert len(memory) <= 2000
+    assert asked[0]["memory"] is None
 
 
 def subject(body: dict[str, Any]) -> dict[str, Any]:
@@ -167,64 +201,61 @@ def subject(body: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_a_limit_on_turns_holds_over_two_workers(model: FakeResponses) -> None:
+def test_a_limit_on_turns_holds_over_two_workers(model: FakeResponses, floor: Processes) -> None:
     model.policy = lambda body: Slow(0.15, honest(body))
-    with desk(model, DESK_MODEL_TURNS="2", DESK_LEASE_SECONDS="3") as here:
-        here.workers("research-1", "research-2", "ops")
-        row = ended(here, run := open_research(here.app, ["AAPL", "IBM", "MSFT", "GE"]))
-        assert row.state == RunState.DONE
-        spans = read(
-            here, lambda s: s.exec(select(Turn.started_at, Turn.finished_at).where(Turn.run_id == run.id)).all()
-        )
-        assert len(spans) == 16
-        most = max(sum(begun <= at < over for begun, over in spans) for at, _ in spans)
-        assert most == 2
+    floor.workers("research-2")
+    row = ended(floor, run := open_research(floor.app, ["AAPL", "IBM", "MSFT", "GE"]))
+    assert row.state == RunState.DONE
+    spans = read(floor, lambda s: s.exec(select(Turn.started_at, Turn.finished_at).where(Turn.run_id == run.id)).all())
+    assert len(spans) == 16
+    most = max(sum(begun <= at < over for begun, over in spans) for at, _ in spans)
+    assert most == 2
+    owners = {attempt.owner.partition("@")[0] for attempt in attempts_of_reports(floor, run)}
+    assert owners == {"research", "research-2"}
 
 
-def test_a_used_up_budget_ends_the_run_as_partial_and_nothing_is_traded(model: FakeResponses) -> None:
+def test_a_used_up_budget_ends_the_run_as_partial_and_nothing_is_traded(
+    model: FakeResponses, trading: Processes
+) -> None:
     """A turn costs 240 tokens here: one lens, then the quick report, and no more."""
-    with desk(model, DESK_BUDGET_RUN_TOKENS="400", DESK_UNIVERSE="AAPL,IBM", DESK_LENSES="technical") as here:
-        here.workers("research", "ops", "trade")
-        run = open_screen(here.app)
+    with budgeted(trading, DESK_BUDGET_RUN_TOKENS="400"):
+        run = open_screen(trading.app)
         assert run is not None
-        row = ended(here, run)
-        assert row.state == RunState.PARTIAL
-        found = reports(here, run)
-        skipped = [report for report in found if report.status == "skipped"]
-        assert {report.role for report in skipped} == {"fundamentals", "risk", "catalyst"}
-        assert {report.status for report in found if report.role == "quick"} == {"completed"}
-        reason = "budget: the run has used 480 of 400 tokens (DESK_BUDGET_RUN_TOKENS)"
-        assert {report.reason for report in skipped} == {reason}
-        assert any(reason in note for note in row.notes)
-        (trader,) = steps(here, run, StepKind.DECIDE)
-        assert (trader.state, trader.result) == (StepState.DONE, {"status": "skipped", "reason": reason})
-        assert read(here, lambda s: s.exec(select(Decision)).all()) == []
-        assert "trader" not in {role_of(seen.body) for seen in model.calls()}
-        with pytest.raises(UsageError, match="DESK_TRADE_ON_PARTIAL"):
-            open_trade(here.app, run.id)
+        row = ended(trading, run)
+    assert row.state == RunState.PARTIAL
+    found = reports(trading, run)
+    skipped = [report for report in found if report.status == "skipped"]
+    assert {report.role for report in skipped} == {"fundamentals", "risk", "catalyst"}
+    assert {report.status for report in found if report.role == "quick"} == {"completed"}
+    reason = "budget: the run has used 480 of 400 tokens (DESK_BUDGET_RUN_TOKENS)"
+    assert {report.reason for report in skipped} == {reason}
+    assert any(reason in note for note in row.notes)
+    (trader,) = steps(trading, run, StepKind.DECIDE)
+    assert (trader.state, trader.result) == (StepState.DONE, {"status": "skipped", "reason": reason})
+    assert read(trading, lambda s: s.exec(select(Decision)).all()) == []
+    assert "trader" not in {role_of(seen.body) for seen in model.calls()}
+    with pytest.raises(UsageError, match="DESK_TRADE_ON_PARTIAL"):
+        open_trade(trading.app, run.id)
 
 
-def test_trading_on_a_partial_run_can_be_allowed(model: FakeResponses) -> None:
-    allowed = {"DESK_TRADE_ON_PARTIAL": "true", "DESK_UNIVERSE": "AAPL,IBM", "DESK_LENSES": "technical"}
-    with desk(model, DESK_BUDGET_RUN_TOKENS="400", **allowed) as here:
-        here.workers("research", "ops", "trade")
-        run = open_screen(here.app)
+def test_trading_on_a_partial_run_can_be_allowed(model: FakeResponses, trading: Processes) -> None:
+    with budgeted(trading, DESK_BUDGET_RUN_TOKENS="400", DESK_TRADE_ON_PARTIAL="true"):
+        run = open_screen(trading.app)
         assert run is not None
-        row = ended(here, run)
-        assert row.state == RunState.PARTIAL
-        (decision,) = read(here, lambda s: s.exec(select(Decision)).all())
-        assert decision.status == "completed"
+        row = ended(trading, run)
+    assert row.state == RunState.PARTIAL
+    (decision,) = read(trading, lambda s: s.exec(select(Decision).where(Decision.run_id == run.id)).all())
+    assert decision.status == "completed"
 
 
-def test_a_used_up_day_skips_every_lens(model: FakeResponses) -> None:
-    with desk(model, DESK_BUDGET_DAY_TOKENS="1000", DESK_UNIVERSE="AAPL,IBM") as here:
-        with desk_of(here.app).store.session() as session:
-            spent = a_step(session, a_run(session, state=RunState.DONE), role="quick", state=StepState.DONE)
-            a_report(session, spent, a_turn(session, spent, total_tokens=1000))
-        here.workers("research", "ops", "trade")
-        run = open_screen(here.app)
+def test_a_used_up_day_skips_every_lens(model: FakeResponses, trading: Processes) -> None:
+    with desk_of(trading.app).store.session() as session:
+        spent = a_step(session, a_run(session, state=RunState.DONE), role="quick", state=StepState.DONE)
+        a_report(session, spent, a_turn(session, spent, total_tokens=1000))
+    with budgeted(trading, DESK_BUDGET_DAY_TOKENS="1000"):
+        run = open_screen(trading.app, lenses=LENSES)
         assert run is not None
-        row = ended(here, run)
-        assert row.state == RunState.PARTIAL
-        assert len([note for note in row.notes if "DESK_BUDGET_DAY_TOKENS" in note]) == 4
-        assert list(model.calls()) == []
+        row = ended(trading, run)
+    assert row.state == RunState.PARTIAL
+    assert len([note for note in row.notes if "DESK_BUDGET_DAY_TOKENS" in note]) == len(LENSES)
+    assert list(model.calls()) == []

@@ -20,6 +20,7 @@ from tasks import graph
 from tasks.app import create_app
 from tasks.bootstrap import desk_of
 from tasks.graph import NewStep
+from tasks.labels import label_of
 from tasks.research import examine
 from tasks.work import work
 from tests.builders import run_row
@@ -46,7 +47,7 @@ class Silent:
 
     def opened(self, symbol: str, attempts: int) -> tuple[str, str]:
         """A quick report on a symbol; its step's and its join's ids."""
-        run, finish = run_row(), new_id()
+        run, finish = run_row(**label_of(desk_of(self.app))), new_id()
         candidate = Candidate(
             id=new_id(), run_id=run.id, symbol=symbol, instrument="equity", confidence="medium", origin="manual",
             rank=1, score=0.0,

@@ -37,7 +37,7 @@ class Tiny:
         for queue in queues:
             command = (sys.executable, "-m", "tests.tasks.queue.tiny", queue, str(SLOTS[queue]), LACKING[queue])
             self.desk.spawn(queue, *command)
-        wait_for(lambda: self.desk._answering() >= len(queues), "the workers answer")
+        self.desk.await_workers(*(f"tiny-{queue}" for queue in queues))
 
     def send(self, queue: str, label: str, seconds: float = 0.0, **options: Any) -> None:
         self.app.send_task(NAME, args=(label, seconds), queue=queue, **options)

@@ -100,6 +100,18 @@ def test_research_piped_is_plain_lines(floor: Floor) -> None:
     assert "Trader" not in done.out
 
 
+def test_a_screen_that_finds_nothing_says_that_nothing_was_decided(floor: Floor) -> None:
+    floor.model.hits = {}
+    done = floor.desk("screen", "--universe", "IBM", "--lens", "technical")
+    assert done.code == 0, done.err
+    assert "note: no candidates; no decision was made" in done.out
+    run_id = done.out.split()[1]
+    found = floor.json("runs", "show", run_id)
+    assert (found["state"], found["candidates"], found["decision"]) == ("done", [], None)
+    assert found["notes"] == ["no candidates; no decision was made"]
+    assert "note: no candidates; no decision was made" in floor.desk("runs", "show", run_id).out
+
+
 def test_a_run_whose_lenses_all_fail_ends_with_1(floor: Floor) -> None:
     floor.model.instead = {"screener_technical": Status(401)}
     done = floor.desk("screen", "--universe", "IBM", "--lens", "technical", "--json")
@@ -142,13 +154,14 @@ def test_the_list_is_newest_first_and_says_who_spoke(floor: Floor) -> None:
 
 
 def test_ctrl_c_leaves_the_run_to_the_workers(floor: Floor) -> None:
-    floor.served.latency = 0.5
+    floor.served.latency = 3.0
     process = floor.popen("research", "IBM")
     assert process.stdout is not None
     run_id = process.stdout.readline().split()[1]
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
+    floor.served.latency = 0.0
     assert process.returncode == 130
     assert err == f"the run goes on without you; see it with: desk runs show {run_id}\n"
     assert floor.ended(run_id) == "done"

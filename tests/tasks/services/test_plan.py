@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from models.errors import UsageError
+from models.running import is_up, lock_path
+from models.setting_sources import load_settings
 from models.settings import Settings
 from tasks.cli.processes import Role, forget_credentials
 from tasks.services import folders, ports
@@ -58,6 +62,21 @@ def test_addresses_left_by_an_earlier_run_are_not_relied_on(make_plan: Callable[
     assert "gone" not in made.settings.redis_url.get_secret_value()
 
 
+def test_other_processes_are_told_what_the_workers_speak_to(make_plan: Callable[..., Plan]) -> None:
+    endpoint = {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "https://user:pass-word@example.org/v1"}
+    made = make_plan(Choice(), DESK_REPLAY_DATE="2010-08-11", **endpoint)
+    speaks = {"provider": "endpoint", "model": "gpt-5.5", "market": "replay", "replay_date": "2010-08-11"}
+    assert made.announced == {**made.urls, **speaks, "provider_url": "https://example.org/v1"}
+    assert make_plan(None).announced.keys() == {"redis_url", "rulebook_url"}, "without workers nobody speaks"
+
+
+def test_a_worker_that_is_started_again_is_what_the_others_are(make_plan: Callable[..., Plan], home: Path) -> None:
+    made = make_plan(Choice(), AUTONOMOUS_CONFIG_JSON='{"model": "big"}')
+    (home / ".env").write_text("DESK_MODEL=other\nDESK_PROVIDER=codex\nDESK_REPLAY_DATE=2010-08-11\n", encoding="utf-8")
+    again = load_settings(made.environ, home)
+    assert (again.provider, again.model, again.replay_date) == ("rulebook", "big", made.settings.replay_date)
+
+
 def test_more_research_workers_and_fewer_helpers(make_plan: Callable[..., Plan]) -> None:
     made = make_plan(Choice(research_workers=3, beat=False, flower=False))
     assert names(made) == ["redis", "rulebook", "research", "research-2", "research-3", "ops", "trade"]
@@ -103,6 +122,18 @@ def test_a_home_that_cannot_be_made_names_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="DESK_HOME"):
         folders.prepare(tmp_path / "file" / "home")
+
+
+def test_a_look_whether_a_desk_is_up_does_not_keep_one_from_starting(tmp_path: Path) -> None:
+    where = folders.prepare(tmp_path)
+    looking = lock_path(tmp_path).open("a+")
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    ended = threading.Timer(0.1, looking.close)
+    ended.start()
+    with folders.only_one(where):
+        assert is_up(tmp_path)
+    ended.join()
+    assert not is_up(tmp_path)
 
 
 def test_a_socket_folder_that_others_can_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

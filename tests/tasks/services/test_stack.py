@@ -16,7 +16,9 @@ import psutil
 import pytest
 import redis
 
+from models import running
 from models.errors import ServiceError, UsageError
+from models.running import services_path
 from models.setting_sources import load_settings
 from tasks.services.plan import Plan
 from tasks.services.programs import Program
@@ -109,6 +111,17 @@ def test_one_stack_a_home_found_by_others_and_mended(make_plan: Callable[..., Pl
     assert load_settings(environ, home).redis_url is None
 
 
+def test_what_a_crash_left_does_not_count_while_the_next_one_starts(make_plan: Callable[..., Plan], home: Path) -> None:
+    made = make_plan(DESK_PROVIDER="codex")
+    running.write(home, {"redis_url": "unix:///gone.sock", "provider": "endpoint"})
+    seen: list[dict[str, str]] = []
+    with Stack(made, before_desk=lambda: seen.append(running.read(home))):
+        assert running.read(home) == made.announced == {"redis_url": made.urls["redis_url"]}
+        assert services_path(home).stat().st_mode & 0o777 == 0o600
+    assert seen == [{}]
+    assert running.read(home) == {}
+
+
 def test_a_killed_supervisor_takes_all_with_it(make_plan: Callable[..., Plan]) -> None:
     made = with_programs(make_plan(), program("deaf", DEAF), program("escaping", ESCAPING))
     with Stack(made) as stack:
@@ -150,7 +163,7 @@ def test_a_program_that_cannot_start_is_told_with_its_log(make_plan: Callable[..
     made = with_programs(make_plan(DESK_PROVIDER="codex"), program("broken", "raise SystemExit('no such luck')"))
     with pytest.raises(ServiceError, match=r"(?s)broken does not start.*no such luck"), Stack(made):
         pass
-    assert not made.folders.services_file.exists()
+    assert not services_path(made.folders.home).exists()
 
 
 def test_a_home_with_a_long_and_odd_path_works(make_plan: Callable[..., Plan], home: Path) -> None:

@@ -1,20 +1,28 @@
-"""SIGTERM to real workers: turns end or are given back, nothing is lost and nothing is done twice."""
+"""SIGTERM to real workers: turns end or are given back, nothing is lost and nothing is done twice.
+
+There is no sweep here: what a worker gives back reaches another one without it.
+"""
 
 from __future__ import annotations
 
 import signal
-import time
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
+import pytest
 from sqlmodel import func, select
 
 from models.states import RunState, StepKind, StepState
-from models.tables import Report, Verdict
+from models.tables import Report, Step, Verdict
+from tasks import stopping
 from tasks.bootstrap import desk_of
-from tests.stack import Processes, wait_for
+from tests.stack import REPOSITORY, wait_for
 from tests.tasks.stopping.kit import (
-    FOREVER,
     SYMBOLS,
+    Desk,
     app_servers,
     attempts,
     desk,
@@ -23,110 +31,155 @@ from tests.tasks.stopping.kit import (
     steps,
     stop,
     wait_ended,
-    wait_held,
+    wait_in_flight,
 )
 
-ROLES = 4
 MANY = (*SYMBOLS, "IBM", "GE", "PG", "JNJ", "MMM", "CAT", "WMT", "CVX")
 
 
-def ended(made: Processes, name: str, seconds: float) -> int:
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Desk]:
+    """All but the workers that research, who come and go with each test."""
+    with desk("ops", DESK_LEASE_SECONDS="3") as found:
+        yield found
+
+
+@pytest.fixture
+def made(shared: Desk) -> Iterator[Desk]:
+    """The shared desk; nothing of a test is left for the next one."""
+    yield shared
+    shared.model.let(0)
+    app, here = shared.processes.app, desk_of(shared.processes.app)
+    with here.store.read() as session:
+        left = stopping.unfinished(session)
+    stops = stopping.stop_runs(here.store, here.settings, left, lambda ids: stopping.tell_workers(app, ids), 20)
+    assert all(one.over for one in stops)
+    for name in [name for name in shared.processes.running if name.startswith("research")]:
+        shared.processes.end(name, signal.SIGKILL)
+
+
+def told(made: Desk, name: str) -> psutil.Process:
+    """SIGTERM a worker and wait until it has understood."""
+    process = psutil.Process(made.processes.running[name].pid)
+    before = made.processes.log(name).count("drain.began")
+    process.send_signal(signal.SIGTERM)
+    wait_for(lambda: made.processes.log(name).count("drain.began") > before, f"{name} drains")
+    return process
+
+
+def ended(made: Desk, name: str, seconds: float = 15) -> int:
     """SIGTERM a worker and wait for it; its exit code."""
-    process = made.running.pop(name)
+    process = made.processes.running.pop(name)
     process.send_signal(signal.SIGTERM)
     return process.wait(seconds)
 
 
-def counts(made: Processes, run_id: str) -> tuple[int, int]:
-    with desk_of(made.app).store.read() as session:
+def counts(made: Desk, run_id: str) -> tuple[int, int]:
+    with desk_of(made.processes.app).store.read() as session:
         found = (select(func.count()).select_from(table).where(table.run_id == run_id) for table in (Report, Verdict))
         reports, verdicts = (session.exec(statement).one() for statement in found)
         return reports, verdicts
 
 
-def test_turns_that_end_in_time_are_let_end() -> None:
-    with desk(1.0, "research", "ops", DESK_DRAIN_SECONDS="15") as made:
-        run_id = research(made)
-        wait_held(made, run_id)
-        assert ended(made, "research", 20) == 0
-        quick = [step for step in steps(made, run_id) if step.kind == StepKind.REPORT and step.role == "quick"]
-        assert {step.state for step in quick} == {StepState.DONE}
-        assert attempts(made, run_id)["drained"] == 0
+def quick(made: Desk, run_id: str) -> list[Step]:
+    return [step for step in steps(made, run_id) if step.role == "quick"]
 
 
-def test_what_does_not_end_in_time_is_given_back_and_done_at_once_elsewhere() -> None:
-    with desk(FOREVER, "research", "ops", DESK_DRAIN_SECONDS="1") as made:
-        run_id = research(made)
-        wait_held(made, run_id)
-        servers = app_servers(made, "research")
-        assert servers
-        made.workers("research-2")
-        began = time.monotonic()
-        assert ended(made, "research", 12) == 0
-        assert time.monotonic() - began < 8
-        assert psutil.wait_procs(servers, timeout=2)[1] == []
-        assert attempts(made, run_id) == {"drained": len(SYMBOLS)}
-        quick = [step for step in steps(made, run_id) if step.role == "quick"]
-        assert {step.max_attempts for step in quick} == {made.settings.step_attempts + 1}
-
-        def taken() -> bool:
-            now = [step for step in steps(made, run_id) if step.role == "quick"]
-            return all(step.state == StepState.RUNNING and step.attempt == 2 for step in now)
-
-        wait_for(taken, "the other worker has them all", 3)
+def test_turns_that_end_in_time_are_let_end(made: Desk) -> None:
+    made.workers("research", DESK_DRAIN_SECONDS="40")
+    run_id = research(made)
+    wait_in_flight(made, run_id)
+    worker = told(made, "research")
+    made.model.let()
+    assert worker.is_running()
+    assert made.processes.running.pop("research").wait(30) == 0
+    assert {step.state for step in quick(made, run_id)} == {StepState.DONE}
+    assert attempts(made, run_id)["drained"] == 0
 
 
-def test_a_rolling_restart_under_load_loses_nothing_and_doubles_nothing() -> None:
-    workers = ("research-1", "research-2")
-    with desk(0.6, *workers, "ops", concurrency=6, DESK_DRAIN_SECONDS="0.3") as made:
-        made.desk("beat", "beat")
-        runs = [research(made, *MANY[part::2]) for part in range(2)]
-        for name in workers:
-            time.sleep(1.5)
-            assert ended(made, name, 12) == 0
-            made.desk(name, "worker", "research", "--name", name, "--concurrency", "6")
-        for run_id in runs:
-            assert wait_ended(made, run_id, 90).state == RunState.DONE
-        found = [attempts(made, run_id) for run_id in runs]
-        assert sum(each["drained"] for each in found) > 0, "no turn was in flight when a worker was ended"
-        assert sum(each["lost"] + each["failed"] for each in found) == 0
-        reports, verdicts = (sum(column) for column in zip(*(counts(made, run_id) for run_id in runs), strict=True))
-        assert verdicts == len(MANY)
-        done = [step for run_id in runs for step in steps(made, run_id) if step.kind == StepKind.REPORT]
-        assert reports == len(done)
-        assert {step.state for step in done} == {StepState.DONE}
+def test_what_does_not_end_in_time_is_given_back_and_done_at_once_elsewhere(made: Desk) -> None:
+    made.workers("research", DESK_DRAIN_SECONDS="0.5")
+    run_id = research(made)
+    wait_in_flight(made, run_id)
+    servers = app_servers(made, "research")
+    assert servers
+    made.workers("research-2")
+    assert ended(made, "research", 10) == 0
+    assert psutil.wait_procs(servers, timeout=2)[1] == []
+    assert attempts(made, run_id) == {"drained": len(SYMBOLS)}
+    assert {step.max_attempts for step in quick(made, run_id)} == {made.processes.settings.step_attempts + 1}
+    wait_in_flight(made, run_id, worker="research-2")
+    assert {step.attempt for step in quick(made, run_id)} == {2}
 
 
-def test_a_message_that_comes_while_a_worker_drains_is_another_workers() -> None:
-    with desk(FOREVER, "research", "ops", DESK_DRAIN_SECONDS="100") as made:
-        first = research(made, "AAPL")
-        wait_held(made, first, 1)
-        made.workers("research-2")
-        made.running["research"].send_signal(signal.SIGTERM)
-        time.sleep(0.2)
-        for symbol in ("MSFT", "KO", "XOM", "IBM", "GE"):
-            run_id = research(made, symbol)
-            wait_for(lambda run_id=run_id: held(made, run_id) == 1, "it is taken up", 5)
-            owner = next(step.owner for step in steps(made, run_id) if step.role == "quick")
-            assert str(owner).startswith("research-2@")
-        assert made.running["research"].poll() is None, "it no longer drains"
-        # A second signal lets nothing end by itself.
-        assert ended(made, "research", 15) == 0
-        made.running["research-2"].send_signal(signal.SIGTERM)
-        time.sleep(0.5)
-        assert ended(made, "research-2", 15) == 0
+def test_a_rolling_restart_under_load_loses_nothing_and_doubles_nothing(made: Desk) -> None:
+    """Both workers are ended while turns wait for the model in them and more steps are queued than they can hold."""
+    workers, slots, some = ("research-1", "research-2"), 5, 30
+    made.workers(*workers, concurrency=slots, DESK_DRAIN_SECONDS="0.3")
+    runs = [research(made, *MANY[part::2]) for part in range(2)]
+    for name in workers:
+        made.model.let(some)
+        wait_for(lambda: made.model.left == 0, "the model has answered them")
+        wait_in_flight(made, *runs, count=1, worker=name)
+        assert ended(made, name) == 0
+        made.workers(name, concurrency=slots, DESK_DRAIN_SECONDS="0.3")
+    made.model.let()
+    for run_id in runs:
+        assert wait_ended(made, run_id).state == RunState.DONE
+    found = [attempts(made, run_id) for run_id in runs]
+    assert sum(each["drained"] for each in found) >= len(workers)
+    assert sum(each["lost"] + each["failed"] for each in found) == 0
+    reports, verdicts = (sum(column) for column in zip(*(counts(made, run_id) for run_id in runs), strict=True))
+    assert verdicts == len(MANY)
+    done = [step for run_id in runs for step in steps(made, run_id) if step.kind == StepKind.REPORT]
+    assert reports == len(done)
+    assert {step.state for step in done} == {StepState.DONE}
+    assert {made.model.begun[step.id, step.attempt] for step in done} == {1}, "a turn was paid for twice"
 
 
-def test_prefork_children_are_told_too() -> None:
-    with desk(FOREVER, "ops", DESK_DRAIN_SECONDS="1", DESK_LEASE_SECONDS="3") as made:
-        made.workers("research", pool="prefork")
-        stopped, drained = research(made, "AAPL"), research(made, "MSFT")
-        wait_held(made, stopped, 1)
-        wait_held(made, drained, 1)
-        code, (found,), _ = stop(made, stopped)
-        assert (code, found["state"]) == (0, "stopped")
-        assert found["seconds"] < 5
-        servers = app_servers(made, "research")
-        assert ended(made, "research", 15) == 0
-        assert attempts(made, drained) == {"drained": 1}
-        assert psutil.wait_procs(servers, timeout=2)[1] == []
+def test_a_message_that_comes_while_a_worker_drains_is_another_workers(made: Desk) -> None:
+    made.workers("research", "research-2", DESK_DRAIN_SECONDS="100")
+    first = research(made, "AAPL")
+    wait_in_flight(made, first, count=1)
+    draining = next(name for name in ("research", "research-2") if held(made, first, worker=name))
+    other = "research-2" if draining == "research" else "research"
+    told(made, draining)
+    for symbol in ("MSFT", "KO", "XOM", "IBM", "GE"):
+        wait_in_flight(made, research(made, symbol), count=1, worker=other)
+    assert made.processes.running[draining].poll() is None, "it no longer drains"
+    # A second signal lets nothing end by itself.
+    assert ended(made, draining) == 0
+    assert attempts(made, first) == {"drained": 1}
+
+
+def test_prefork_children_are_told_too(made: Desk) -> None:
+    made.workers("research", pool="prefork", concurrency=2, DESK_DRAIN_SECONDS="0.5")
+    stopped, drained = research(made, "AAPL"), research(made, "MSFT")
+    wait_in_flight(made, stopped, drained, count=2)
+    code, (found,), _ = stop(made, stopped)
+    assert (code, found["state"]) == (0, "stopped")
+    servers = app_servers(made, "research")
+    assert servers
+    assert ended(made, "research") == 0
+    assert attempts(made, drained) == {"drained": 1}
+    assert psutil.wait_procs(servers, timeout=2)[1] == []
+
+
+STUCK = """
+import pathlib, sys, time
+from models.settings import Settings
+from tasks.bootstrap import Desk
+from tasks.draining import Drain
+desk = Desk(Settings(home=pathlib.Path(sys.argv[1])))
+assert desk.leases.count() == 0
+drain = Drain(0.1, exit_seconds=0.3)
+drain.watch(desk.keeper)
+drain.ask()
+time.sleep(60)
+"""
+
+
+def test_a_process_that_does_not_end_after_its_work_is_ended(tmp_path: Path) -> None:
+    """As when Celery waits for a Redis that neither answers nor refuses."""
+    done = subprocess.run([sys.executable, "-c", STUCK, str(tmp_path)], cwd=REPOSITORY, timeout=50, check=False)
+    assert done.returncode == 1

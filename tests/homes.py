@@ -1,0 +1,58 @@
+"""Homes of desks under test, each with the name of its owner in it, so that those of killed runs can be told."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from tasks.services.census import Member
+
+OWNER = "owner.json"
+UNNAMED_SECONDS = 60.0
+
+
+def base() -> Path:
+    """Where the homes are. A short path: a unix socket's is limited to about 100 bytes. Not under the temp folder's
+    root: the app-server refuses a home there."""
+    return Path(os.environ.get("DESK_TEST_HOMES", Path.home() / ".cache" / "chordesk-tests"))
+
+
+@contextlib.contextmanager
+def owned() -> Iterator[Path]:
+    """A home of this process; it goes with the block. Those of processes that were killed go first."""
+    base().mkdir(parents=True, exist_ok=True)
+    sweep()
+    home = Path(tempfile.mkdtemp(prefix="d-", dir=base()))
+    try:
+        row = {"pid": os.getpid(), "created": psutil.Process().create_time()}
+        (home / OWNER).write_text(json.dumps(row), encoding="utf-8")
+        yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def sweep() -> None:
+    """Removes the homes whose owner lives no longer."""
+    for home in base().glob("d-*"):
+        if not _in_use(home):
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _in_use(home: Path) -> bool:
+    try:
+        row = json.loads((home / OWNER).read_text(encoding="utf-8"))
+        return Member(row["pid"], row["created"], "").process() is not None
+    except (OSError, ValueError, KeyError):
+        pass
+    # Its owner may be about to write its name.
+    with contextlib.suppress(OSError):
+        return time.time() - home.stat().st_mtime < UNNAMED_SECONDS
+    return False

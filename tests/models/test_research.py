@@ -1,0 +1,60 @@
+"""What goes to the model as a schema, and which symbols come back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from models.research import ScreenOutput, TraderAction, TraderOutput, ValidatorOutput, output_schema
+
+# What strict json_schema takes.
+KEYWORDS = {
+    *("type", "enum", "const", "description", "anyOf", "items", "pattern"),
+    *("properties", "required", "additionalProperties"),
+}
+ACTION: dict[str, Any] = {
+    "symbol": "IBM", "action": "hold", "side": None, "quantity": None, "notional": None, "orderType": None,
+    "limitPrice": None, "confidence": "low", "reasoning": "",
+}  # fmt: skip
+
+
+def _nodes(node: Any) -> Iterator[dict[str, Any]]:
+    """The schema and all that lie in it; the names of properties are not keywords."""
+    if isinstance(node, list):
+        for item in node:
+            yield from _nodes(item)
+    elif isinstance(node, dict):
+        yield node
+        for key, value in node.items():
+            yield from _nodes(list(value.values()) if key == "properties" else value)
+
+
+@pytest.mark.parametrize("model", [ScreenOutput, ValidatorOutput, TraderOutput])
+def test_a_schema_keeps_to_what_strict_mode_takes(model: type[BaseModel]) -> None:
+    for node in _nodes(output_schema(model)):
+        assert set(node) <= KEYWORDS
+        if node.get("type") == "object":
+            assert node["required"] == list(node["properties"])
+            assert node["additionalProperties"] is False
+        # No look-around and no classes of letters by name: a decoder compiles it into a grammar.
+        assert not re.search(r"\(\?|\\", node.get("pattern", ""))
+
+
+def test_the_model_is_told_what_a_symbol_is() -> None:
+    told = output_schema(TraderOutput)["properties"]["actions"]["items"]["properties"]["symbol"]["pattern"]
+    assert all(re.search(told, symbol) for symbol in ("A", "BRK.B", "BF-B", "0700.HK"))
+    assert not any(re.search(told, text) for text in ("the best of them", "..", "A\x1b[31m", "aapl", "TOOLONGNAME"))
+
+
+@pytest.mark.parametrize("symbol", ["A\x1b[31m", "buy IBM", "", "..", "A\nB", "\u202eMBI", "TOOLONGNAME", None, 7])
+def test_what_is_no_symbol_is_no_action(symbol: Any) -> None:
+    with pytest.raises(ValidationError, match="symbol"):
+        TraderAction.model_validate({**ACTION, "symbol": symbol})
+
+
+def test_a_symbol_may_be_written_small() -> None:
+    assert TraderAction.model_validate({**ACTION, "symbol": " brk.b\n"}).symbol == "BRK.B"

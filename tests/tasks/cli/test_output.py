@@ -1,0 +1,87 @@
+"""What commands write, and what they do when it cannot be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from models.errors import UsageError
+from tasks.cli.output import fail, table
+from tasks.services.programs import desk_command
+from tests.tasks.cli.running import desk, environment
+
+# More than a buffer holds and less, by rich, by orjson and by typer itself.
+COMMANDS = (("config",), ("config", "--json"), ("runs", "list"), ("runs", "list", "--json"), ("--help",))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("output") / "home"
+    assert desk(made, "db", "upgrade").returncode == 0
+    return made
+
+
+LOST = [
+    pytest.param(
+        ">/dev/full",
+        "No space left on device",
+        marks=pytest.mark.skipif(
+            not Path("/dev/full").exists(), reason="this system has no device that is always full"
+        ),
+    ),
+    (">&-", "Bad file descriptor"),
+]
+
+
+def _run(home: Path, command: tuple[str, ...], redirection: str) -> tuple[int, str]:
+    """Exit code and stderr of a command whose standard output a shell redirected."""
+    line = ["sh", "-c", f'exec "$@" {redirection}', "sh", *desk_command(*command)]
+    done = subprocess.run(line, env=environment(home), cwd=home, stderr=subprocess.PIPE, text=True, timeout=60)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(("redirection", "reason"), LOST)
+def test_output_that_is_lost_is_a_line_and_an_exit_code(
+    home: Path, command: tuple[str, ...], redirection: str, reason: str
+) -> None:
+    code, err = _run(home, command, redirection)
+    assert code == 1
+    error, remedy = err.splitlines()
+    assert error == f"error: the output cannot be written: {reason}"
+    assert remedy.startswith("remedy: ")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_reader_that_left_ends_the_command_in_silence(home: Path, command: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(
+            desk_command(*command), env=environment(home), cwd=home, stdout=pipe, stderr=subprocess.PIPE, timeout=60
+        )
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_an_error_is_told_whatever_became_of_the_output(home: Path) -> None:
+    code, err = _run(home, ("runs", "show", "zzz"), ">&-")
+    assert code == 2
+    assert "there is no run 'zzz'" in err
+
+
+def test_a_cell_cannot_steer_the_terminal() -> None:
+    out = Console(file=StringIO(), width=80, force_terminal=True, no_color=True)
+    out.print(table(("What",), [("[bold]a\x1b]0;title\x07b\x9b31m\u202ec\nd",)]))
+    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    assert not set("\x1b\x07\x9b\u202e") & set(shown.replace("\x1b[1m", "").replace("\x1b[0m", ""))
+    assert "[bold]a ]0;title b 31m c" in shown
+
+
+def test_an_error_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fail(UsageError("no \x1b[2Jsuch\rthing\nat all", remedy="see \x1b[31mthere"), 2) == 2
+    assert capsys.readouterr().err == "error: no  [2Jsuch thing\nat all\nremedy: see  [31mthere\n"

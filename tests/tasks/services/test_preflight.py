@@ -1,0 +1,77 @@
+"""A desk that could not work does not start: each lack is told with its remedy, before any process runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.errors import BinaryMissing, LoginMissing, SettingError
+from models.settings import Settings
+from tasks.services.preflight import require_able
+from tests.tasks.cli.running import desk
+
+RULEBOOK = "http://127.0.0.1:1/v1"
+
+
+def settings(home: Path, **values: Any) -> Settings:
+    return Settings(**{"home": home, "rulebook_url": RULEBOOK, **values})
+
+
+def test_a_desk_that_lacks_nothing_passes(tmp_path: Path) -> None:
+    require_able(settings(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("day", "said"),
+    [
+        ("2010-08-15", "DESK_REPLAY_DATE=2010-08-15 is no session of the New York Stock Exchange"),
+        ("2026-01-05", "DESK_REPLAY_DATE=2026-01-05 is outside the replay's data"),
+    ],
+)
+def test_a_day_that_cannot_be_replayed(tmp_path: Path, day: str, said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        require_able(settings(tmp_path, replay_date=day))
+
+
+def test_a_binary_that_is_missing_or_does_not_run(tmp_path: Path) -> None:
+    home, binary = tmp_path / "home", tmp_path / "codex"
+    with pytest.raises(BinaryMissing, match=f"no executable Codex binary at {binary}"):
+        require_able(settings(home, codex_binary=binary))
+    binary.write_bytes(b"\x7fELF of another machine")
+    binary.chmod(0o755)
+    with pytest.raises(BinaryMissing, match=f"cannot run the Codex binary {binary}"):
+        require_able(settings(home, codex_binary=binary))
+
+
+def test_a_login_is_asked_for_where_the_provider_needs_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(LoginMissing, match=str(tmp_path / ".codex" / "auth.json")):
+        require_able(settings(tmp_path / "home", provider="codex"))
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex" / "auth.json").write_text("{}", encoding="utf-8")
+    require_able(settings(tmp_path / "home", provider="codex"))
+
+
+WRONG: list[tuple[dict[str, str], str, str]] = [
+    ({"DESK_REPLAY_DATE": "2010-08-15"}, "DESK_REPLAY_DATE=2010-08-15", "the nearest that can be replayed: 2010-08-13"),
+    ({"DESK_CODEX_BINARY": "/none/codex"}, "/none/codex", BinaryMissing.remedy),
+    ({"DESK_PROVIDER": "codex"}, "no Codex login at", LoginMissing.remedy),
+]
+
+
+@pytest.mark.parametrize(("environ", "said", "remedy"), WRONG)
+def test_desk_up_ends_at_once_with_2_and_has_started_nothing(
+    tmp_path: Path, environ: dict[str, str], said: str, remedy: str
+) -> None:
+    home = tmp_path / "home"
+    done = desk(home, "up", HOME=str(tmp_path), **environ)
+    assert done.returncode == 2
+    error, told = done.stderr.splitlines()
+    assert error.startswith("error: ")
+    assert said in error
+    assert told.startswith("remedy: ")
+    assert remedy in told
+    assert list((home / "run").iterdir()) == []
+    assert list((home / "logs").iterdir()) == []

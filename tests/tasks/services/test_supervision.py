@@ -1,0 +1,45 @@
+"""supervisord asked to end while programs ignore it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from tasks.services.plan import Plan
+from tasks.services.programs import Program, redis_server
+from tasks.services.stack import STOP_SECONDS
+from tasks.services.supervision import Supervisor, log_file
+from tests.tasks.services.conftest import gone
+
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+
+
+def test_it_ends_by_itself_in_time_when_a_worker_and_then_redis_have_to_be_killed(
+    make_plan: Callable[..., Plan], tmp_path: Path
+) -> None:
+    made = make_plan(DESK_PROVIDER="codex")
+    command = (sys.executable, "-c", DEAF)
+    programs = [redis_server(command, ""), Program("worker", command)]
+    supervisor = Supervisor(made.folders)
+    supervisor.start(programs, made.environ, tmp_path)
+    for program in programs:
+        supervisor.run(program)
+    until = time.monotonic() + 15
+    while any("deaf" not in _said(made, program) for program in programs):
+        assert time.monotonic() < until, "the programs do not start"
+        time.sleep(0.05)
+    everybody = [each.pid for each in psutil.Process(supervisor.pid).children()]
+    assert len(everybody) == 2
+    assert supervisor.stop(STOP_SECONDS)
+    assert gone(everybody, 0.1)
+    log = (made.folders.logs / "supervisord.log").read_text(encoding="utf-8")
+    assert log.index("stopped: worker (terminated by SIGKILL)") < log.index("stopped: redis (terminated by SIGKILL)")
+
+
+def _said(made: Plan, program: Program) -> str:
+    path = log_file(program.name, made.folders)
+    return path.read_text(encoding="utf-8") if path.exists() else ""

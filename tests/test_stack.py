@@ -1,0 +1,82 @@
+"""What a killed test run leaves behind: no process, and a home that the next run takes away."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests import homes
+from tests.stack import REPOSITORY, processes
+from tests.tasks.services.conftest import gone
+
+# All is started from a thread that ends, as a fixture's may; the run makes the worker start an app-server.
+OUTER = """
+import json, threading, time
+import psutil
+from tasks.runs import open_research
+from tests.stack import processes, wait_for
+
+def below():
+    return psutil.Process().children(recursive=True)
+
+def start(desk):
+    desk.rulebook()
+    desk.workers("research", "ops")
+
+with processes() as desk:
+    starting = threading.Thread(target=start, args=(desk,))
+    starting.start()
+    starting.join()
+    open_research(desk.app, ["IBM"])
+    wait_for(lambda: any("codex" in each.name() for each in below()), "an app-server runs")
+    time.sleep(0.5)
+    print(json.dumps([str(desk.home), len(desk.running), [each.pid for each in below()]]), flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def killed() -> Iterator[tuple[Path, int, list[int]]]:
+    """The home of a process that was killed, how many programs it had started, and all that descended from it."""
+    with subprocess.Popen([sys.executable, "-c", OUTER], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as outer:
+        try:
+            assert outer.stdout is not None
+            home, count, below = json.loads(outer.stdout.readline())
+        finally:
+            outer.kill()
+    yield Path(home), count, below
+    for pid in below:
+        if psutil.pid_exists(pid):
+            psutil.Process(pid).kill()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing ties a process to its parent")
+def test_a_killed_run_leaves_no_process_and_its_home_goes_with_the_next(killed: tuple[Path, int, list[int]]) -> None:
+    home, count, below = killed
+    assert count == 4
+    assert len(below) > count  # the app-server too
+    assert gone(below, 10)
+    assert home.is_dir()
+    with processes() as desk:
+        assert not home.exists()
+        homes.sweep()
+        assert desk.home.is_dir()
+
+
+def test_a_home_without_an_owner_is_left_to_who_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DESK_TEST_HOMES", str(tmp_path))
+    made, other = tmp_path / "d-made", tmp_path / "other"
+    made.mkdir()
+    other.mkdir()
+    homes.sweep()
+    assert made.is_dir()
+    monkeypatch.setattr(homes, "UNNAMED_SECONDS", 0.0)
+    homes.sweep()
+    assert not made.exists()
+    assert other.is_dir()
