@@ -7,8 +7,8 @@ import json
 import os
 import pty
 import re
-import struct
 import signal
+import struct
 import subprocess
 import sys
 import termios
