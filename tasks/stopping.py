@@ -27,7 +27,6 @@ from models.tables import Run, Step
 from tasks import graph
 from tasks.bootstrap import desk_of
 from tasks.summary import summarise
-from tasks.sweep_row import leases_trusted
 
 log = structlog.get_logger(__name__)
 
@@ -114,8 +113,6 @@ def _end_waiting(session: Session, run_id: str) -> int:
 
 
 def _end_lost(session: Session, run_id: str) -> None:
-    if not leases_trusted(session):
-        return  # the holders may live, and end their turns themselves
     now = utcnow()
     lost = session.scalars(
         select(Step)

@@ -86,13 +86,6 @@ def look(session: Session, interval_seconds: float, lease_seconds: float) -> Loo
     return Look(trusted, grace.total_seconds() if doubt else 0.0, put_back)
 
 
-def leases_trusted(session: Session) -> bool:
-    """Whether a lease that has run out means a lost worker just now, as the last look has it."""
-    row, now = session.get_one(Sweep, SINGLE, populate_existing=True), utcnow()
-    begun = row.trusted_from is None or row.trusted_from <= now
-    return begun and (row.trusted_until is None or now <= row.trusted_until)
-
-
 def leave(session: Session, owner: str, found: Mapping[str, int], redis_mark: str | None) -> bool:
     """Give the row back and write down what was found. False when it is another's by now, who will write it."""
     done = session.connection().execute(

@@ -13,8 +13,8 @@ from models.order_tables import Account
 from models.settings import Settings
 from models.states import RUN_FINAL, RunState, StepKind, StepState
 from models.store import Store, upgrade
-from models.tables import Attempt, Run, Step, Sweep
-from tasks import graph, stopping, sweep_row, sweeping
+from models.tables import Attempt, Run, Step
+from tasks import graph, stopping, sweeping
 from tasks.graph import Claimed, NewStep
 from tests.builders import run_row
 
@@ -140,22 +140,6 @@ def test_the_step_of_a_dead_worker_ends_when_its_lease_is_over(store: Store, set
     with store.read() as session:
         (attempt,) = session.exec(select(Attempt)).all()
     assert (attempt.step_id, attempt.outcome) == (only, "lost")
-
-
-@pytest.mark.parametrize(("begins", "ends"), [(5, 60), (-60, -5)])
-def test_a_lease_that_ran_out_in_a_gap_ends_no_step_of_a_worker_that_may_live(
-    store: Store, settings: Settings, begins: float, ends: float
-) -> None:
-    run_id, (only,) = opened(store, "AAPL")
-    claimed(store, only)
-    mark(store, run_id)
-    now = utcnow()
-    with store.session() as session:
-        session.get_one(Step, only).lease_until = now - dt.timedelta(seconds=1)
-        sweep = session.get_one(Sweep, sweep_row.SINGLE)
-        sweep.trusted_from, sweep.trusted_until = now + dt.timedelta(seconds=begins), now + dt.timedelta(seconds=ends)
-    assert settle(store, settings, run_id) == 1
-    assert states(store, run_id)[0] == "running"
 
 
 def test_a_run_that_closes_itself_while_it_is_stopped_is_stopped(store: Store) -> None:
