@@ -90,6 +90,7 @@ POLICY: Mapping[str, Retry] = {
     "market_error": _NEVER,
     "not_configured": _NEVER,
     "order_error": _NEVER,
+    "fenced_off": _NEVER,  # a step that meets it is put off instead, in `tasks.trade`
     # Ourselves
     "drained": Retry(How.FORK, attempts=None, delay=0.0),
     "crashed": Retry(How.SAME),
