@@ -27,6 +27,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 KEY, SECRET = "PKTEST", "a-secret-of-the-test"
 OPEN = ("new", "accepted", "partially_filled", "pending_new")
+LATE_SECONDS = 2.0
 Row = dict[str, Any]
 
 
@@ -49,8 +50,8 @@ class Alpaca:
     """One account. sends: client ids of every POST of an order that came in, taken or not.
 
     faults: what happens to the next requests that send an order, one each: a status (not taken), `hang` (not taken,
-    never answered), or with `-after`: taken first. fills: what happens to an order that is taken: `none`, `all` or
-    `part` (half of it), at `price`.
+    never answered), `late` (taken and answered two seconds later), or with `-after`: taken first; empty for nothing.
+    fills: what happens to an order that is taken: `none`, `all` or `part` (half of it), at `price`.
     """
 
     cash: Decimal = Decimal(100_000)
@@ -66,6 +67,7 @@ class Alpaca:
     lookups: list[str] = field(default_factory=list)  # refusals of the next lookups by client id
     status: str = "ACTIVE"
     blocked: bool = False
+    unique: bool = True  # the real one takes a client id once; one that does not shows who sends twice
     asked: list[str] = field(default_factory=list)
     url: str = ""
 
@@ -79,7 +81,7 @@ class Alpaca:
     def take(self, wanted: Row) -> Row:
         """Take an order as the API would, or raise KeyError for a client id that is there already."""
         with self._lock:
-            if any(row["client_order_id"] == wanted["client_order_id"] for row in self.orders.values()):
+            if self.unique and any(row["client_order_id"] == wanted["client_order_id"] for row in self.orders.values()):
                 raise KeyError(wanted["client_order_id"])
             row = new_order(wanted)
             self.orders[row["id"]] = row
@@ -160,7 +162,9 @@ class Alpaca:
             self.sends.append(wanted.get("client_order_id", ""))
             fault = self.faults.pop(0) if self.faults else ""
         kind, _, after = fault.partition("-")
-        if fault and not after:
+        if fault == "late":
+            await asyncio.sleep(LATE_SECONDS)
+        elif fault and not after:
             return await self._refuse(kind)
         try:
             row = self.take(wanted)
@@ -258,7 +262,7 @@ class Alpaca:
     async def control(self, request: Request) -> Response:
         """{"faults": [...], "fills": "all", "fill": [id, quantity, price], "end": [id, status]}, all optional."""
         wanted = await request.json()
-        for name in ("faults", "fills", "hidden", "blocked"):
+        for name in ("faults", "fills", "hidden", "blocked", "unique"):
             if name in wanted:
                 setattr(self, name, wanted[name])
         if "fill" in wanted:
@@ -267,7 +271,8 @@ class Alpaca:
         if "end" in wanted:
             self.end(*wanted["end"])
         said = {"sends": self.sends, "taken": self.taken(), "orders": list(self.orders.values())}
-        return JSONResponse({**said, "cash": str(self.cash)})
+        held = {symbol: str(quantity) for symbol, (quantity, _) in self.positions.items()}
+        return JSONResponse({**said, "cash": str(self.cash), "positions": held})
 
     def app(self) -> Starlette:
         def known(handle: Callable[[Request], Any]) -> Callable[[Request], Any]:

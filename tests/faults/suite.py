@@ -11,12 +11,22 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import groupby
 
-from tests.faults import database, kills, messages, model_faults, stops
+from tests.faults import database, kills, messages, model_faults, orders, stops
 from tests.faults.desk import Pace, fault_desk
-from tests.faults.scenario import Result, Scenario, perform
+from tests.faults.orders_desk import ORDER_CREW, order_desk
+from tests.faults.orders_launch import POINTS
+from tests.faults.scenario import Act, Result, Scenario, perform
 
 CLOCK = ("tests.faults.launch", "--clock", "{home}/clock")
 NO_CLAIM = ("tests.faults.launch", "--no-claim")
+TRADES = ("tests.faults.orders_launch",)
+TRADES_UNCLAIMED = (*TRADES, "--no-claim")
+
+
+def of_orders(name: str, act: Act, times: int, *, short: bool = False, claim: bool = True) -> Scenario:
+    launcher = TRADES if claim else TRADES_UNCLAIMED
+    return Scenario(f"orders: {name}", act, times, short, launcher=launcher, crew=ORDER_CREW)
+
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario("worker killed", kills.worker_killed, times=20, short=True),
@@ -40,6 +50,15 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("model: invalid answers", model_faults.invalid_answers, short=True),
     Scenario("model: refusals", model_faults.refusals, short=True),
     Scenario("stopped in every phase", stops.stopped_in_every_phase, times=2),
+    *(
+        of_orders(f"killed, {point}", partial(orders.killed_at, point), 5, short=point == "answered")
+        for point in POINTS
+    ),
+    of_orders("killed, broker holds it", orders.held_by_broker, 6),
+    of_orders("killed at random", orders.killed_at_random, 10),
+    of_orders("broker accepts, then fails", orders.broker_fails_after_it_accepted, 6),
+    of_orders("delivered twice, no claim", orders.delivered_twice, 5, claim=False),
+    of_orders("two trade workers, no claim", orders.two_trade_workers, 5, claim=False),
 )
 
 # Of the long version, how many desks work at once: most of a scenario is waiting for a lease to end.
@@ -53,6 +72,11 @@ Job = tuple[Scenario, int]
 def without_claim(scenario: Scenario) -> Scenario:
     """The same, with steps that any message may take."""
     return dataclasses.replace(scenario, launcher=NO_CLAIM)
+
+
+def with_resend(scenario: Scenario) -> Scenario:
+    """The same, with a trade worker that sends what it should ask about."""
+    return dataclasses.replace(scenario, launcher=(TRADES[0], "--resend"))
 
 
 def jobs(scenarios: Iterable[Scenario], *, once: bool) -> list[list[Job]]:
@@ -78,7 +102,8 @@ def play(lane: Sequence[Job], pace: Pace, began: float) -> list[Result]:
     """All of a lane on one desk."""
     first = lane[0][0]
     results = []
-    with fault_desk(pace, *first.launcher, crew=first.crew, **first.environ) as desk:
+    build = order_desk if first.crew == ORDER_CREW else fault_desk
+    with build(pace, *first.launcher, crew=first.crew, **first.environ) as desk:
         for scenario, seed in lane:
             result = perform(scenario, desk, seed)
             results.append(result)

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from tests.faults.scenario import Result
-from tests.faults.suite import SCENARIOS, SHORT, run, without_claim
+from tests.faults.suite import SCENARIOS, SHORT, run, with_resend, without_claim
 
 SHORT_ONES = tuple(scenario for scenario in SCENARIOS if scenario.short)
 TWICE = "every message twice"
@@ -15,12 +15,18 @@ UNCLAIMED = "the same with the claim off"
 WITHOUT_CLAIM = tuple(
     dataclasses.replace(without_claim(scenario), name=UNCLAIMED) for scenario in SCENARIOS if scenario.name == TWICE
 )
+RESENT = "orders are sent again"
+WITH_RESEND = tuple(
+    dataclasses.replace(with_resend(scenario), name=RESENT)
+    for scenario in SCENARIOS
+    if scenario.short and scenario.name.startswith("orders: ")
+)
 
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, Result]:
     """All at once: most of the time is leases that run out."""
-    return {result.name: result for result in run([*SHORT_ONES, *WITHOUT_CLAIM], SHORT, 2, once=True)}
+    return {result.name: result for result in run([*SHORT_ONES, *WITHOUT_CLAIM, *WITH_RESEND], SHORT, 2, once=True)}
 
 
 @pytest.mark.parametrize("name", [scenario.name for scenario in SHORT_ONES])
@@ -32,3 +38,7 @@ def test_nothing_is_lost_and_nothing_done_twice(results: dict[str, Result], name
 
 def test_with_the_claim_off_turns_are_done_twice(results: dict[str, Result]) -> None:
     assert results[UNCLAIMED].findings.doubled
+
+
+def test_an_order_that_is_sent_again_shows(results: dict[str, Result]) -> None:
+    assert results[RESENT].findings.doubled

@@ -1,0 +1,118 @@
+"""Starts a `desk` command on an exchange that never closes, with Yahoo on loopback, and lets it die where it is told.
+
+python -m tests.faults.orders_launch [--no-claim] [--resend] COMMAND...
+
+The file `bomb` in the desk's folder holds a point and a number: the trade worker is killed when it gets there for
+that many-th time, once. Only the trade worker has the broker's key.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from models.settings import Settings
+from models.states import OrderState
+from tests.fakes.alpaca import KEY, SECRET
+from tests.faults.launch import without_claim
+from tests.tools.far_yahoo import LoopbackSession
+from tools.brokers.alpaca import AlpacaBroker
+from tools.brokers.alpaca_wire import AlpacaWire
+from tools.market import clock, factory, yahoo, yahoo_wire
+from tools.orders import flow, submitting
+
+FAR_YAHOO = "FAR_YAHOO_URL"
+BOMB = "bomb"
+# Where it may die: nothing is written; the row is to be `submitting` and the transaction still open; it is
+# `submitting` and nothing sent; the broker has answered; the answer is written and the transaction still open.
+POINTS = ("before the row", "before submitting", "submitting written", "answered", "booked")
+ALWAYS_OPEN = "24/7"
+_lock = threading.Lock()
+
+
+def pass_by(point: str) -> None:
+    """Die here if the bomb says so."""
+    file = Path(os.environ["DESK_HOME"]) / BOMB
+    with _lock:
+        if not file.exists():
+            return
+        named, _, left = file.read_text().rpartition(" ")
+        if named != point:
+            return
+        if int(left) > 1:
+            file.write_text(f"{named} {int(left) - 1}")
+            return
+        file.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+Met = Callable[..., bool]
+
+
+def passing(module: Any, name: str, *, before: str = "", after: str = "", when: Met | None = None) -> None:
+    """Have a function pass a point before or after its work."""
+    real = getattr(module, name)
+
+    def passed(*given: Any, **named: Any) -> Any:
+        met = when is None or when(*given)
+        if before and met:
+            pass_by(before)
+        found = real(*given, **named)
+        if after and met:
+            pass_by(after)
+        return found
+
+    setattr(module, name, passed)
+
+
+def with_points() -> None:
+    passing(flow, "draft_orders", before=POINTS[0])
+    passing(submitting, "advance", after=POINTS[1], when=lambda session, order, to: to == OrderState.SUBMITTING)
+    passing(AlpacaWire, "submit", before=POINTS[2], after=POINTS[3])
+    passing(submitting, "book", after=POINTS[4])
+
+
+def far_sides() -> None:
+    """The exchange's calendar and Yahoo are other people's; the tests' are open at any hour and on loopback."""
+    setattr(clock, "EXCHANGE", ALWAYS_OPEN)  # noqa: B010
+    setattr(yahoo_wire, "REQUESTS_A_SECOND", 1000.0)  # noqa: B010  # nobody is there to be spared
+
+    def build(home: Path, live: Any) -> Any:
+        return yahoo.build_yahoo(home, live, LoopbackSession(os.environ[FAR_YAHOO]))
+
+    setattr(factory, "build_yahoo", build)  # noqa: B010
+
+
+def with_resend() -> None:
+    """An order whose outcome is open is sent again instead of asked about. A suite that passes so tests nothing."""
+    submit = AlpacaBroker.submit
+
+    def lookup(self: AlpacaBroker, *order: Any) -> Any:
+        return submit(self, *order)
+
+    setattr(AlpacaBroker, "lookup", lookup)  # noqa: B010
+
+
+SWITCHES = {"--no-claim": without_claim, "--resend": with_resend}
+
+
+def main() -> None:
+    rest = sys.argv[1:]
+    while rest[0] in SWITCHES:
+        SWITCHES[rest.pop(0)]()
+    far_sides()
+    if rest[:2] == ["worker", "trade"]:
+        os.environ.update(zip(Settings.CREDENTIALS, (KEY, SECRET), strict=True))
+        with_points()
+    sys.argv = ["desk", *rest]
+    importlib.import_module("tasks.cli.main").main()
+
+
+if __name__ == "__main__":
+    main()
