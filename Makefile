@@ -20,7 +20,7 @@ demo: $(VENV)/.demo ## Screen the S&P on real prices, research, decide; nothing 
 
 test: check ## Everything that must pass: check, then all tests with coverage
 	@echo "-- tests"
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=90 $(TESTS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered --cov-fail-under=90 $(TESTS)
 
 check: $(VENV)/.dev ## Lint, format, types and import rules
 	@echo "-- ruff"
@@ -38,7 +38,7 @@ format: $(VENV)/.dev ## Put the code in the one format
 bench: $(VENV)/.dev ## Measure turns per second, a whole screen, memory, two workers, many runs
 	@$(BIN)/python -m tests.bench
 
-faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (12 minutes)
+faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (8 minutes)
 	@$(BIN)/python -m tests.faults
 
 up: $(VENV)/.demo ## Start Redis, model, workers, schedule and Flower; Ctrl-C stops all

@@ -133,7 +133,11 @@ def _follow_worker(app: Celery, warm: bool) -> None:
     def watch(**_: Any) -> None:
         desk_of(app).drain.watch(desk_of(app).keeper)
 
+    def obey(**_: Any) -> None:
+        desk_of(app).drain.obey()
+
     worker_shutting_down.connect(desk_of(app).drain.ask, weak=False)
+    worker_ready.connect(obey, weak=False)
     worker_ready.connect(watch, weak=False)
     worker_process_init.connect(watch, weak=False)
     if warm:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -43,8 +44,23 @@ class Drain:
         return self._word[0] != _NO
 
     def ask(self, how: str = "Warm", **_: Any) -> None:
-        """Celery's signal on SIGTERM. A second one, or a cold shutdown, lets nothing end by itself."""
+        """Celery's signal on the first word to end. A second one, or a cold one, lets nothing end by itself."""
         self._word[0] = _AT_ONCE if self.asked or how != "Warm" else _WARM
+
+    def obey(self) -> None:
+        """Have Ctrl-C end the worker as SIGTERM does, and SIGQUIT too, but at once. For the main thread of a worker.
+
+        Celery's own cold shutdown kills tasks. Threads cannot be killed: it fails half-way, and the process stays
+        with turns that nobody ends.
+        """
+        warm = signal.getsignal(signal.SIGTERM)
+
+        def cold(number: int, frame: Any) -> None:
+            self.ask("Cold")
+            warm(number, frame)  # type: ignore[operator,misc]
+
+        signal.signal(signal.SIGINT, warm)
+        signal.signal(signal.SIGQUIT, cold)
 
     def watch(self, keeper: Keeper) -> None:
         """Start the thread. keeper: who holds this process's steps, None while it has not begun any."""

@@ -85,7 +85,7 @@ def _sweep(app: Celery) -> tuple[dict[str, int], Look]:
         freed = [*worn_out, *sweeping.fire_joins(session)]
         again = sweeping.resend(session, trusted=view.trusted)
     send(app, _unique([*freed, *again]))
-    closed = close_overdue(desk) + stopping.settle_all(desk.store, desk.settings)
+    closed = close_overdue(desk) + stopping.settle_all(desk.store, desk.settings, trusted=view.trusted)
     found = {"sent": len(again), "freed": len(freed), "closed": closed}
     if any(found.values()):
         log.info("sweep", **found)

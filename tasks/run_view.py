@@ -15,6 +15,7 @@ from models.order_tables import Order, Preview
 from models.research import Frozen
 from models.states import RUN_FINAL, STEP_FINAL, Phase, StepKind, StepState
 from models.tables import Candidate, CandidateHit, Decision, Run, ScreenHit, Step, ToolCall, Turn, Verdict
+from tasks.summary import was_run
 
 ENTRY = frozenset({"open", "add"})
 EXIT = frozenset({"reduce", "close"})
@@ -111,6 +112,8 @@ class RunView(Frozen):
 
 def find_run(session: Session, run_id: str) -> Run:
     """The run of this id, or of the only id that begins so. Raises UsageError."""
+    if not run_id:
+        raise UsageError("the id of the run is empty", remedy="`desk runs list` shows them")
     found = session.exec(select(Run).where(col(Run.id).startswith(run_id, autoescape=True)).limit(2)).all()
     if len(found) == 1:
         return found[0]
@@ -139,7 +142,7 @@ def progress(session: Session, run_id: str) -> Progress:
     ).one()
     taken_up = select(Step.id).where(Step.run_id == run_id, col(Step.started_at).is_not(None)).limit(1)
     turns, tokens = session.exec(
-        select(func.count(), func.coalesce(func.sum(Turn.total_tokens), 0)).where(Turn.run_id == run_id)
+        select(func.count(), func.coalesce(func.sum(Turn.total_tokens), 0)).where(Turn.run_id == run_id, was_run())
     ).one()
     return Progress(
         run_id=run.id,

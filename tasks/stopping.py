@@ -24,8 +24,9 @@ from models.settings import Settings
 from models.states import RUN_FINAL, AttemptEnd, RunState, StepState
 from models.store import Store
 from models.tables import Run, Step
-from tasks import graph
+from tasks import graph, sweep_row
 from tasks.bootstrap import desk_of
+from tasks.persistence import transact
 from tasks.summary import summarise
 
 log = structlog.get_logger(__name__)
@@ -35,6 +36,7 @@ NOTE = "stopped on request"
 REASON = "the run was stopped"
 POLL_SECONDS = 0.1
 REPEAT_SECONDS = 2.0
+PATIENCE_SECONDS = 5.0  # with a database that is away or lets another's transaction go first
 
 
 @dataclass(slots=True)
@@ -78,12 +80,16 @@ def mark(session: Session, run_id: str) -> Stop:
     return found
 
 
-def settle(session: Session, settings: Settings, run_id: str) -> int:
-    """End what no worker holds any more, and the run itself with its last step; how many steps are still held."""
+def settle(session: Session, settings: Settings, run_id: str, *, trusted: bool = True) -> int:
+    """End what no worker holds any more, and the run itself with its last step; how many steps are still held.
+
+    trusted: a lease that has run out is nobody's (see `sweep_row.look`).
+    """
     run = session.get(Run, run_id, with_for_update=True, populate_existing=True)
     if run is None or run.state != RunState.STOPPING:
         return 0
-    _end_lost(session, run_id)
+    if trusted:
+        _end_lost(session, run_id)
     left = _held(session, run_id)
     _end_waiting(session, run_id)  # also what a step left behind that has ended since
     if left == 0:
@@ -91,14 +97,14 @@ def settle(session: Session, settings: Settings, run_id: str) -> int:
     return left
 
 
-def settle_all(store: Store, settings: Settings) -> int:
-    """For the sweep: go on with every stop whose asker may have gone; how many runs ended."""
+def settle_all(store: Store, settings: Settings, *, trusted: bool = True) -> int:
+    """For the sweep: go on with every stop whose asker may have gone; how many runs ended. trusted: as `settle`."""
     with store.read() as session:
         runs = list(session.scalars(select(col(Run.id)).where(col(Run.state) == RunState.STOPPING)))
     ended = 0
     for run_id in runs:
         with store.session() as session:
-            ended += settle(session, settings, run_id) == 0
+            ended += settle(session, settings, run_id, trusted=trusted) == 0
     return ended
 
 
@@ -141,13 +147,15 @@ def stop_runs(
     tell: hands the ids to the workers. It is called at once, and again while steps are held.
     """
     began = told = time.monotonic()
-    with store.session() as session:
-        stops = [mark(session, run_id) for run_id in run_ids]
-    tell([stop.run_id for stop in stops if not stop.over])
+    stops = transact(store, lambda session: [mark(session, run_id) for run_id in run_ids], PATIENCE_SECONDS)
+    if going := [stop.run_id for stop in stops if not stop.over]:
+        tell(going)
     while True:
+        # Were the clock put forward or the database away, a living worker would renew its leases within this time.
+        trusted = time.monotonic() - began >= sweep_row.GRACE * settings.lease_seconds
         for stop in stops:
             if not stop.over:
-                _look(store, settings, stop)
+                _look(store, settings, stop, trusted)
                 stop.seconds = round(time.monotonic() - began, 3)
         open_ones = [stop.run_id for stop in stops if not stop.over]
         now = time.monotonic()
@@ -159,10 +167,12 @@ def stop_runs(
         time.sleep(POLL_SECONDS)
 
 
-def _look(store: Store, settings: Settings, stop: Stop) -> None:
-    with store.session() as session:
-        stop.left = settle(session, settings, stop.run_id)
-        stop.state = session.get_one(Run, stop.run_id).state
+def _look(store: Store, settings: Settings, stop: Stop, trusted: bool) -> None:
+    def look(session: Session) -> tuple[int, str]:
+        left = settle(session, settings, stop.run_id, trusted=trusted)
+        return left, session.get_one(Run, stop.run_id).state
+
+    stop.left, stop.state = transact(store, look, PATIENCE_SECONDS)
 
 
 def tell_workers(app: Celery, run_ids: Sequence[str]) -> None:

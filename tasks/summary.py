@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import func
+from sqlalchemy import ColumnElement, func
 from sqlmodel import Session, col, select
 
 from models.columns import utcnow
 from models.order_tables import Account, Order, Position
+from models.research import ReportStatus
 from models.settings import Settings
 from models.states import OrderState, RunState, StepKind, StepState
 from models.tables import Candidate, Report, Run, ScreenHit, Step, Turn, Verdict
@@ -61,10 +62,15 @@ def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
         "reports": _tally(session, Report.status, run.id),
         "verdicts": _tally(session, Verdict.rating, run.id),
         "orders": orders,
-        "turns": _count(session, Turn, run.id),
+        "turns": session.exec(select(func.count()).select_from(Turn).where(Turn.run_id == run.id, was_run())).one(),
         "tokens": session.exec(select(func.sum(Turn.total_tokens)).where(Turn.run_id == run.id)).one() or 0,
         **portfolio,
     }
+
+
+def was_run() -> ColumnElement[bool]:
+    """A turn that was begun, not the row of one that a budget kept from it."""
+    return col(Turn.status) != ReportStatus.SKIPPED
 
 
 def _portfolio(session: Session, account: str) -> dict[str, Any]:

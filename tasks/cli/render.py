@@ -181,8 +181,8 @@ def _action(row: ActionRow) -> Iterable[RenderableType]:
         parts.append(f"{size}, ")
     yield Text.assemble(*parts, f"{row.confidence} confidence", *_state(row))
     if row.suppressed:
-        yield Padding(Text(f"suppressed: {said(row.suppressed)}", style="yellow"), (0, 0, 0, 9))
-    yield Padding(Text(said(row.reasoning), style="dim"), (0, 0, 0, 9))
+        yield Padding(Text(f"suppressed: {said(row.suppressed)}", style="yellow"), (0, 0, 0, 9), expand=False)
+    yield Padding(Text(said(row.reasoning), style="dim"), (0, 0, 0, 9), expand=False)
 
 
 def _state(row: ActionRow) -> Iterable[str | tuple[str, str]]:

@@ -30,7 +30,7 @@ def attempts_report(rows: Sequence[AttemptRow]) -> RenderableType | None:
         first = group[0]
         name = " ".join(part for part in (first.kind, first.role, first.subject) if part)
         parts.append(Text(f"  {name}"))
-        parts += [Padding(_line(row), (0, 0, 0, 4)) for row in group]
+        parts += [Padding(_line(row), (0, 0, 0, 4), expand=False) for row in group]
     if len(shown) > MOST_STEPS:
         parts.append(Text(f"  and {len(shown) - MOST_STEPS} more steps (--json has them)", style="dim"))
     return Group(*parts)

@@ -34,7 +34,7 @@ def lineage_report(found: Row) -> RenderableType:
 
 
 def _in(level: int, text: str, style: str = "") -> RenderableType:
-    return Padding(Text(text, style=style), (0, 0, 0, 2 * level))
+    return Padding(Text(text, style=style), (0, 0, 0, 2 * level), expand=False)
 
 
 def _turn(level: int, row: Row) -> RenderableType:

@@ -41,7 +41,8 @@ def stop(
     require_current(settings.database)
     store = Store(settings.database)
     with store.read() as session:
-        ids = unfinished(session) if every else [find_run(session, run).id for run in runs or []]
+        named = [find_run(session, run).id for run in runs or []]
+        ids = unfinished(session) if every else list(dict.fromkeys(named))
     found = stop_runs(store, settings, ids, _teller(settings), settings.lease_seconds + MARGIN_SECONDS)
     if as_json:
         print_json([dataclasses.asdict(each) for each in found])

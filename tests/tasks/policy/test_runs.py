@@ -230,6 +230,7 @@ def test_a_used_up_budget_ends_the_run_as_partial_and_nothing_is_traded(
     reason = "budget: the run has used 480 of 400 tokens (DESK_BUDGET_RUN_TOKENS)"
     assert {report.reason for report in skipped} == {reason}
     assert any(reason in note for note in row.notes)
+    assert (row.summary["turns"], row.summary["tokens"]) == (2, 480)
     (trader,) = steps(trading, run, StepKind.DECIDE)
     assert (trader.state, trader.result) == (StepState.DONE, {"status": "skipped", "reason": reason})
     assert read(trading, lambda s: s.exec(select(Decision)).all()) == []

@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import re
-import signal
 import struct
 import subprocess
 import sys
@@ -30,11 +29,6 @@ from tests.tasks.runs.scripted import Scripted
 
 LIMIT = 60.0
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-
-
-def _heed_ctrl_c() -> None:
-    """A test run in the background of a shell hands down a Ctrl-C that is ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +58,7 @@ class Floor:
         environ = {**self.processes.environ, **changes.pop("environ", {})}
         command = [sys.executable, "-m", "tasks.cli.main", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **changes}
-        return subprocess.Popen(command, cwd=REPOSITORY, env=environ, preexec_fn=_heed_ctrl_c, **pipes)
+        return subprocess.Popen(command, cwd=REPOSITORY, env=environ, **pipes)
 
     def desk(self, *arguments: str, **environ: str) -> Said:
         process = self.popen(*arguments, environ=environ)

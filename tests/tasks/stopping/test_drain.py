@@ -152,6 +152,25 @@ def test_a_message_that_comes_while_a_worker_drains_is_another_workers(made: Des
     assert attempts(made, first) == {"drained": 1}
 
 
+def test_a_second_ctrl_c_or_sigquit_gives_all_back_at_once(made: Desk) -> None:
+    """Celery's cold shutdown would fail on threads and leave a process that holds its steps."""
+    signals = {"research-1": (signal.SIGINT, signal.SIGINT), "research-2": (signal.SIGQUIT,)}
+    made.workers(*signals, concurrency=4, DESK_DRAIN_SECONDS="100")
+    run_id = research(made, *MANY[:8])
+    wait_in_flight(made, run_id, count=8)
+    assert {len(held(made, run_id, worker=name)) for name in signals} == {4}
+    for name, numbers in signals.items():
+        process = made.processes.running.pop(name)
+        for number in numbers:
+            before = made.processes.log(name).count("shutdown")
+            process.send_signal(number)
+            wait_for(
+                lambda name=name, before=before: made.processes.log(name).count("shutdown") > before, "it is heard"
+            )
+        assert process.wait(20) == 0
+    assert attempts(made, run_id) == {"drained": 8}
+
+
 def test_prefork_children_are_told_too(made: Desk) -> None:
     made.workers("research", pool="prefork", concurrency=2, DESK_DRAIN_SECONDS="0.5")
     stopped, drained = research(made, "AAPL"), research(made, "MSFT")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,37 @@ def test_the_step_of_a_dead_worker_ends_when_its_lease_is_over(store: Store, set
     with store.read() as session:
         (attempt,) = session.exec(select(Attempt)).all()
     assert (attempt.step_id, attempt.outcome) == (only, "lost")
+
+
+def test_a_lease_that_ran_out_because_the_clock_was_put_forward_is_waited_for(store: Store, settings: Settings) -> None:
+    """Its worker lives, and interrupts the turn a moment later."""
+    run_id, (only,) = opened(store, "AAPL")
+    step = claimed(store, only)
+    with store.session() as session:
+        session.get_one(Step, only).lease_until = utcnow() - dt.timedelta(hours=1)
+
+    def interrupt() -> None:
+        with store.session() as session:
+            graph.finish(session, step, StepState.STOPPED, error="the run was stopped")
+
+    worker = threading.Timer(0.5, interrupt)
+    (found,) = stopping.stop_runs(store, settings, [run_id], lambda _ids: worker.start(), 20)
+    worker.join()
+    assert found.over
+    with store.read() as session:
+        (attempt,) = session.exec(select(Attempt)).all()
+    assert attempt.outcome == "stopped"
+
+
+def test_a_sweep_in_doubt_takes_no_step_for_lost(store: Store, settings: Settings) -> None:
+    run_id, (only,) = opened(store, "AAPL")
+    claimed(store, only)
+    mark(store, run_id)
+    with store.session() as session:
+        session.get_one(Step, only).lease_until = utcnow() - dt.timedelta(hours=1)
+    assert stopping.settle_all(store, settings, trusted=False) == 0
+    assert "running" in states(store, run_id)
+    assert stopping.settle_all(store, settings) == 1
 
 
 def test_a_run_that_closes_itself_while_it_is_stopped_is_stopped(store: Store) -> None:
