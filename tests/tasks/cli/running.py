@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tasks.services.programs import desk_command
+from tests import zygote
 from tests.tasks.services.conftest import CLEAN
 
 ROOT = Path(__file__).parents[3]
@@ -20,6 +20,4 @@ def environment(home: Path, **environ: str) -> dict[str, str]:
 
 
 def desk(home: Path, *arguments: str, seconds: float = 60, **environ: str) -> subprocess.CompletedProcess[str]:
-    env = environment(home, **environ)
-    command = desk_command(*arguments)
-    return subprocess.run(command, env=env, cwd=home, capture_output=True, text=True, timeout=seconds, check=False)
+    return zygote.run(arguments, environment(home, **environ), home, seconds)

@@ -22,6 +22,7 @@ from models.setting_sources import load_settings
 from models.store import Store
 from models.tables import Run
 from tasks.cli.main import build
+from tests import zygote
 from tests.tasks.cli.closed import Closed, make_closed
 from tests.tasks.cli.running import ROOT, environment
 
@@ -87,10 +88,7 @@ class Walker:
         return [str(self.closed.python), "-P", "-m", "tasks.cli.main", *arguments]
 
     def __call__(self, *arguments: str, seconds: float = 150) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments), env=self.environ, cwd=self.home,
-            capture_output=True, text=True, timeout=seconds, check=False,
-        )  # fmt: skip
+        return zygote.run(arguments, self.environ, self.home, seconds, str(self.closed.python))
 
     @property
     def store(self) -> Store:

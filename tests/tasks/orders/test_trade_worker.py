@@ -19,6 +19,7 @@ from models.order_tables import Fill, Submitter
 from models.states import StepState
 from models.store import Store
 from models.tables import Decision, Step
+from tests import zygote
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tools.orders.desk import Desk, action
 from tools.brokers.factory import build_broker
@@ -74,10 +75,7 @@ def holder(desk: Desk) -> str:
 
 
 def command(running: Processes, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tasks.cli.main", *arguments],
-        cwd=REPOSITORY, env=running.environ, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    return zygote.run(arguments, running.environ, REPOSITORY)
 
 
 def test_killed_with_an_order_at_the_broker_it_is_filled_once(running: Processes, desk: Desk, tmp_path: Path) -> None:

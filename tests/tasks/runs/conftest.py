@@ -23,6 +23,7 @@ from models.states import RUN_FINAL
 from models.store import Store
 from models.tables import Run
 from tasks.runs import open_research
+from tests import zygote
 from tests.fakes.responses import FakeResponses
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tasks.runs.scripted import Scripted
@@ -61,9 +62,8 @@ class Floor:
         return subprocess.Popen(command, cwd=REPOSITORY, env=environ, **pipes)
 
     def desk(self, *arguments: str, **environ: str) -> Said:
-        process = self.popen(*arguments, environ=environ)
-        out, err = process.communicate(timeout=LIMIT)
-        return Said(process.returncode, out, err)
+        done = zygote.run(arguments, {**self.processes.environ, **environ}, REPOSITORY, LIMIT)
+        return Said(done.returncode, done.stdout, done.stderr)
 
     def json(self, *arguments: str) -> Any:
         """The JSON a command that works prints."""

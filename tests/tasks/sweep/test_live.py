@@ -19,6 +19,7 @@ from models.states import RunState, StepState
 from models.tables import Run, Step, Sweep
 from tasks.bootstrap import desk_of, redis_url
 from tasks.runs import open_research
+from tests import zygote
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tasks.sweep.steps import sweep_row
 
@@ -52,10 +53,7 @@ def run_of(desk: Processes, run_id: str) -> Run:
 
 
 def command(desk: Processes, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "tasks.cli.main", *arguments],
-        cwd=REPOSITORY, env=desk.environ, capture_output=True, text=True, timeout=40, check=False,
-    )  # fmt: skip
+    done = zygote.run(arguments, desk.environ, REPOSITORY)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

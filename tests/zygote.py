@@ -1,0 +1,162 @@
+"""The command `desk` in a process of its own, forked from one that has loaded its modules already.
+
+Half of what a short command costs is loading, and the tests run hundreds of them. What lives long, gets signals or
+shows how a process of the desk starts is started for real (`tests.stack`, `desk_command`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import importlib
+import io
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tasks.services.supervision import tethered
+from tasks.services.tether import PARENT
+
+ROOT = Path(__file__).parents[1]
+WORD = 4  # bytes of a length, a process id or an exit code on the line between test and server
+
+
+def run(
+    arguments: Sequence[str], env: Mapping[str, str], cwd: Path, seconds: float = 60, python: str = sys.executable
+) -> subprocess.CompletedProcess[str]:
+    """`desk ARGUMENTS` with this environment and no other, and nothing to read. python: the interpreter.
+
+    Raises subprocess.TimeoutExpired when it takes longer, and ends it then.
+    """
+    order = json.dumps({"arguments": list(arguments), "env": dict(env), "cwd": str(cwd)}).encode()
+    (out, theirs), (err, other) = os.pipe(), os.pipe()
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(_server(python))
+        socket.send_fds(line, [len(order).to_bytes(WORD, "big")], [theirs, other])
+        line.sendall(order)
+        os.close(theirs)
+        os.close(other)
+        pid = _number(line)
+        try:
+            said = _read({out: b"", err: b""}, time.monotonic() + seconds)
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise subprocess.TimeoutExpired(["desk", *arguments], seconds) from None
+        code = _number(line)
+    return subprocess.CompletedProcess(["desk", *arguments], code, said[out].decode(), said[err].decode())
+
+
+def _read(pipes: dict[int, bytes], until: float) -> dict[int, bytes]:
+    """What comes from each pipe until its end. Raises TimeoutError."""
+    with selectors.DefaultSelector() as ready:
+        for pipe in pipes:
+            ready.register(pipe, selectors.EVENT_READ)
+        try:
+            while ready.get_map():
+                found = ready.select(max(until - time.monotonic(), 0))
+                if not found:
+                    raise TimeoutError
+                for key, _ in found:
+                    chunk = os.read(key.fd, 1 << 16)
+                    pipes[key.fd] += chunk
+                    if not chunk:
+                        ready.unregister(key.fd)
+        finally:
+            for pipe in pipes:
+                os.close(pipe)
+    return pipes
+
+
+def _number(line: socket.socket) -> int:
+    data = b""
+    while len(data) < WORD and (more := line.recv(WORD - len(data))):
+        data += more
+    assert len(data) == WORD, "the server of commands is gone"
+    return int.from_bytes(data, "big", signed=True)
+
+
+@functools.cache
+def _server(python: str) -> str:
+    """The address of this process's server, which ends with it."""
+    folder = tempfile.TemporaryDirectory(prefix="desk-zygote-")
+    address = str(Path(folder.name) / "s")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen()
+    command = tethered("KILL", [python, "-m", "tests.zygote", str(listener.fileno())])
+    env = {**os.environ, PARENT: str(os.getpid()), "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, cwd=ROOT, env=env, pass_fds=[listener.fileno()], stdin=subprocess.DEVNULL)
+    listener.close()
+
+    def end() -> None:
+        process.terminate()
+        process.wait()
+        folder.cleanup()
+
+    atexit.register(end)
+    return address
+
+
+def serve(listener: socket.socket) -> None:
+    """Forks a process for each order. Comes back in the forked one alone, as the command."""
+    command = importlib.import_module("tasks.cli.main")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
+    while True:
+        line, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            break
+        line.close()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    size, descriptors, _, _ = socket.recv_fds(line, WORD, 2)
+    order = b""
+    while len(order) < int.from_bytes(size, "big"):
+        order += line.recv(1 << 16)
+    pid = os.fork()
+    if pid:
+        _report(line, pid, descriptors)
+    line.close()
+    _become(json.loads(order), descriptors)
+    sys.modules["__main__"] = command  # after which the usage is named
+    command.main()
+
+
+def _report(line: socket.socket, pid: int, descriptors: Sequence[int]) -> None:
+    """Tells the test who does its order and how that ended."""
+    for descriptor in descriptors:
+        os.close(descriptor)
+    with contextlib.suppress(OSError):
+        line.sendall(pid.to_bytes(WORD, "big"))
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        line.sendall(code.to_bytes(WORD, "big", signed=True))
+    os._exit(0)
+
+
+def _become(order: dict[str, object], descriptors: Sequence[int]) -> None:
+    arguments, env = order["arguments"], order["env"]
+    assert isinstance(arguments, list)
+    assert isinstance(env, dict)
+    for descriptor, number in zip(descriptors, (1, 2), strict=True):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)))
+    sys.stderr = io.TextIOWrapper(io.BufferedWriter(io.FileIO(2, "w", closefd=False)), line_buffering=True)
+    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc]
+    os.environ.clear()
+    os.environ.update(env)
+    time.tzset()
+    os.chdir(str(order["cwd"]))
+    sys.argv = [str(ROOT / "tasks" / "cli" / "main.py"), *arguments]
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])))
