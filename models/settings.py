@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import platformdirs
 from pydantic import Field, SecretStr, computed_field, field_validator, model_validator
@@ -22,7 +22,8 @@ from models import urls
 
 Lens = Literal["technical", "fundamental", "catalyst", "options"]
 BrokerName = Literal["paper", "alpaca-paper", "alpaca-live"]
-REAL_MONEY: frozenset[BrokerName] = frozenset({"alpaca-live"})  # brokers that need a mandate
+PLAY_MONEY: frozenset[BrokerName] = frozenset({"paper", "alpaca-paper"})
+REAL_MONEY: frozenset[BrokerName] = frozenset(get_args(BrokerName)) - PLAY_MONEY  # brokers that need a mandate
 LENSES: tuple[Lens, ...] = ("technical", "fundamental", "catalyst", "options")
 
 # Names the desk's first documents gave to settings; they mean the same as the DESK_ name.
@@ -260,6 +261,11 @@ class Settings(BaseSettings):
         if self.database_url is not None:
             return self.database_url.get_secret_value()
         return f"sqlite:///{self.home / 'desk.db'}"
+
+    @property
+    def real_money(self) -> bool:
+        """Whether the broker's orders move any."""
+        return self.broker in REAL_MONEY
 
     @property
     def options_allowed(self) -> bool:

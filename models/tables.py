@@ -257,7 +257,10 @@ class VerdictReport(SQLModel, table=True):
 
 
 class Decision(SQLModel, table=True):
-    """The trader's recommended actions of a run. turn_id is null when a person decided."""
+    """The trader's recommended actions of a run. turn_id is null when a person decided.
+
+    processed_at: when its orders were drafted, and the decision put on record.
+    """
 
     __tablename__ = "decision"
     __table_args__ = (UniqueConstraint("run_id"),)
@@ -272,3 +275,4 @@ class Decision(SQLModel, table=True):
     reasoning: str = ""
     spoken_by: str
     created_at: dt.datetime = Field(default_factory=utcnow, sa_column=utc_column())
+    processed_at: dt.datetime | None = Field(default=None, sa_column=utc_column(nullable=True))

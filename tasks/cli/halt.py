@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from sqlalchemy.exc import SQLAlchemyError
 
-from models.errors import DatabaseDown, DeskError
+from models.errors import DatabaseDown, DeskError, OrderError
 from models.orders import OrderOutcome
 from models.setting_sources import load_settings
 from models.settings import Settings
@@ -20,7 +21,7 @@ from tasks.cli.person import whoami
 from tools.brokers.factory import build_broker
 from tools.decimals import plain
 from tools.market.factory import build_market
-from tools.orders import halting
+from tools.orders import audit, halting
 from tools.orders.fence import Seat
 from tools.orders.flattening import flatten as close_all
 from tools.orders.submitting import Funnel
@@ -42,21 +43,72 @@ def halt(
 ) -> None:
     """Stop trading at once: no order is submitted any more, those that wait are denied, open ones are cancelled."""
     settings, by = load_settings(), whoami()
-    out = console()
-    path = halting.write_file(settings, why, by)
-    out.print(f"halted: {path}", highlight=False, soft_wrap=True)
-    store = Store(settings.database)
+    filed = _file(settings, why, by)
+    # File and database are for each other's absence, and nothing here waits for the log.
+    with audit.regardless() as unrecorded:
+        store = _store(settings, filed)
+        if store is None:
+            raise typer.Exit(INCOMPLETE)
+        flagged = _flag(settings, store, by, why, filed)
+        cleared = _clear(settings, store, by, why, flatten)
+    tell_trade_queue(settings)
+    if unrecorded:
+        fail(_off_record(unrecorded), INCOMPLETE)
+    if unrecorded or not (filed and flagged and cleared):
+        raise typer.Exit(INCOMPLETE)
+
+
+def _file(settings: Settings, why: str, by: str) -> bool:
+    try:
+        path = halting.write_file(settings, why, by)
+    except OrderError as error:
+        fail(error, INCOMPLETE)
+        return False
+    console().print(f"halted: {path}", highlight=False, soft_wrap=True)
+    return True
+
+
+def _store(settings: Settings, filed: bool) -> Store | None:
     try:
         require_current(settings.database)
+        return Store(settings.database)
+    except DeskError as error:
+        fail(_unflagged(str(error.args[0]), filed), INCOMPLETE)
+        return None
+
+
+def _flag(settings: Settings, store: Store, by: str, why: str, filed: bool) -> bool:
+    """Halt the account in the database, and put it on record after that."""
+    try:
+        done = halting.halt(store, settings.account, why, by)
+    except (DeskError, SQLAlchemyError) as error:
+        said = str(error.args[0]) if isinstance(error, DeskError) else _silent(error)
+        fail(_unflagged(said, filed), INCOMPLETE)
+        return False
+    console().print(f"account {settings.account} halted; {len(done.orders)} waiting orders denied", highlight=False)
+    try:
         with store.session() as session:
-            denied = halting.halt(session, settings, settings.account, why, by)
-    except (DatabaseDown, SQLAlchemyError) as error:
-        raise typer.Exit(fail(_database(error), INCOMPLETE)) from None
-    out.print(f"account {settings.account} halted; {len(denied)} waiting orders denied", highlight=False)
-    whole = _clear(settings, store, by, why, flatten)
-    tell_trade_queue(settings)
-    if not whole:
-        raise typer.Exit(INCOMPLETE)
+            halting.record(session, settings, done)
+    except SQLAlchemyError as error:
+        fail(DatabaseDown(f"the halt is not on record: {type(error).__name__}"), INCOMPLETE)
+        return False
+    return True
+
+
+def _silent(error: SQLAlchemyError) -> str:
+    return f"the database does not answer: {type(error).__name__}"
+
+
+def _unflagged(said: str, filed: bool) -> DatabaseDown:
+    halted = "this host's home is halted by the file alone" if filed else "NOTHING IS HALTED: end the trade worker"
+    return DatabaseDown(said, remedy=f"{halted}; run it again when the database answers, to cancel what is open")
+
+
+def _off_record(errors: Sequence[OrderError]) -> OrderError:
+    """One error for all transactions whose lines are missing in the log."""
+    more = f", {len(errors)} times in all" if len(errors) > 1 else ""
+    said = f"{errors[0].args[0]}; it was done all the same, and is not on record{more}"
+    return OrderError(said, remedy=errors[0].remedy)
 
 
 def resume(
@@ -74,14 +126,9 @@ def resume(
             halting.reduce_only(session, settings, settings.account, why, by)
         else:
             halting.resume(session, settings, settings.account, by)
+    halting.remove_file(settings)  # last: whoever dies before it leaves the account halted
     what = "gives exposure back only" if reduce_only else "trades again"
     console().print(f"account {settings.account} {what}", highlight=False)
-
-
-def _database(error: Exception) -> DatabaseDown:
-    said = error.args[0] if isinstance(error, DatabaseDown) else f"the database does not answer: {type(error).__name__}"
-    remedy = "this host's home is halted by the file alone; run it again when the database answers"
-    return DatabaseDown(str(said), remedy=remedy)
 
 
 def _clear(settings: Settings, store: Store, by: str, why: str, flatten: bool) -> bool:
@@ -103,6 +150,9 @@ def _clear(settings: Settings, store: Store, by: str, why: str, flatten: bool) -
         outcomes, left = close_all(funnel, by, why)
     except DeskError as error:
         fail(error, INCOMPLETE)
+        return False
+    except SQLAlchemyError as error:
+        fail(DatabaseDown(_silent(error)), INCOMPLETE)
         return False
     out.print(f"open orders: {_left(left)}", highlight=False, soft_wrap=True)
     for row in outcomes:

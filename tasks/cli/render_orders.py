@@ -51,7 +51,7 @@ _FIRST = dict.fromkeys(
         "measured",
     )
 )
-_IDS = dict.fromkeys(("order", "payload", "id", "run_id", "decision_id", "approval", "ordinal"))
+_IDS = dict.fromkeys(("order", "payload", "id", "run_id", "decision", "decision_id", "approval", "ordinal"))
 Row = Mapping[str, Any]
 
 
@@ -216,7 +216,9 @@ def entry_line(entry: Entry) -> str:
 def _short(value: Any) -> str:
     if isinstance(value, float):
         return plain(value)
-    return ",".join(str(item) for item in value) if isinstance(value, list) else str(value)
+    if isinstance(value, Mapping):
+        return " ".join(_short(item) for item in value.values() if item is not None)
+    return ", ".join(_short(item) for item in value) if isinstance(value, list) else str(value)
 
 
 def _moment(at: dt.datetime | None, what: str) -> Text:

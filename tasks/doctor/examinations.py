@@ -10,7 +10,7 @@ from models.errors import DeskError
 from models.running import is_up
 from models.setting_sources import Loaded
 from tasks.bootstrap import Desk
-from tasks.doctor import machine, model, services, trading
+from tasks.doctor import machine, model, safety, services, trading
 from tasks.doctor.check import Examination, Patient
 from tasks.services import plan
 from tasks.services.stack import Stack
@@ -23,6 +23,8 @@ ALL = (
     Examination("database", services.database, 30),
     Examination("market", trading.market, 60),
     Examination("broker", trading.broker, 60),
+    Examination("audit log", safety.audit_log, 30),
+    Examination("mandate", safety.mandate, 10),
     Examination("clock", trading.clock, 30),
     Examination("tools", model.tools_shown, 60),
     Examination("model", model.model, 200),

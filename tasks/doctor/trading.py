@@ -14,6 +14,7 @@ from tasks.doctor.check import Check, Patient, Status
 from tasks.doctor.services import not_made
 from tasks.redis_clients import client
 from tools.ledger import account_view
+from tools.market.quotes import Quotes
 from tools.market.universe import resolve_universe
 
 MOST_SKEW_SECONDS = 2.0
@@ -42,7 +43,7 @@ def broker(patient: Patient) -> Check:
     with desk.store.read() as session:
         if session.get(Account, settings.account) is None:
             return Check("broker", Status.OK, unopened)
-        view = account_view(session, desk.market, settings.account)
+        view = account_view(session, Quotes(desk.market), settings.account)
     switch = "TRADER_LIVE=1: orders fill" if settings.trader_live else "orders end as previews"
     equity = "not known" if view.equity is None else f"{view.equity:,.2f}"
     held = f"{len(view.positions)} positions"

@@ -49,7 +49,7 @@ class AlpacaBroker:
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self.name = settings.broker
-        self.real_money = settings.broker == "alpaca-live"
+        self.real_money = settings.real_money
         self._clock = clock
         self._base = base_url(settings)
         self._credentials = credentials(environ)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from models.contracts import parse_contract
 from models.errors import NotConfigured
 from models.market import Quote
@@ -14,5 +16,17 @@ def quote_of(market: MarketData, symbol: str) -> Quote:
     if parse_contract(symbol) is None:
         return market.quote(symbol)
     if not isinstance(market, OptionSource):
-        raise NotConfigured(f"not available: the market {market.name!r} prices no option contracts")
+        raise NotConfigured(
+            f"not available: the {market.name} market has no option quotes; configure DESK_MARKET=yahoo for them"
+        )
     return market.option_quote(symbol)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """A market as who prices positions asks it: each by what it is, a share or a contract."""
+
+    market: MarketData
+
+    def quote(self, symbol: str) -> Quote:
+        return quote_of(self.market, symbol)

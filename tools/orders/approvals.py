@@ -18,12 +18,7 @@ from tools.orders import audit
 from tools.orders.states import advance, deny_order, load_order
 
 MANUAL, AUTO = "manual", "auto"
-PLAY_MONEY = frozenset({"paper", "alpaca-paper"})
-
-
-def moves_money(broker: str) -> bool:
-    """Whether a broker's orders move real money; one that is not known here is taken to."""
-    return broker not in PLAY_MONEY
+DESK = "desk"  # who closes a question that no person has answered
 
 
 def needs_person(settings: Settings, real_money: bool, notional: float) -> bool:
@@ -89,8 +84,9 @@ def decide(session: Session, settings: Settings, id_: str, approve: bool, by: st
     approval = session.get_one(Approval, found.id, with_for_update=True, populate_existing=True)
     order = load_order(session, approval.order_id)
     if approval.state != ApprovalState.PENDING or order.state != OrderState.APPROVAL_PENDING:
+        why = f", {order.denial_code}: {order.denial_reason}" if order.denial_code else ""
         raise OrderError(
-            f"order {order.id} waits for nobody: it is {order.state}", remedy="`desk approvals` lists what waits"
+            f"order {order.id} waits for nobody: it is {order.state}{why}", remedy="`desk approvals` lists what waits"
         )
     preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).one()
     if preview.payload_hash != approval.payload_hash:
@@ -126,6 +122,24 @@ def expire(session: Session, settings: Settings) -> list[str]:
     return [order.id for _, order in rows]
 
 
+def overtake(session: Session, account: str, denied: Denied) -> dict[str, str]:
+    """Close every question on the account's orders, which the caller denies for another reason than an answer and puts
+    on record; the approvals' ids by order.
+
+    Called before the orders are locked: a person's answer takes the two rows in that order too.
+    """
+    rows = session.exec(
+        select(Approval)
+        .join(Order, col(Order.id) == col(Approval.order_id))
+        .where(col(Order.account) == account, col(Approval.state) == ApprovalState.PENDING.value)
+        .with_for_update(of=Approval)
+        .execution_options(populate_existing=True)
+    ).all()
+    for approval in rows:
+        _decided(session, approval, ApprovalState.DENIED, DESK, f"{denied.code}: {denied.reason}")
+    return {approval.order_id: approval.id for approval in rows}
+
+
 def approved(session: Session, order_id: str) -> Approval | None:
     """The person's yes to an order, if there is one."""
     row = session.exec(select(Approval).where(col(Approval.order_id) == order_id)).first()
@@ -139,7 +153,7 @@ def _expire(session: Session, settings: Settings, approval: Approval, order: Ord
     denied = Denied(
         code=DenialCode.APPROVAL_EXPIRED, reason=reason, measured="no answer", limit=f"an answer in {minutes}"
     )
-    if order.state == OrderState.APPROVAL_PENDING:  # else a halt has denied it before
+    if order.state == OrderState.APPROVAL_PENDING:  # else a halt that did not see the question has denied it
         deny_order(session, order, denied)
     _close(session, settings, approval, ApprovalState.EXPIRED, None, None)
 
@@ -147,8 +161,12 @@ def _expire(session: Session, settings: Settings, approval: Approval, order: Ord
 def _close(
     session: Session, settings: Settings, approval: Approval, state: ApprovalState, by: str | None, why: str | None
 ) -> None:
+    _decided(session, approval, state, by, why)
+    kind = "approval_expired" if state is ApprovalState.EXPIRED else "approval_decided"
+    audit.record(session, settings, kind, order=approval.order_id, approval=approval.id, state=state, by=by, why=why)
+
+
+def _decided(session: Session, approval: Approval, state: ApprovalState, by: str | None, why: str | None) -> None:
     approval.state, approval.decided_at, approval.decided_by, approval.why = state.value, utcnow(), by, why
     session.add(approval)
     session.flush()
-    kind = "approval_expired" if state is ApprovalState.EXPIRED else "approval_decided"
-    audit.record(session, settings, kind, order=approval.order_id, approval=approval.id, state=state, by=by, why=why)

@@ -9,7 +9,8 @@ import socket
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -32,6 +33,7 @@ CHAIN = "chain"
 LONGEST_TEXT = 4000
 
 _PENDING = "audit"
+_GIVEN_UP: ContextVar[list[OrderError] | None] = ContextVar("_GIVEN_UP", default=None)
 
 _OPEN = text(
     "insert into audit_anchor (chain, place, count, head, size, at) values (:chain, :place, 0, :head, 0, :at) "
@@ -52,6 +54,11 @@ def log_path(settings: Settings) -> Path:
     return settings.home / "audit" / LOG
 
 
+def place_of(folder: Path) -> str:
+    """Where a chain is, for people: this host and the folder."""
+    return f"{socket.gethostname()}:{folder}"
+
+
 def record(session: Session, settings: Settings, kind: str, **facts: Any) -> None:
     """Put one line on record in the caller's transaction.
 
@@ -70,6 +77,20 @@ def record(session: Session, settings: Settings, kind: str, **facts: Any) -> Non
     session.info[_PENDING].append(_Line(settings, _moment(utcnow()), kind, kept))
 
 
+@contextmanager
+def regardless() -> Iterator[list[OrderError]]:
+    """What cannot be put on record happens all the same within the block: for a person who stops trading.
+
+    The list has the error of each transaction whose lines are missing.
+    """
+    errors: list[OrderError] = []
+    token = _GIVEN_UP.set(errors)
+    try:
+        yield errors
+    finally:
+        _GIVEN_UP.reset(token)
+
+
 def _forget_pending(session: Any) -> None:
     session.info[_PENDING].clear()
 
@@ -84,12 +105,9 @@ def _write_pending(session: Any) -> None:
         chain = chain_of(path.parent, make=True)
         anchor = _lock(session, chain, path.parent)
         after = _append(path, anchor, chain, pending)
-    except OSError as error:
-        kinds = ", ".join(line.kind for line in pending)
-        raise OrderError(
-            f"the audit log {path} cannot be written ({kinds}): {error.strerror or error}",
-            remedy="make the folder writable and free some space; what is not on record does not happen",
-        ) from None
+    except (OSError, UnicodeError) as error:
+        _fail(path, pending, error)
+        return
     pending.clear()
     session.execute(
         update(AuditAnchor)
@@ -99,8 +117,22 @@ def _write_pending(session: Any) -> None:
     )
 
 
+def _fail(path: Path, pending: list[_Line], error: OSError | UnicodeError) -> None:
+    kinds, given_up = ", ".join(line.kind for line in pending), _GIVEN_UP.get()
+    why = (error.strerror if isinstance(error, OSError) else None) or error
+    remedy = "make the folder writable and free some space"
+    if given_up is None:
+        remedy += "; what is not on record does not happen"
+    failed = OrderError(f"the audit log {path} cannot be written ({kinds}): {why}", remedy=remedy)
+    if given_up is None:
+        raise failed from None
+    given_up.append(failed)
+    pending.clear()
+
+
 def chain_of(folder: Path, make: bool = False) -> str:
-    """The id of a folder's chain; made once, whoever comes first. Raises OSError when there is none."""
+    """The id of a folder's chain; made once, whoever comes first. Raises OSError when there is none, UnicodeError when
+    it is none."""
     path = folder / CHAIN
     if make and not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -119,8 +151,7 @@ def chain_of(folder: Path, make: bool = False) -> str:
 
 
 def _lock(session: Session, chain: str, folder: Path) -> Anchor:
-    place = f"{socket.gethostname()}:{folder}"
-    session.execute(_OPEN, {"chain": chain, "place": place, "head": FIRST_PREV, "at": utcnow()})
+    session.execute(_OPEN, {"chain": chain, "place": place_of(folder), "head": FIRST_PREV, "at": utcnow()})
     row = session.execute(
         select(col(AuditAnchor.count), col(AuditAnchor.head), col(AuditAnchor.size))
         .where(col(AuditAnchor.chain) == chain)

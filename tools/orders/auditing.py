@@ -66,7 +66,7 @@ def _files(settings: Settings, also: Sequence[Path]) -> dict[str, Path]:
     if own.exists():
         try:
             found[chain_of(own.parent)] = own
-        except OSError:  # the id is gone: go by what the file says
+        except (OSError, UnicodeError):  # the id is gone: go by what the file says
             found[_first_chain(own) or str(own)] = own
     return found
 

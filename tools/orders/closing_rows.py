@@ -72,6 +72,7 @@ def _decision(session: Session, funnel: Funnel, held: Sequence[BrokerPosition], 
         actions=[_action(row, why) for row in held],
         reasoning=why,
         spoken_by=by,
+        processed_at=now,
     )
     session.add(decision)
     session.flush()

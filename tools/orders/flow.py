@@ -16,6 +16,7 @@ from tools.ledger import ensure_account
 from tools.market.protocol import MarketData
 from tools.orders import approvals, audit
 from tools.orders.context import Sized, evaluate
+from tools.orders.decisions import take_up, told
 from tools.orders.drafts import draft_orders, load_decision
 from tools.orders.fence import Seat
 from tools.orders.notes import write_notes
@@ -64,8 +65,11 @@ def process_decision(
 
 
 def _draft(session: Session, settings: Settings, market: MarketData, decision: Decision) -> list[str]:
+    first = take_up(session, decision)
     before = set(session.exec(select(Order.id).where(col(Order.decision_id) == decision.id)).all())
     ids = draft_orders(session, decision, market.clock.now(), settings.allow_short)
+    if first:
+        audit.record(session, settings, "decision", **told(session, decision))
     for order_id in ids:
         if order_id not in before:
             order = load_order(session, order_id)

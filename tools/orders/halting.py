@@ -1,26 +1,43 @@
 """What an account may do: a HALT file in the home and a row in the database, outside Redis and outside any model.
 
 The file is for when the database is away too; whoever reads both goes by the file. The row reaches workers on hosts
-that do not share the home.
+that do not share the home. Halting waits for no audit log: it is put on record once it is in force.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlmodel import Session, col, select
 
 from models.columns import utcnow
+from models.errors import OrderError
 from models.order_tables import Order, Trading
+from models.orders import Denied
 from models.settings import Settings
-from models.states import OrderState, TradingState
-from tools.orders import audit, fence
+from models.states import ApprovalState, OrderState, TradingState
+from models.store import Store
+from tools.orders import approvals, audit, fence
 from tools.orders.states import deny_order
 from tools.risk import halted
 
 _WAITING = (OrderState.APPROVAL_PENDING.value, OrderState.APPROVED.value)
 _LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """What a halt has done. orders: ids of those it denied; questions: ids of the approvals it closed, by order."""
+
+    account: str
+    why: str
+    by: str
+    denied: Denied
+    orders: tuple[str, ...]
+    questions: Mapping[str, str]
 
 
 def halt_file(settings: Settings) -> Path:
@@ -57,37 +74,66 @@ def _file_says(settings: Settings) -> str | None:
 
 
 def write_file(settings: Settings, why: str, by: str) -> Path:
-    """The HALT file, on disk when this returns."""
+    """The HALT file, on disk when this returns. Raises OrderError."""
     path = halt_file(settings)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        file.write(f"{why} ({by}, {utcnow():%Y-%m-%d %H:%M} UTC)\n")
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w") as file:
+            file.write(f"{why} ({by}, {utcnow():%Y-%m-%d %H:%M} UTC)\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        remedy = "make its folder writable and halt again; the database halts the account without it"
+        raise OrderError(f"the HALT file {path} cannot be written: {error.strerror}", remedy=remedy) from None
     return path
 
 
-def halt(session: Session, settings: Settings, account: str, why: str, by: str) -> list[str]:
-    """Write that the account is halted, and deny every order of it that waits; their ids. Open orders stay open: only
-    the broker can cancel them."""
-    _write(session, account, TradingState.HALTED, why, by)
-    audit.record(session, settings, "halt", account=account, why=why, by=by)
-    rows = session.exec(
-        select(Order)
-        .where(col(Order.account) == account, col(Order.state).in_(_WAITING))
-        .with_for_update()
-        .execution_options(populate_existing=True)
-    ).all()
+def remove_file(settings: Settings) -> None:
+    """Take the HALT file away. Raises OrderError."""
+    path = halt_file(settings)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        remedy = "remove it by hand: nothing is traded while it is there"
+        raise OrderError(f"the HALT file {path} cannot be removed: {error.strerror}", remedy=remedy) from None
+
+
+def halt(store: Store, account: str, why: str, by: str) -> Halted:
+    """Write that the account is halted, then deny every order of it that waits. Open orders stay open: only the broker
+    can cancel them.
+
+    It is in force when this returns, and not on record yet: that is for the caller, with `record`.
+    """
+    with store.session() as session:
+        _write(session, account, TradingState.HALTED, why, by)
     denied = halted(TradingState.HALTED, why, account)
-    for order in rows:
-        deny_order(session, order, denied)
-        audit.record(session, settings, "denied", order=order.id, **denied.model_dump(mode="json", exclude={"cleared"}))
-    return [order.id for order in rows]
+    with store.session() as session:
+        questions = approvals.overtake(session, account, denied)
+        rows = session.exec(
+            select(Order)
+            .where(col(Order.account) == account, col(Order.state).in_(_WAITING))
+            .with_for_update()
+            .execution_options(populate_existing=True)
+        ).all()
+        for order in rows:
+            deny_order(session, order, denied)
+    return Halted(account, why, by, denied, tuple(order.id for order in rows), questions)
+
+
+def record(session: Session, settings: Settings, done: Halted) -> None:
+    """Put a halt, and what it has denied, on record."""
+    audit.record(session, settings, "halt", account=done.account, why=done.why, by=done.by)
+    facts = done.denied.model_dump(mode="json", exclude={"cleared"})
+    for order_id in done.orders:
+        audit.record(session, settings, "denied", order=order_id, **facts)
+    said = {"state": ApprovalState.DENIED, "by": approvals.DESK, "why": done.denied.reason}
+    for order_id, approval_id in done.questions.items():
+        audit.record(session, settings, "approval_decided", order=order_id, approval=approval_id, **said)
 
 
 def resume(session: Session, settings: Settings, account: str, by: str) -> None:
-    """Let the account trade again. Who was fenced off by a `--flatten` may take the account again."""
-    halt_file(settings).unlink(missing_ok=True)
+    """Let the account trade again, as far as the HALT file does. Who was fenced off by a `--flatten` may take the
+    account again."""
     _write(session, account, TradingState.ACTIVE, "", by)
     fence.give_back(session, account)
     audit.record(session, settings, "resume", account=account, by=by, state=TradingState.ACTIVE)
@@ -95,7 +141,6 @@ def resume(session: Session, settings: Settings, account: str, by: str) -> None:
 
 def reduce_only(session: Session, settings: Settings, account: str, why: str, by: str) -> None:
     """Let the account give exposure back and take on none."""
-    halt_file(settings).unlink(missing_ok=True)
     _write(session, account, TradingState.REDUCING, why, by)
     fence.give_back(session, account)
     audit.record(session, settings, "resume", account=account, by=by, why=why, state=TradingState.REDUCING)

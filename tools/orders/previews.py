@@ -8,20 +8,22 @@ import json
 from dataclasses import dataclass
 from decimal import Decimal
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session
 
 from models.columns import utcnow
-from models.order_tables import Mandate, Order, Preview
+from models.order_tables import Order, Preview
 from models.orders import DenialCode, Denied
 from models.settings import Settings
 from tools.decimals import exact, plain
 from tools.orders.context import Sized
+from tools.orders.mandates import PAYLOAD_KEY, in_force
 from tools.risk import deny
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a preview is bound to besides the order itself. mandate: version of the one in force, None without one."""
+    """What a preview is bound to besides the order itself. mandate: version of the one in force, verified; None
+    without one."""
 
     market: str
     broker: str
@@ -30,10 +32,8 @@ class Terms:
 
 
 def terms_of(session: Session, settings: Settings, market: str, broker: str) -> Terms:
-    newest = session.exec(
-        select(Mandate).where(col(Mandate.broker) == broker).order_by(col(Mandate.version).desc()).limit(1)
-    ).first()
-    version = newest.version if newest is not None and newest.disarmed_at is None else None
+    found = in_force(session, settings, broker)
+    version = None if isinstance(found, Denied) else found.version
     return Terms(market, broker, version, dt.timedelta(minutes=settings.preview_minutes))
 
 
@@ -51,7 +51,6 @@ def canonical(order: Order, price: float, priced_at: dt.datetime, terms: Terms) 
         "decisionId": order.decision_id,
         "expiresAt": _moment(order.market_at + terms.valid_for),
         "limitPrice": None if order.limit_price is None else plain(order.limit_price),
-        "mandateVersion": terms.mandate,
         "market": terms.market,
         "multiplier": plain(order.multiplier),
         "notional": plain(_notional(order, price)),
@@ -63,6 +62,7 @@ def canonical(order: Order, price: float, priced_at: dt.datetime, terms: Terms) 
         "symbol": order.symbol,
         "timeInForce": "day",
         "verdictId": order.verdict_id,
+        PAYLOAD_KEY: terms.mandate,
     }
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
@@ -108,7 +108,8 @@ def verify(order: Order, found: Preview | None, terms: Terms, now: dt.datetime) 
     expected = canonical(
         order, found.price, found.priced_at, Terms(terms.market, terms.broker, made_under, terms.valid_for)
     )
-    if expected != found.payload or digest(found.payload) != found.payload_hash:
+    noted = exact(found.notional) == exact(float(_notional(order, found.price)))
+    if expected != found.payload or digest(found.payload) != found.payload_hash or not noted:
         reason = "the order, its preview or its hash is not what was checked"
         return deny(DenialCode.PREVIEW_ALTERED, reason, digest(expected), found.payload_hash)
     if made_under != terms.mandate:
@@ -125,7 +126,7 @@ def verify(order: Order, found: Preview | None, terms: Terms, now: dt.datetime) 
 
 def _mandate_of(payload: str) -> int | None:
     try:
-        version = json.loads(payload)["mandateVersion"]
+        version = json.loads(payload)[PAYLOAD_KEY]
     except (ValueError, TypeError, KeyError):
         return None  # altered text, which the comparison finds
     return version if isinstance(version, int) else None

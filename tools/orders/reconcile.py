@@ -209,7 +209,12 @@ def _set_cash(session: Session, head: Account, state: BrokerState) -> list[Diffe
 def _conclude(
     store: Store, settings: Settings, account: str, owner: str, repaired: list[Difference], left: list[Difference]
 ) -> Reconciliation:
-    """Write the comparison down, and halt the account when something is left that nobody can explain."""
+    """Halt the account when something is left that nobody can explain, and write the comparison down."""
+    with store.read() as session:
+        state, _ = halting.trading_state(session, settings, account)
+    done = None
+    if left and state is not TradingState.HALTED:
+        done = halting.halt(store, account, differences.explain(left), owner)
     with store.session() as session:
         row = latest(session, account)
         if row is None or row.differences or repaired or left or row.owner != owner:
@@ -218,6 +223,6 @@ def _conclude(
             audit.record(session, settings, "reconciled", account=account, by=owner, **facts)
         row.at = utcnow()  # agreement after agreement is one row, or there would be one a minute
         session.add(row)
-        if left and halting.trading_state(session, settings, account)[0] != TradingState.HALTED:
-            halting.halt(session, settings, account, differences.explain(left), owner)
+        if done is not None:
+            halting.record(session, settings, done)
     return row

@@ -46,7 +46,7 @@ def _hand_over(session: Session, settings: Settings, order: Order, found: Previe
     if order.state != OrderState.PREVIEWED:
         return
     approval = approvals.ask(session, settings, order, found)
-    if not approvals.needs_person(settings, approvals.moves_money(settings.broker), found.notional):
+    if not approvals.needs_person(settings, settings.real_money, found.notional):
         approvals.decide(session, settings, approval.id, approve=True, by=SCRIPT, why="a person's script")
 
 

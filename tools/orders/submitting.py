@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, select
 
 from models.columns import utcnow
@@ -129,13 +130,19 @@ def ask(funnel: Funnel, snapshot: Snapshot, order_id: str) -> None:
 
 
 def cancel(funnel: Funnel, order_id: str) -> None:
-    """Ask for the end of an order that was sent; always allowed."""
+    """Ask for the end of an order that was sent; always allowed.
+
+    What the broker says to it and cannot be written down is not booked: the order is asked about again.
+    """
     with funnel.store.read() as session:
         order = load_order(session, order_id)
         if order.state not in ORDER_WORKING:
             return
         ticket = ticket_of(order)
-    hear(funnel, order_id, lambda: funnel.broker.cancel(ticket), cancelling=True)
+    try:
+        hear(funnel, order_id, lambda: funnel.broker.cancel(ticket), cancelling=True)
+    except (OrderError, SQLAlchemyError) as error:
+        log.error("orders.not_booked", order=order_id, error=str(error))
 
 
 def refuse(session: Session, settings: Settings, order: Order, denied: Denied) -> None:
@@ -151,7 +158,7 @@ def _bar(session: Session, funnel: Funnel, snapshot: Snapshot, order: Order, pre
     if state is TradingState.HALTED:
         return halted(state, why, order.account)
     terms = terms_of(session, settings, funnel.market.name, broker.name)
-    denied = _run_bars(session, order) or verify(order, preview, terms, snapshot.now)
+    denied = _run_bars(session, order) or _unarmed(session, funnel) or verify(order, preview, terms, snapshot.now)
     if denied is not None or preview is None:
         return denied
     denied = _unapproved(session, funnel, order, preview)
@@ -177,6 +184,14 @@ def _run_bars(session: Session, order: Order) -> Denied | None:
         return None
     reason = f"run {run.id} is {run.state}: nothing of it is submitted any more"
     return deny(DenialCode.RUN_STOPPED, reason, run.state, " or ".join(sorted(allowed)))
+
+
+def _unarmed(session: Session, funnel: Funnel) -> Denied | None:
+    """Real money and no mandate: asked first, for a preview under a mandate that has ended is stale as well."""
+    if not funnel.broker.real_money:
+        return None
+    found = mandates.in_force(session, funnel.settings, funnel.broker.name)
+    return found if isinstance(found, Denied) else None
 
 
 def _unapproved(session: Session, funnel: Funnel, order: Order, preview: Preview) -> Denied | None:
@@ -213,7 +228,7 @@ def hear(funnel: Funnel, order_id: str, call: Callable[[], BrokerAnswer | None],
             still_open = order.state in ORDER_WORKING
             state, _ = halting.trading_state(session, funnel.settings, order.account)
     except OrderError as error:
-        log.error("orders.contradiction", order=order_id, error=str(error))
+        log.error("orders.not_booked", order=order_id, error=str(error))
         with funnel.store.session() as session:
             _unanswered(session, funnel.settings, load_order(session, order_id), error.args[0], False)
         return

@@ -27,10 +27,8 @@ def tend(funnel: Funnel) -> Found:
     With live trading off nobody talks to the broker. Raises FencedOff when another process submits for the account.
     """
     settings, account = funnel.settings, funnel.broker.name
-    with funnel.store.session() as session:
-        expired = approvals.expire(session, settings)
     if not settings.trader_live:
-        return {"expired": len(expired)}
+        return {"expired": len(_expire(funnel))}
     funnel.seat.hold()
     with funnel.store.session() as session:
         ensure_account(session, account, settings.starting_cash)
@@ -43,10 +41,16 @@ def tend(funnel: Funnel) -> Found:
     if state is TradingState.HALTED:
         for order_id in ids:
             cancel(funnel, order_id)
+    expired = _expire(funnel)  # after the cancels: they do not wait for what must be put on record
     if ids:
         carry(funnel, Prices(funnel.market, symbols), ids)
     _note(funnel, [*expired, *ids])
     return {"expired": len(expired), "open": len(ids)}
+
+
+def _expire(funnel: Funnel) -> list[str]:
+    with funnel.store.session() as session:
+        return approvals.expire(session, funnel.settings)
 
 
 def _note(funnel: Funnel, order_ids: Iterable[str]) -> None:

@@ -17,7 +17,8 @@ def quote_age_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits
     age, most = context.now - context.quote.at, dt.timedelta(minutes=limits.max_quote_age_minutes)
     if dt.timedelta() <= age <= most:
         return None
-    reason = f"the last price of {ticket.traded} is of {context.quote.at:%Y-%m-%d %H:%M %Z}"
+    wrong = f"and an order needs one of the last {span(most)}" if age > most else "later than now"
+    reason = f"the last price of {ticket.traded} is of {context.quote.at:%Y-%m-%d %H:%M %Z}, {wrong}"
     return deny(DenialCode.QUOTE_STALE, reason, f"{span(age)} old", f"at most {span(most)} old")
 
 

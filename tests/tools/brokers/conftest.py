@@ -1,16 +1,44 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime as dt
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from models.settings import Settings
 from tests.fakes.alpaca import Alpaca, serving
+from tests.tools.brokers.alpaca_orders import CREDENTIALS
 from tests.tools.orders.conftest import new_desk, template_db
+from tests.tools.orders.tape import Tape
+from tools.brokers.alpaca import AlpacaBroker
 
-__all__ = ["alpaca", "new_desk", "template_db"]
+__all__ = ["alpaca", "broker", "connect", "new_desk", "template_db"]
 
 
 @pytest.fixture
 def alpaca() -> Iterator[Alpaca]:
     with serving(Alpaca()) as running:
         yield running
+
+
+@pytest.fixture
+def connect(alpaca: Alpaca) -> Iterator[Callable[..., AlpacaBroker]]:
+    made: list[AlpacaBroker] = []
+
+    def make(seconds: float = 5.0, url: str = alpaca.url, **environ: str) -> AlpacaBroker:
+        settings = Settings(broker="alpaca-paper", alpaca_url=url, broker_seconds=seconds)
+        market = Tape({"AAPL": 100.0})
+        market.clock.at = dt.datetime.now(dt.UTC)
+        broker = AlpacaBroker(settings, market.clock, {**CREDENTIALS, **environ}, retry_seconds=0.01)
+        made.append(broker)
+        return broker
+
+    yield make
+    alpaca.release()
+    for broker in made:
+        broker.close()
+
+
+@pytest.fixture
+def broker(connect: Callable[..., AlpacaBroker]) -> AlpacaBroker:
+    return connect()

@@ -242,7 +242,7 @@ def test_where_no_contract_is_priced_an_option_is_rejected_with_that_reason(ask:
     answer = ask(_tape(), **OPTION)
     assert (answer.status, answer.message) == (
         "rejected",
-        "not available: the market 'tape' prices no option contracts",
+        "not available: the tape market has no option quotes; configure DESK_MARKET=yahoo for them",
     )
 
 

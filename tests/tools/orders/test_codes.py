@@ -310,6 +310,7 @@ def test_a_preview_ages_in_real_time_while_the_replay_stands_still(
         update(Order).values(limit_price=90.0),
         update(Order).values(symbol="BBB"),
         update(Preview).values(price=99.0),
+        update(Preview).values(notional=1.0),
         update(Preview).values(payload=Preview.payload + " "),  # type: ignore[operator]
         update(Preview).values(payload_hash="0" * 64),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from models.errors import FencedOff
+from models.errors import FencedOff, OrderError
 from models.order_tables import Preview
 from models.orders import BrokerState, DenialCode, OrderTicket
 from models.states import OrderState
@@ -16,7 +16,8 @@ from models.tables import Decision, Run
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
-from tools.orders import fence, flattening, halting
+from tools.orders import audit, fence, flattening, halting
+from tools.orders.auditing import check_logs
 from tools.orders.fence import Seat
 from tools.orders.flattening import flatten
 from tools.orders.submitting import Funnel
@@ -30,8 +31,7 @@ def _command(desk: Desk) -> Funnel:
 
 
 def _halt(desk: Desk) -> None:
-    with desk.store.session() as session:
-        halting.halt(session, desk.settings, "paper", "fire", "somebody")
+    halting.halt(desk.store, "paper", "fire", "somebody")
 
 
 def test_every_position_is_closed_while_the_account_is_halted(new_desk: NewDesk) -> None:
@@ -104,6 +104,28 @@ def test_open_orders_are_cancelled_before_their_positions_are_closed(new_desk: N
     assert (closed.quantity, closed.state, left) == (10, "filled", [])
     assert sorted(row.state for row in desk.orders()) == ["cancelled", "filled"]
     assert desk.positions() == {}
+
+
+def test_positions_are_closed_for_a_person_though_it_cannot_be_put_on_record(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0}, opens={"BBB": None})
+    desk = new_desk(market)
+    desk.hold("AAA", 10, 100.0)
+    assert desk.run(action("BBB"))[0].state == OrderState.SUBMITTED
+    log = desk.settings.home / "audit"
+    aside = log.rename(desk.settings.home / "aside")
+    log.write_text("in the way")
+    with pytest.raises(OrderError, match="cannot be written"):
+        flatten(_command(desk), "somebody", "fire")
+    assert desk.positions() == {"AAA": 10}
+    with audit.regardless() as unrecorded:
+        (closed,), left = flatten(_command(desk), "somebody", "fire")
+    assert (closed.state, left, desk.positions()) == ("filled", [], {})
+    assert {row.symbol: row.state for row in desk.orders()} == {"AAA": "filled", "BBB": "cancelled"}
+    told = " ".join(str(error) for error in unrecorded)
+    assert all(kind in told for kind in ("drafted, previewed, approved", "submitting", "answer, fill"))
+    log.unlink()
+    aside.rename(log)
+    assert [chain.whole for chain in check_logs(desk.store, desk.settings)] == [True]
 
 
 def test_with_nothing_held_nothing_is_written(new_desk: NewDesk) -> None:

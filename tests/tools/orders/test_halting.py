@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from sqlmodel import col, select, update
 
+from models.columns import utcnow
 from models.errors import OrderError
-from models.order_tables import Trading
+from models.order_tables import Approval, Order, Trading
 from models.orders import DenialCode
 from models.states import OrderState, TradingState
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
-from tools.orders import halting
+from tests.tools.orders.test_submitting import Wire
+from tools.orders import approvals, halting
+from tools.orders.audit_chain import Entry
 from tools.orders.auditing import check_logs
 from tools.orders.tending import tend
 
@@ -20,8 +24,17 @@ NewDesk = Callable[..., Desk]
 
 
 def _halt(desk: Desk, why: str = "a test") -> list[str]:
+    """As the command and reconciling do; the ids of the orders that were denied."""
+    done = halting.halt(desk.store, "paper", why, "somebody")
     with desk.store.session() as session:
-        return halting.halt(session, desk.settings, "paper", why, "somebody")
+        halting.record(session, desk.settings, done)
+    return list(done.orders)
+
+
+def _resume(desk: Desk) -> None:
+    with desk.store.session() as session:
+        halting.resume(session, desk.settings, "paper", "somebody")
+    halting.remove_file(desk.settings)
 
 
 def _state(desk: Desk) -> tuple[TradingState, str]:
@@ -74,8 +87,7 @@ def test_halted_everything_is_denied_and_resume_lets_it_go_on(new_desk: NewDesk,
     assert outcome.denied is not None
     assert outcome.denied.code is DenialCode.HALTED
     assert "fire" in outcome.denied.reason
-    with desk.store.session() as session:
-        halting.resume(session, desk.settings, "paper", "somebody")
+    _resume(desk)
     assert _state(desk) == (TradingState.ACTIVE, "")
     assert desk.run(action())[0].state == OrderState.FILLED
 
@@ -134,18 +146,124 @@ def test_reducing_lets_exposure_be_given_back_alone(new_desk: NewDesk) -> None:
     assert bought.denied.code is DenialCode.REDUCING
 
 
+def test_a_question_that_a_halt_overtakes_is_closed_with_its_order(new_desk: NewDesk) -> None:
+    desk = new_desk(approval="above:600")
+    _, waiting = desk.run(action(quantity=5), action("BBB", quantity=20))
+    _halt(desk, "fire")
+    with desk.store.read() as session:
+        question = session.exec(select(Approval)).one()
+        assert approvals.pending(session) == []
+    assert (question.state, question.decided_by) == ("denied", "desk")
+    assert question.why is not None
+    assert question.why.startswith("halted: trading of paper is halted: fire")
+    assert question.decided_at is not None
+    with (
+        pytest.raises(OrderError, match=r"waits for nobody: it is denied, halted: .*fire"),
+        desk.store.session() as session,
+    ):
+        approvals.decide(session, desk.settings, question.id, True, "somebody", None)
+    lines = [entry for entry in _log(desk) if entry.facts.get("order") == str(waiting.order_id)]
+    assert [entry.kind for entry in lines][-2:] == ["denied", "approval_decided"]
+    assert (lines[-1].facts["by"], lines[-1].facts["state"]) == ("desk", "denied")
+    assert tend(desk.funnel())["expired"] == 0
+
+
+def test_a_halt_of_one_account_leaves_the_questions_of_another(new_desk: NewDesk) -> None:
+    desk = new_desk(approval="manual")
+    desk.run(action())
+    done = halting.halt(desk.store, "alpaca-paper", "fire", "somebody")
+    assert (done.orders, done.questions) == ((), {})
+    with desk.store.read() as session:
+        assert len(approvals.pending(session)) == 1
+
+
+# A log that cannot be written
+
+
+def _block(desk: Desk) -> None:
+    """Put something where the log's folder was; `_clear` takes it away."""
+    folder = desk.settings.home / "audit"
+    if folder.exists():
+        folder.rename(desk.settings.home / "aside")
+    folder.write_text("in the way")
+
+
+def _clear(desk: Desk) -> None:
+    folder = desk.settings.home / "audit"
+    folder.unlink()
+    (desk.settings.home / "aside").rename(folder)
+
+
+def test_a_halt_is_in_force_whether_or_not_it_can_be_put_on_record(new_desk: NewDesk) -> None:
+    desk = new_desk(approval="manual")
+    (waiting,) = desk.run(action())
+    _block(desk)
+    with pytest.raises(OrderError, match="cannot be written"):
+        _halt(desk, "fire")
+    assert _state(desk)[0] is TradingState.HALTED
+    assert [(row.id, row.state) for row in desk.orders()] == [(str(waiting.order_id), "denied")]
+    with desk.store.read() as session:
+        assert session.exec(select(Approval)).one().state == "denied"
+
+
+def test_the_trade_queue_cancels_what_is_open_though_it_cannot_write_it_down(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0}, opens={"AAA": None, "BBB": None, "CCC": None})
+    desk = new_desk(market, approval="above:900")
+    wire = desk.broker = Wire(desk)
+    desk.run(action(), action("BBB"), action("CCC"))  # the first one waits for a person
+    assert sorted(row.state for row in desk.orders()) == ["approval_pending", "submitted", "submitted"]
+    with desk.store.session() as session:  # as after a crash: what the broker said of it was lost
+        session.exec(update(Order).where(col(Order.symbol) == "BBB").values(state="submitting"))
+        session.exec(update(Approval).values(expires_at=utcnow()))
+    halting.write_file(desk.settings, "fire", "somebody")
+    _block(desk)
+    with pytest.raises(OrderError, match=r"cannot be written \(approval_expired\)"):
+        tend(desk.funnel())
+    assert wire.calls.count("cancel") == 2
+    _clear(desk)
+    tend(desk.funnel())
+    assert sorted(row.state for row in desk.orders()) == ["cancelled", "cancelled", "denied"]
+    assert all(chain.whole for chain in check_logs(desk.store, desk.settings))
+
+
+def test_a_resume_that_cannot_be_put_on_record_resumes_nothing(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    path = halting.write_file(desk.settings, "fire", "somebody")
+    _block(desk)
+    with pytest.raises(OrderError, match="cannot be written"):
+        _resume(desk)
+    assert path.exists()
+    assert _state(desk)[0] is TradingState.HALTED
+
+
+@pytest.mark.parametrize("what", ["written", "removed"])
+def test_a_halt_file_that_is_in_the_way_is_named(new_desk: NewDesk, what: str) -> None:
+    desk = new_desk()
+    path = halting.halt_file(desk.settings)
+    path.mkdir()
+    with pytest.raises(OrderError, match=f"the HALT file {path} cannot be {what}"):
+        if what == "written":
+            halting.write_file(desk.settings, "fire", "somebody")
+        else:
+            halting.remove_file(desk.settings)
+
+
+def _log(desk: Desk) -> list[Entry]:
+    (chain,) = check_logs(desk.store, desk.settings)
+    assert chain.whole
+    return chain.reading.entries
+
+
 def test_what_was_done_is_on_record(new_desk: NewDesk) -> None:
     desk = new_desk()
     _halt(desk)
     desk.run(action())
-    with desk.store.session() as session:
-        halting.resume(session, desk.settings, "paper", "somebody")
+    _resume(desk)
     desk.run(action())
-    (chain,) = check_logs(desk.store, desk.settings)
-    assert chain.whole
-    kinds = [entry.kind for entry in chain.reading.entries if entry.kind not in ("opened", "reconciled")]
+    kinds = [entry.kind for entry in _log(desk) if entry.kind not in ("opened", "reconciled")]
     assert kinds == [
-        "halt", "drafted", "denied", "resume", "drafted", "previewed", "approved", "submitting", "answer", "fill",
+        "halt", "decision", "drafted", "denied", "resume",
+        "decision", "drafted", "previewed", "approved", "submitting", "answer", "fill",
     ]  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from tests.builders import a_run
 from tests.tasks.runs.chain import a_chain
 from tools.orders.audit import log_path
 from tools.orders.mandates import PAYLOAD_KEY, check, in_force, used_of
+from tools.orders.previews import terms_of
 
 LIVE = "alpaca-live"
 
@@ -213,6 +214,22 @@ def test_without_the_public_key_nothing_can_be_verified(person: Person) -> None:
 def test_a_public_key_that_is_none_is_refused_by_name(value: str, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="DESK_MANDATE_PUBLIC_KEY"):
         load_settings({"DESK_HOME": str(tmp_path), "DESK_MANDATE_PUBLIC_KEY": value}, tmp_path)
+
+
+@pytest.mark.parametrize("wrong", ["nothing", "forged", "altered", "ended", "disarmed"])
+def test_a_preview_is_made_under_a_mandate_that_holds_and_no_other(person: Person, wrong: str) -> None:
+    """As submitting asks for it: there is one way to tell which mandate is in force."""
+    if wrong == "ended":
+        at_hours(person, -8, -0.001)
+    else:
+        person.arm(**({"key": Ed25519PrivateKey.generate()} if wrong == "forged" else {}))
+    if wrong == "altered":
+        person.alter(signature=base64.b64encode(b"x" * 64).decode())
+    if wrong == "disarmed":
+        arming.disarm(person.store, person.settings, LIVE, "bob@desk")
+    with person.store.read() as session:
+        found = terms_of(session, person.settings, "tape", LIVE).mandate
+    assert found == (1 if wrong == "nothing" else None)
 
 
 # An order under a mandate

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+import tests.tools.orders.test_decisions as decision_cases
 import tests.tools.orders.test_fence as fence_cases
 import tests.tools.orders.test_flattening as flattening_cases
 import tests.tools.orders.test_halting as halting_cases
@@ -73,7 +74,7 @@ def _cases(module: ModuleType) -> dict[str, Callable[..., None]]:
     return {name: case for name, case in vars(module).items() if name.startswith("test_")}
 
 
-for cases in (fence_cases, flattening_cases, halting_cases, submitting_cases):
+for cases in (decision_cases, fence_cases, flattening_cases, halting_cases, submitting_cases):
     globals().update(_cases(cases))
 
 
@@ -92,11 +93,11 @@ def test_halts_and_decisions_at_the_same_time_do_not_lock_each_other_out(new_des
 
     def switch() -> None:
         for number in range(6):
-            with desk.store.session() as session:
-                if number % 2:
+            if number % 2:
+                with desk.store.session() as session:
                     halting.resume(session, desk.settings, "paper", "somebody")
-                else:
-                    halting.halt(session, desk.settings, "paper", "a test", "somebody")
+            else:
+                halting.halt(desk.store, "paper", "a test", "somebody")
 
     def trade() -> None:
         for decision in decisions:

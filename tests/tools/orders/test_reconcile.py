@@ -11,6 +11,7 @@ import pytest
 from sqlmodel import select, update
 
 from models.columns import utcnow
+from models.errors import OrderError
 from models.order_tables import Account, Order, Position, Reconciliation
 from models.orders import BrokerState
 from models.states import TradingState
@@ -154,6 +155,16 @@ def test_a_position_that_no_order_explains_halts_until_it_is_taken_over(desk: De
         halting.resume(session, desk.settings, desk.settings.account, "a person")
     assert compare(desk).differences == []
     assert submit(desk, alpaca)
+
+
+def test_what_nobody_explains_halts_though_it_cannot_be_put_on_record(desk: Desk, alpaca: Alpaca) -> None:
+    alpaca.hold("BBB", 7, 40)
+    (desk.settings.home / "audit").write_text("in the way")
+    with pytest.raises(OrderError, match="cannot be written"):
+        compare(desk)
+    state, why = trading(desk)
+    assert state is TradingState.HALTED
+    assert "position BBB: 0 here, 7 at the broker" in why
 
 
 def test_a_fresh_account_that_holds_something_is_taken_over_with_its_cash(desk: Desk, alpaca: Alpaca) -> None:

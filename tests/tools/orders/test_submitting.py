@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlmodel import select, update
+from sqlmodel import Session, select, update
 
 from models.errors import FencedOff, ServiceError
 from models.order_tables import Order, TraderNote
@@ -174,6 +174,25 @@ def test_cancels_pass_whoever_holds_the_account(wired: tuple[Desk, Wire]) -> Non
     cancel(desk.funnel(), str(outcome.order_id))
     assert _only(desk).state == OrderState.CANCELLED
     assert cancel_open(desk.funnel()) == []
+
+
+def test_a_database_that_takes_no_answer_keeps_no_cancel_from_the_broker(wired: tuple[Desk, Wire]) -> None:
+    desk, wire = wired
+    desk.market.opens = {"AAA": None, "BBB": None}  # type: ignore[attr-defined]
+    asked = [str(row.order_id) for row in desk.run(action(), action("BBB"))]
+    with desk.store.session() as session:
+        refuse_updates(session)
+    assert sorted(cancel_open(desk.funnel())) == sorted(asked)
+    assert wire.calls.count("cancel") == 2
+
+
+def refuse_updates(session: Session) -> None:
+    """Let every change of an order fail as on a full disk."""
+    if session.connection().dialect.name == "sqlite":
+        rule = """create trigger full before update on "order" begin select raise(abort, 'disk full'); end"""
+    else:
+        rule = """alter table "order" add constraint full_disk check (state = 'submitted')"""
+    session.connection().exec_driver_sql(rule)
 
 
 def test_a_new_process_compares_again(wired: tuple[Desk, Wire]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,20 +13,22 @@ from sqlmodel import col, select, update
 
 from models.columns import utcnow
 from models.errors import MarketError, MarketUnavailable
-from models.market import Listing, Quote
+from models.market import Listing
 from models.order_tables import Account, EquityMark, Fill, Order, Position, Trading
 from models.orders import DenialCode, OrderOutcome
 from models.states import OrderState, TradingState
 from models.tables import Run
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
+from tools.market.clock import ReplayClock
+from tools.market.replay import ReplayMarket
+from tools.market.replay_data import replay_data
 from tools.orders.context import Sized, evaluate
 from tools.orders.snapshots import symbols_of, take_snapshot
 
 NewDesk = Callable[..., Desk]
 PREVIEWED = OrderState.PREVIEWED
 DAY = dt.timedelta(days=1)
-PUT = "AAA100918P00090000"
 
 
 class Sectors(Tape):
@@ -40,13 +43,6 @@ class Sectors(Tape):
         if symbol not in self.sectors:
             raise MarketError(f"unknown symbol {symbol}")
         return Listing(symbol=symbol, sector=self.sectors[symbol])
-
-
-class Options(Tape):
-    """A tape that prices contracts too."""
-
-    def option_quote(self, contract: str) -> Quote:
-        return self.quote(contract)
 
 
 def denied(outcome: OrderOutcome, code: DenialCode) -> str:
@@ -138,6 +134,22 @@ def test_the_age_of_a_quote(new_desk: NewDesk, minutes: int) -> None:
         assert outcome.state == PREVIEWED
     else:
         denied(outcome, DenialCode.QUOTE_STALE)
+
+
+def replayed(new_desk: NewDesk, home: Path, **settings: Any) -> Desk:
+    return new_desk(ReplayMarket(replay_data(home), ReplayClock(dt.date(2010, 8, 12))), trader_live=False, **settings)
+
+
+def test_a_name_that_did_not_trade_on_the_replays_day_is_denied_with_the_date_of_its_price(
+    new_desk: NewDesk, tmp_path: Path
+) -> None:
+    silent, traded = replayed(new_desk, tmp_path).run(action("MSFT"), action("AAPL"), market="replay")
+    assert denied(silent, DenialCode.QUOTE_STALE) == (
+        "the last price of MSFT is of 2010-08-11 16:00 EDT, and an order needs one of the last 15 min"
+    )
+    assert silent.denied is not None
+    assert (silent.denied.measured, silent.denied.limit) == ("23 h 55 min old", "at most 15 min old")
+    assert traded.state == PREVIEWED
 
 
 def test_what_the_market_does_not_carry(new_desk: NewDesk) -> None:
@@ -302,57 +314,6 @@ def test_a_look_that_only_asks_writes_no_mark(new_desk: NewDesk) -> None:
         assert session.exec(select(EquityMark)).all() == []
         assert isinstance(evaluate(session, order, snapshot, desk.settings, "tape", "paper"), Sized)
         assert len(session.exec(select(EquityMark)).all()) == 1
-
-
-def option(kind: str = "open", side: str = "sell", **changes: Any) -> dict[str, Any]:
-    base = {"side": side, "quantity": 1.0, "orderType": "limit", "limitPrice": 2.0, "contract": PUT}
-    return action("AAA", kind, **{**base, **changes})
-
-
-def test_a_put_is_sold_against_free_cash_alone(new_desk: NewDesk) -> None:
-    market = Options({"AAA": 100.0, "BBB": 500.0, PUT: 2.0})
-    allowed = {"stock_only": False, "options_mode": "both", "max_symbol_share": 1}
-    desk = new_desk(market, trader_live=False, starting_cash=9_000, **allowed)
-    desk.hold("BBB", 100)
-    (sold,) = desk.run(option(), instrument="option")
-    assert sold.state == PREVIEWED
-    order = desk.orders()[0]
-    assert (order.contract, order.multiplier, order.symbol, order.side) == (PUT, 100, "AAA", "sell")
-    poor = new_desk(market, trader_live=False, starting_cash=8_999.99, **allowed)
-    poor.hold("BBB", 100)
-    assert "cash" in denied(poor.run(option(), instrument="option")[0], DenialCode.CASH_SECURED)
-    first, second = desk.run(option(), option("add"), instrument="option")
-    assert first.state == PREVIEWED
-    denied(second, DenialCode.CASH_SECURED)
-
-
-OPTION_DENIALS: list[tuple[dict[str, Any], DenialCode]] = [
-    ({"contract": "AAPL"}, DenialCode.OPTION_CONTRACT),
-    ({"contract": "BBB100918P00090000"}, DenialCode.OPTION_CONTRACT),
-    ({"contract": "AAA100812P00090000"}, DenialCode.OPTION_CONTRACT),
-    ({"contract": "AAA100918P00080000"}, DenialCode.UNPRICED),
-    ({"orderType": "market", "limitPrice": None}, DenialCode.ORDER_TYPE),
-    ({"limitPrice": 2.11}, DenialCode.COLLAR),
-    ({"quantity": None, "notional": 9_000.0}, DenialCode.MALFORMED),
-    ({"quantity": 0.5}, DenialCode.MALFORMED),
-    ({"side": "buy"}, DenialCode.CASH_SECURED),
-    ({"contract": "AAA100918C00090000"}, DenialCode.CASH_SECURED),
-    ({"contract": "TOOLONGFORANOCCSYMBOL1"}, DenialCode.MALFORMED),
-]
-
-
-@pytest.mark.parametrize(("changes", "code"), OPTION_DENIALS)
-def test_options_that_are_not_traded(new_desk: NewDesk, changes: dict[str, Any], code: DenialCode) -> None:
-    market = Options({"AAA": 100.0, PUT: 2.0, "AAA100918C00090000": 2.0})
-    desk = new_desk(market, trader_live=False, stock_only=False, options_mode="both")
-    denied(desk.run(option(**changes), instrument="option")[0], code)
-
-
-def test_options_need_a_market_that_prices_them_and_leave_to_trade_them(new_desk: NewDesk) -> None:
-    plain = new_desk(Tape({"AAA": 100.0, PUT: 2.0}), trader_live=False, stock_only=False, options_mode="both")
-    assert "prices no option contracts" in denied(plain.run(option())[0], DenialCode.UNPRICED)
-    stocks = new_desk(Options({"AAA": 100.0, PUT: 2.0}), trader_live=False)
-    denied(stocks.run(option())[0], DenialCode.STOCKS_ONLY)
 
 
 def test_two_decisions_at_once_share_the_days_last_order(new_desk: NewDesk) -> None:

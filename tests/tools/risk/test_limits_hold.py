@@ -77,6 +77,7 @@ def test_no_sequence_of_intents_passes_the_limits(
             halted = False
             with desk.store.session() as session:
                 halting.resume(session, desk.settings, "paper", "a test")
+            halting.remove_file(desk.settings)
         _decide(desk, asked, halted)
     desk.store.close()
 
@@ -85,8 +86,7 @@ def _halt(desk: Desk, how: str) -> None:
     if how == "file":
         halting.write_file(desk.settings, "a test", "a test")
         return
-    with desk.store.session() as session:
-        halting.halt(session, desk.settings, "paper", "a test", "a test")
+    halting.halt(desk.store, "paper", "a test", "a test")
 
 
 def _decide(desk: Desk, asked: list[dict[str, Any]], halted: bool) -> None:

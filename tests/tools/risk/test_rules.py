@@ -27,25 +27,6 @@ def test_each_rule_denies_outside_its_limit_and_clears_just_inside(code, outside
     assert check(ticket(**inside[0]), context(**inside[1]), limits(**inside[2])) == Cleared()
 
 
-# Codes that are given before or after the rules, each by the name of the test that has its pair.
-ELSEWHERE = {
-    DenialCode.UNPRICED: "tests/tools/orders/test_codes.py",
-    DenialCode.PREVIEW_STALE: "tests/tools/orders/test_codes.py",
-    DenialCode.PREVIEW_ALTERED: "tests/tools/orders/test_codes.py",
-    DenialCode.RUN_STOPPED: "tests/tools/orders/test_codes.py",
-    DenialCode.PRICE_MOVED: "tests/tools/orders",
-    DenialCode.APPROVAL_DENIED: "tests/tools/orders",
-    DenialCode.APPROVAL_EXPIRED: "tests/tools/orders",
-    DenialCode.NOT_RECONCILED: "tests/tools/orders",
-    DenialCode.NO_MANDATE: "tests/tools/orders",
-    DenialCode.MANDATE_EXCEEDED: "tests/tools/orders",
-}
-
-
-def test_no_code_is_without_a_pair() -> None:
-    assert {code for code, _, _ in BOUNDARIES} | set(ELSEWHERE) == set(DenialCode)
-
-
 def test_the_first_denial_wins() -> None:
     broken = context(rating=None, last_order_at=NOW, instrument=None, account=account(cash=0), market_open=False)
     denied = check(ticket(), broken, limits())

@@ -1,0 +1,163 @@
+"""The pre-flight of what stands behind an order: its log, its mandate, and the prices of what is held."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlmodel import select
+
+from models.columns import utcnow
+from models.market import Quote
+from models.order_tables import AuditAnchor, Position
+from models.store import upgrade
+from tasks import arming, bootstrap
+from tasks.doctor import safety, trading
+from tasks.doctor.check import Check, Patient, Status
+from tests.tasks.doctor.test_doctor import one, patient
+from tests.tools.orders.tape import Tape
+from tools.ledger import ensure_account
+from tools.orders.audit import log_path, record
+
+PUT = "AAA100918P00090000"
+
+
+@pytest.fixture
+def who(tmp_path: Path) -> Iterator[Patient]:
+    """A desk whose log has two lines."""
+    made = opened(tmp_path)
+    write(made, "a")
+    yield made
+    made.desk.close()
+
+
+def opened(home: Path, **settings: Any) -> Patient:
+    made = patient(home, **settings)
+    upgrade(made.settings.database)
+    return made
+
+
+def write(who: Patient, kind: str) -> None:
+    with who.desk.store.session() as session:
+        record(session, who.settings, kind)
+
+
+def test_a_log_that_is_whole(who: Patient) -> None:
+    path = log_path(who.settings)
+    assert one("audit log", who) == Check("audit log", Status.OK, f"{path}: 2 lines, whole")
+    assert sorted(child.name for child in path.parent.iterdir()) == ["audit.jsonl", "chain"], "it leaves no trace"
+
+
+def test_before_the_first_line_there_is_nothing_to_verify(tmp_path: Path) -> None:
+    fresh = patient(tmp_path / "fresh")
+    assert "nothing is on record yet" in one("audit log", fresh).detail
+    assert not log_path(fresh.settings).parent.exists()
+    upgrade(fresh.settings.database)
+    found = one("audit log", fresh)
+    assert (found.status, "nothing is on record yet" in found.detail) == (Status.OK, True)
+
+
+def test_an_altered_log_fails_with_the_line(who: Patient) -> None:
+    path = log_path(who.settings)
+    path.write_bytes(path.read_bytes().replace(b'"kind":"a"', b'"kind":"b"'))
+    found = one("audit log", who)
+    assert found.status is Status.FAIL
+    assert "line 2: its content is not what its hash was made of" in found.detail
+    assert "desk audit verify" in found.remedy
+
+
+def test_a_log_that_is_gone_fails(who: Patient) -> None:
+    log_path(who.settings).unlink()
+    found = one("audit log", who)
+    assert (found.status, "its file was not found" in found.detail) == (Status.FAIL, True)
+
+
+@pytest.mark.parametrize("what", ["folder", "log"])
+def test_a_log_that_cannot_be_written_is_named(who: Patient, what: str) -> None:
+    path = log_path(who.settings)
+    blocked = path.parent if what == "folder" else path
+    blocked.rename(who.settings.home / "aside")
+    if what == "folder":
+        blocked.write_text("in the way")
+    else:
+        blocked.mkdir()
+    found = one("audit log", who)
+    assert found.status is Status.FAIL
+    assert f"{path.parent} cannot be written" in found.detail
+    assert "what is not on record does not happen" in found.remedy
+
+
+def test_a_log_of_another_host_is_told_of_and_does_not_fail(who: Patient) -> None:
+    with who.desk.store.session() as session:
+        session.add(AuditAnchor(chain="c", place="elsewhere:/data/audit", count=3, head="h", size=9))
+    found = one("audit log", who)
+    assert (found.status, "1 more of other data folders" in found.detail) == (Status.WARN, True)
+    with who.desk.store.session() as session:
+        mine = session.exec(select(AuditAnchor.place).where(AuditAnchor.chain != "c")).one()
+        session.get_one(AuditAnchor, "c").place = mine  # one that was begun here, and is gone
+    assert one("audit log", who).status is Status.FAIL
+
+
+# The mandate
+
+
+def test_play_money_needs_no_mandate(who: Patient) -> None:
+    assert one("mandate", who) == Check("mandate", Status.OK, "paper moves no real money and needs none")
+
+
+@pytest.mark.parametrize(
+    ("case", "status", "said"),
+    [
+        ("armed", Status.OK, "mandate 1 of alpaca-live until"),
+        ("none", Status.FAIL, "no mandate was ever armed for alpaca-live"),
+        ("forged", Status.FAIL, "mandate 1 is not signed by the key"),
+        ("ended", Status.FAIL, "mandate 1 ended at"),
+        ("disarmed", Status.FAIL, "mandate 1 was disarmed by bob"),
+    ],
+)
+def test_real_money_needs_a_mandate_that_holds(tmp_path: Path, case: str, status: Status, said: str) -> None:
+    key = Ed25519PrivateKey.generate()
+    who = opened(tmp_path, broker="alpaca-live", mandate_public_key=arming.public_text(key))
+    if case != "none":
+        signer = Ed25519PrivateKey.generate() if case == "forged" else key
+        hours = 1e-6 if case == "ended" else 8.0
+        arming.arm(who.desk.store, who.settings, signer, "alpaca-live", Decimal(10_000), 3, ["IBM"], hours, "ann")
+    if case == "disarmed":
+        arming.disarm(who.desk.store, who.settings, None, "bob")
+    found = one("mandate", who)
+    assert (found.status, said in found.detail) == (status, True), found
+    assert ("desk arm" in found.remedy) is (status is Status.FAIL)
+    if case == "armed":
+        assert "0 of 3 orders, 0.00 of 10,000.00 used" in found.detail
+    who.desk.close()
+
+
+def test_before_there_is_a_database_there_is_no_mandate(tmp_path: Path) -> None:
+    assert safety.mandate(patient(tmp_path, broker="alpaca-live")).status is Status.FAIL
+
+
+# What is held
+
+
+class Options(Tape):
+    """A tape that prices contracts, and not as shares."""
+
+    def option_quote(self, contract: str) -> Quote:
+        return Quote(symbol=contract, price=2.5, at=self.clock.now(), source=self.name)
+
+
+def test_an_option_position_is_priced_by_its_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "build_market", lambda _settings: Options({"AAA": 100.0}))
+    who = opened(tmp_path)
+    with who.desk.store.session() as session:
+        ensure_account(session, "paper", 10_000.0)
+        at = utcnow() - dt.timedelta(days=1)
+        session.add(Position(account="paper", symbol=PUT, quantity=-2, average_cost=3.0, filled_at=at))
+        session.add(Position(account="paper", symbol="AAA", quantity=1, average_cost=90.0, filled_at=at))
+    assert "cash 10,000.00, equity 9,600.00, 2 positions" in trading.broker(who).detail
+    who.desk.close()

@@ -1,0 +1,104 @@
+"""The account at Alpaca: what it holds, whose it is, and where it is."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from models.errors import NotConfigured, SettingError
+from models.settings import Settings
+from tests.fakes.alpaca import Alpaca
+from tests.tools.brokers.alpaca_orders import CREDENTIALS, PUT, a_ticket, send
+from tests.tools.orders.tape import Tape
+from tools.brokers import factory
+from tools.brokers.alpaca import AlpacaBroker
+from tools.brokers.alpaca_wire import base_url, stream_url
+
+
+def test_the_account_is_told_with_the_desks_own_ids(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+    done, open_, put = a_ticket(), a_ticket(symbol="MSFT"), a_ticket(contract=PUT, side="sell", quantity=1)
+    for ticket in (done, open_, put):
+        send(broker, ticket)
+    alpaca.fill(str(done.order_id), 10, 101)
+    alpaca.fill(str(open_.order_id), 3, 50)
+    alpaca.fill(str(put.order_id), 1, 2)
+    state = broker.state()
+    assert (state.account, state.cash, state.blocked) == ("alpaca-paper", 100_000 - 1_010 - 150 + 200, None)
+    assert {row.symbol: row.quantity for row in state.positions} == {"AAPL": 10, "MSFT": 3, PUT: -1}
+    assert [(row.client_id, row.quantity, row.filled) for row in state.open_orders] == [(str(open_.order_id), 10, 3)]
+    assert {(row.client_id, row.fill.quantity, row.fill.price) for row in state.fills} == {
+        (str(done.order_id), 10, 101),
+        (str(open_.order_id), 3, 50),
+        (str(put.order_id), 1, 2),
+    }
+
+
+def test_an_assignment_is_told_leg_by_leg(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+    day = dt.datetime.now(dt.UTC).date().isoformat()
+    legs = {"OPASN": (PUT, "1", None), "OPTRD": ("AAPL", "100", "180")}
+    for kind, (symbol, quantity, price) in legs.items():
+        row = {"id": "20261218::1", "activity_type": kind, "date": day, "symbol": symbol, "qty": quantity}
+        alpaca.activities.append({**row, "price": price, "status": "executed"})
+    first, second = broker.state().settlements
+    assert (first.kind, first.symbol, first.quantity, first.price) == ("assigned", PUT, 1, 0)
+    assert (second.kind, second.symbol, second.quantity, second.price) == ("delivered", "AAPL", 100, 180)
+    assert first.id != second.id
+
+
+def test_a_blocked_account_says_so(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+    alpaca.blocked = True
+    assert broker.state().blocked == "Alpaca says of the account: trading_blocked"
+
+
+@pytest.mark.parametrize("name", sorted(CREDENTIALS))
+def test_credentials_come_from_the_environment_and_are_never_shown(
+    alpaca: Alpaca, connect: Callable[..., AlpacaBroker], name: str
+) -> None:
+    with pytest.raises(SettingError, match=f"needs {name} in the process environment"):
+        connect(**{name: ""})
+    broker = connect(**{name: "not-the-one"})
+    answer = send(broker, a_ticket())
+    assert (answer.status, alpaca.sends) == ("rejected", [])
+    assert "not-the-one" not in f"{answer} {broker._credentials!r}"
+
+
+@pytest.mark.parametrize(
+    ("broker", "url"),
+    [
+        ("alpaca-paper", "https://api.alpaca.markets"),
+        ("alpaca-live", "https://paper-api.alpaca.markets"),
+        ("alpaca-paper", "https://example.com"),
+        ("alpaca-paper", "http://127.0.0.1.example.com"),
+        ("alpaca-paper", "http://127.0.0.1@example.com"),
+    ],
+)
+def test_no_address_but_its_own_and_loopback(broker: Any, url: str) -> None:
+    with pytest.raises(SettingError, match="DESK_ALPACA_URL"):
+        base_url(Settings(broker=broker, alpaca_url=url))
+
+
+def test_each_account_has_its_own_host() -> None:
+    paper, live = (base_url(Settings(broker=name)) for name in ("alpaca-paper", "alpaca-live"))
+    assert (paper, live) == ("https://paper-api.alpaca.markets", "https://api.alpaca.markets")
+    assert stream_url(live) == "wss://api.alpaca.markets/stream"
+    assert stream_url("http://127.0.0.1:1") == "ws://127.0.0.1:1/stream"
+
+
+def test_only_the_live_account_moves_real_money(alpaca: Alpaca) -> None:
+    market = Tape({})
+    for name, real in (("alpaca-paper", False), ("alpaca-live", True)):
+        settings = Settings.model_validate({"broker": name, "alpaca_url": alpaca.url})
+        made = factory.build_broker(settings, market, None, CREDENTIALS)  # type: ignore[arg-type]
+        assert (made.name, settings.account, made.real_money) == (name, name, real)
+
+
+def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}", name="alpaca")
+
+    monkeypatch.setattr(factory.importlib, "import_module", absent)
+    with pytest.raises(NotConfigured, match=r"chordesk\[alpaca\]"):
+        factory.build_broker(Settings(broker="alpaca-paper"), Tape({}), None, CREDENTIALS)  # type: ignore[arg-type]

@@ -1,0 +1,78 @@
+"""Fills that the Alpaca broker is told by its stream."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from tests.fakes.alpaca import Alpaca
+from tests.tools.brokers.alpaca_orders import a_ticket, ask, figures, send
+from tools.brokers.alpaca import AlpacaBroker
+from tools.brokers.protocol import Streaming
+
+
+class Heard:
+    """What the stream said, and a way to wait for it."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self._more = threading.Condition()
+
+    def __call__(self, client_id: str) -> None:
+        with self._more:
+            self.ids.append(client_id)
+            self._more.notify_all()
+
+    def wait(self, count: int) -> None:
+        with self._more:
+            assert self._more.wait_for(lambda: len(self.ids) >= count, 20), f"{len(self.ids)} of {count} updates came"
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(400):
+        if true():
+            return
+        pause.wait(0.05)
+    raise AssertionError("it did not come about within 20 s")
+
+
+def test_fills_are_streamed_and_are_the_same_as_polled_ones(
+    alpaca: Alpaca, broker: AlpacaBroker, connect: Callable[..., AlpacaBroker]
+) -> None:
+    assert isinstance(broker, Streaming)
+    heard = Heard()
+    broker.listen(heard)
+    wait_until(lambda: alpaca.listening() == 1)
+    ticket = a_ticket()
+    send(broker, ticket)
+    heard.wait(1)
+    alpaca.fill(str(ticket.order_id), 4, 100)
+    alpaca.fill(str(ticket.order_id), 6, 101)
+    heard.wait(3)
+    assert set(heard.ids) == {str(ticket.order_id)}
+    alpaca.asked.clear()
+    streamed = ask(broker, ticket)
+    assert alpaca.asked == ["GET /v2/orders:by_client_order_id"]  # nothing had to be polled for
+    polled = ask(connect(), ticket)
+    assert "GET /v2/account/activities" in alpaca.asked
+    assert figures(streamed) == figures(polled) == [("4", 4, 100), ("10", 6, 101)]
+
+
+def test_what_a_cut_stream_missed_is_polled_for(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+    heard = Heard()
+    broker.listen(heard)
+    wait_until(lambda: alpaca.listening() == 1)
+    ticket = a_ticket()
+    send(broker, ticket)
+    alpaca.fill(str(ticket.order_id), 4, 100)
+    heard.wait(2)
+    alpaca.cut()
+    wait_until(lambda: alpaca.listening() == 0)
+    alpaca.fill(str(ticket.order_id), 2, 102)
+    assert figures(ask(broker, ticket)) == [("4", 4, 100), ("6", 2, 102)]
+    wait_until(lambda: alpaca.listening() == 1)  # the client came back by itself
+    alpaca.fill(str(ticket.order_id), 4, 103)
+    heard.wait(3)
+    whole = ask(broker, ticket)
+    assert (whole.status, figures(whole)) == ("filled", [("4", 4, 100), ("6", 2, 102), ("10", 4, 103)])

@@ -1,0 +1,60 @@
+"""A data folder whose log a test writes and reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+from sqlmodel import select
+
+from models.order_tables import AuditAnchor
+from models.settings import Settings
+from models.store import Store, upgrade
+from tools.orders.audit import log_path, record
+from tools.orders.audit_chain import Anchor, Reading
+from tools.orders.auditing import Checked, check_logs
+
+
+class LogDesk:
+    """A data folder with a database, and what its log says."""
+
+    def __init__(self, home: Path, **changes: Any) -> None:
+        self.settings = Settings(home=home, **changes)
+        upgrade(self.settings.database)
+        self.store = Store(self.settings.database)
+        self.path = log_path(self.settings)
+
+    def record(self, *kinds: str, **facts: Any) -> None:
+        with self.store.session() as session:
+            for kind in kinds:
+                record(session, self.settings, kind, **facts)
+
+    def lose(self, kind: str) -> None:
+        """A transaction that fails at its commit, with the line on disk."""
+        with pytest.raises(ZeroDivisionError), self.store.session() as session:
+            record(session, self.settings, kind)
+            event.listen(session, "before_commit", lambda _: 1 // 0)
+
+    def check(self, *also: Path) -> list[Checked]:
+        return check_logs(self.store, self.settings, also)
+
+    def reading(self) -> Reading:
+        (found,) = self.check()
+        return found.reading
+
+    def kinds(self) -> list[str]:
+        found = self.reading()
+        assert found.problems == []
+        return [entry.kind for entry in found.entries]
+
+    def anchor(self) -> Anchor:
+        with self.store.read() as session:
+            row = session.exec(select(AuditAnchor)).one()
+        return Anchor(row.count, row.head, row.size)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]

@@ -1,0 +1,45 @@
+"""No denial code is without a case that triggers it and one just inside its limit: in the rules or in the funnel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from models.orders import DenialCode
+from models.states import OrderState
+from tests.fakes.alpaca import KEY, SECRET, Alpaca
+from tests.tools.orders.desk import Desk
+from tests.tools.risk.funnel_cases import FUNNEL, Play, Stage
+from tests.tools.risk.test_rules import BOUNDARIES
+from tools.risk.codes import CODES
+
+NAMES = [f"{place}-{code}" for place, (code, _, _) in enumerate(FUNNEL)]
+
+
+@pytest.fixture
+def stage(new_desk: Callable[..., Desk], alpaca: Alpaca, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    monkeypatch.setenv("ALPACA_API_KEY", KEY)
+    monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
+    return Stage(new_desk, alpaca)
+
+
+@pytest.mark.parametrize(("code", "play"), [(code, outside) for code, outside, _ in FUNNEL], ids=NAMES)
+def test_what_breaks_a_code_of_the_funnel_is_denied_with_it(stage: Stage, code: DenialCode, play: Play) -> None:
+    refused = play(stage)
+    assert refused.state == OrderState.DENIED, refused
+    assert refused.denied is not None
+    assert refused.denied.code == code, refused.denied
+    assert all((refused.denied.reason, refused.denied.measured, refused.denied.limit))
+
+
+@pytest.mark.parametrize("play", [inside for _, _, inside in FUNNEL], ids=NAMES)
+def test_what_is_just_inside_is_sent(stage: Stage, play: Play) -> None:
+    assert play(stage).state == OrderState.FILLED
+
+
+def test_no_code_is_without_a_pair() -> None:
+    """Every row of the two tables is run, here or as a rule; what a row lacks cannot be written."""
+    cases = [*BOUNDARIES, *FUNNEL]
+    assert {code for code, _, _ in cases} == set(DenialCode) == set(CODES)
+    assert all(outside != inside for _, outside, inside in cases)
