@@ -15,7 +15,7 @@ from models.settings import Settings
 from models.urls import without_login
 
 ADDRESSES = frozenset({"redis_url", "rulebook_url", "flower_url"})
-SPEAKER = ("provider", "model", "provider_url", "market", "replay_date")
+SPEAKER = ("provider", "model", "provider_url", "market", "replay_date", "broker")
 
 
 def lock_path(home: Path) -> Path:
@@ -39,9 +39,10 @@ def is_up(home: Path) -> bool:
 
 
 def speaker(settings: Settings) -> dict[str, str]:
-    """What a run is labelled with, by setting name: the provider, the model and the market, with the provider's URL and
-    the replay's day where these count."""
-    found = {"provider": settings.provider, "model": settings.model, "market": settings.market}
+    """What the desk's processes must agree on, by setting name: the provider, the model, the market and the broker,
+    with the provider's URL and the replay's day where these count."""
+    names = ("provider", "model", "market", "broker")
+    found: dict[str, str] = {name: getattr(settings, name) for name in names}
     if settings.provider == "endpoint" and settings.provider_url is not None:
         found["provider_url"] = settings.provider_url
     if settings.market == "replay":

@@ -40,16 +40,19 @@ class Loaded:
     warnings: tuple[str, ...] = ()
 
 
-def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Settings:
+def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = None, *, agree: bool = True) -> Settings:
     """The settings of this process. Raises SettingError naming the variable, its value and what is allowed."""
-    return load(environ, cwd).settings
+    return load(environ, cwd, agree=agree).settings
 
 
-def load(environ: Mapping[str, str] | None = None, cwd: Path | None = None, *, join: bool = True) -> Loaded:
+def load(
+    environ: Mapping[str, str] | None = None, cwd: Path | None = None, *, join: bool = True, agree: bool = True
+) -> Loaded:
     """The settings and where each came from; fields that are not in `origins` have their default.
 
     join: take what is not set from the `desk up` that runs on this home; a value that contradicts what its workers
-    speak to is a SettingError. `desk up` itself joins none.
+    speak to is a SettingError. `desk up` itself joins none. agree=False: a contradiction is let pass, and ours counts:
+    for the kill switch, which labels no run and must reach every broker.
     """
     environ = os.environ if environ is None else environ
     cwd = cwd or Path.cwd()
@@ -67,7 +70,8 @@ def load(environ: Mapping[str, str] | None = None, cwd: Path | None = None, *, j
         "environment" if Settings.LIVE_SWITCH in environ else "default",
     )
     loaded = Loaded(_build(origins), origins, _not_read(environ, dotenv, cwd))
-    _agree(loaded, theirs)
+    if agree:
+        _agree(loaded, theirs)
     return loaded
 
 

@@ -12,11 +12,12 @@ from models.research import Refused, Skipped
 from models.states import StepKind, StepState
 from models.tables import Candidate, Decision, Run, Step, Verdict
 from tasks import budgets
-from tasks.bootstrap import Desk
+from tasks.bootstrap import Desk, desk_of
 from tasks.graph import Claimed, NewStep
 from tasks.labels import require_market
 from tasks.leases import Held
 from tasks.summary import run_state, summarise
+from tasks.trading import stand_aside
 from tasks.turns import last_turn, retry_of, run_role, status_of, value_of
 from tasks.work import Closing, Done, Ending, work
 from tools.orders import process_decision
@@ -25,9 +26,6 @@ from tools.portfolio import PortfolioArguments, portfolio_get
 from tools.risk import underlying_of
 
 log = structlog.get_logger(__name__)
-
-# The next try may land on the other worker.
-FENCED_SECONDS = 5.0
 
 
 @shared_task(bind=True, name="desk.decide")  # type: ignore[untyped-decorator]
@@ -39,7 +37,9 @@ def decide(self: Task, step_id: str) -> str:
 @shared_task(bind=True, name="desk.submit")  # type: ignore[untyped-decorator]
 def submit(self: Task, step_id: str) -> str:
     """Checks, previews and, when live trading is on, submissions. No model."""
-    return work(self.app, step_id, place)
+    done = work(self.app, step_id, place)
+    stand_aside(desk_of(self.app))
+    return done
 
 
 @shared_task(bind=True, name="desk.finish")  # type: ignore[untyped-decorator]
@@ -128,9 +128,7 @@ def place(desk: Desk, step: Claimed, held: Held) -> Ending:
         outcomes = process_decision(desk.store, desk.settings, desk.market, desk.broker, decision_id, desk.seat)
     except FencedOff as error:
         log.error("orders.fenced_off", decision=decision_id, error=str(error))
-        raise Postponed(
-            f"the process that submits for the account does this: {error.args[0]}", FENCED_SECONDS
-        ) from None
+        raise Postponed(f"the process that submits for the account does this: {error.args[0]}", 0.0) from None
     return Done({"orders": [outcome.model_dump(mode="json") for outcome in outcomes]})
 
 

@@ -3,6 +3,8 @@ after the account's orders."""
 
 from __future__ import annotations
 
+import time
+
 import structlog
 from celery import Celery, Task, shared_task
 from kombu.exceptions import OperationalError
@@ -20,6 +22,8 @@ log = structlog.get_logger(__name__)
 TASK = "desk.orders"
 # A message that waited this long is of no use: the next minute's does the same.
 EXPIRES_SECONDS = 60
+# For so long a worker that is fenced off leaves the queue to the one that is not.
+ASIDE_SECONDS = 5.0
 
 
 @shared_task(bind=True, name=TASK)  # type: ignore[untyped-decorator]
@@ -34,11 +38,21 @@ def orders(self: Task) -> dict[str, int]:
         return found
     except FencedOff as error:
         log.error("orders.fenced_off", error=str(error))
+        nudge(self.app)  # the message was for whoever has the account
+        stand_aside(desk)
         return {"fenced_off": 1}
     except (DeskError, SQLAlchemyError) as error:
         # The database and the broker keep what there is to do; the next minute comes.
         log.warning("orders.put_off", error=str(error))
         return {}
+
+
+def stand_aside(desk: Desk) -> None:
+    """Take no message for a while if another process submits for the account. It has work with each of them, this one
+    has none and would get most."""
+    until = time.monotonic() + ASIDE_SECONDS
+    while desk.seat.is_off and not desk.drain.asked and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def funnel_of(desk: Desk) -> Funnel:

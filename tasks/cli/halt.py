@@ -21,7 +21,7 @@ from tasks.cli.person import whoami
 from tools.brokers.factory import build_broker
 from tools.decimals import plain
 from tools.market.factory import build_market
-from tools.orders import audit, halting
+from tools.orders import accounts, audit, halting
 from tools.orders.fence import Seat
 from tools.orders.flattening import flatten as close_all
 from tools.orders.submitting import Funnel
@@ -41,8 +41,9 @@ def halt(
         bool, typer.Option("--flatten", help="Also close every position, by orders of its own.")
     ] = False,
 ) -> None:
-    """Stop trading at once: no order is submitted any more, those that wait are denied, open ones are cancelled."""
-    settings, by = load_settings(), whoami()
+    """Stop trading of every account at once: no order is submitted any more, those that wait are denied; open ones of
+    this shell's broker are cancelled."""
+    settings, by = load_settings(agree=False), whoami()
     filed = _file(settings, why, by)
     # File and database are for each other's absence, and nothing here waits for the log.
     with audit.regardless() as unrecorded:
@@ -51,10 +52,11 @@ def halt(
             raise typer.Exit(INCOMPLETE)
         flagged = _flag(settings, store, by, why, filed)
         cleared = _clear(settings, store, by, why, flatten)
+        reached = _reached(settings, store, flatten)
     tell_trade_queue(settings)
     if unrecorded:
         fail(_off_record(unrecorded), INCOMPLETE)
-    if unrecorded or not (filed and flagged and cleared):
+    if unrecorded or not (filed and flagged and cleared and reached):
         raise typer.Exit(INCOMPLETE)
 
 
@@ -78,17 +80,34 @@ def _store(settings: Settings, filed: bool) -> Store | None:
 
 
 def _flag(settings: Settings, store: Store, by: str, why: str, filed: bool) -> bool:
-    """Halt the account in the database, and put it on record after that."""
+    """Halt every account of the database, this shell's first, and put it on record after that."""
+    names: list[str] = [settings.account]
+    all_known = False
     try:
-        done = halting.halt(store, settings.account, why, by)
+        with store.read() as session:
+            names, all_known = accounts.known(session, settings.account), True
+    except SQLAlchemyError as error:
+        fail(_unflagged(f"the other accounts are not known: {_silent(error)}", filed), INCOMPLETE)
+    done = [found for name in names if (found := _flag_one(store, name, by, why, filed)) is not None]
+    return _recorded(settings, store, done) and all_known and len(done) == len(names)
+
+
+def _flag_one(store: Store, account: str, by: str, why: str, filed: bool) -> halting.Halted | None:
+    try:
+        done = halting.halt(store, account, why, by)
     except (DeskError, SQLAlchemyError) as error:
         said = str(error.args[0]) if isinstance(error, DeskError) else _silent(error)
-        fail(_unflagged(said, filed), INCOMPLETE)
-        return False
-    console().print(f"account {settings.account} halted; {len(done.orders)} waiting orders denied", highlight=False)
+        fail(_unflagged(f"account {account}: {said}", filed), INCOMPLETE)
+        return None
+    console().print(f"account {account} halted; {len(done.orders)} waiting orders denied", highlight=False)
+    return done
+
+
+def _recorded(settings: Settings, store: Store, done: Sequence[halting.Halted]) -> bool:
     try:
         with store.session() as session:
-            halting.record(session, settings, done)
+            for each in done:
+                halting.record(session, settings, each)
     except SQLAlchemyError as error:
         fail(DatabaseDown(f"the halt is not on record: {type(error).__name__}"), INCOMPLETE)
         return False
@@ -111,14 +130,30 @@ def _off_record(errors: Sequence[OrderError]) -> OrderError:
     return OrderError(said, remedy=errors[0].remedy)
 
 
+def _reached(settings: Settings, store: Store, flatten: bool) -> bool:
+    """Whether no other account has something left that this shell's broker cannot end."""
+    try:
+        with store.read() as session:
+            others = accounts.known(session, settings.account)[1:]
+            left = {name: said for name in others if (said := accounts.left_of(session, name))}
+    except SQLAlchemyError as error:
+        fail(DatabaseDown(_silent(error)), INCOMPLETE)
+        return False
+    command = "desk halt --flatten" if flatten else "desk halt"
+    for name, said in left.items():
+        told = f"the broker of account {name} was not asked, this shell's is {settings.broker}: {'; '.join(said)}"
+        fail(OrderError(told, remedy=f"DESK_BROKER={name} {command}"), INCOMPLETE)
+    return not left
+
+
 def resume(
     reduce_only: Annotated[
         bool, typer.Option("--reduce-only", help="Let the account give exposure back, and take on none.")
     ] = False,
     why: Annotated[str, typer.Option(help="The reason, for the record.")] = "resumed by a person",
 ) -> None:
-    """Let the account trade again."""
-    settings, by = load_settings(), whoami()
+    """Let this shell's account trade again; others stay as they are."""
+    settings, by = load_settings(agree=False), whoami()
     require_current(settings.database)
     store = Store(settings.database)
     with store.session() as session:
@@ -126,9 +161,12 @@ def resume(
             halting.reduce_only(session, settings, settings.account, why, by)
         else:
             halting.resume(session, settings, settings.account, by)
+        still = [row.account for row in accounts.halted(session)]
     halting.remove_file(settings)  # last: whoever dies before it leaves the account halted
     what = "gives exposure back only" if reduce_only else "trades again"
     console().print(f"account {settings.account} {what}", highlight=False)
+    for name in still:
+        console().print(f"account {name} stays halted: DESK_BROKER={name} desk resume", highlight=False)
 
 
 def _clear(settings: Settings, store: Store, by: str, why: str, flatten: bool) -> bool:

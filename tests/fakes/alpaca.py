@@ -67,6 +67,9 @@ class Alpaca:
     lookups: list[str] = field(default_factory=list)  # refusals of the next lookups by client id
     status: str = "ACTIVE"
     blocked: bool = False
+    astray: str = ""  # id of the order that every lookup by client id is answered with
+    stuck: bool = False  # the list of activities takes no notice of its page token
+    missing: str = ""  # name of a figure of the account and of its activities that is null
     unique: bool = True  # the real one takes a client id once; one that does not shows who sends twice
     asked: list[str] = field(default_factory=list)
     url: str = ""
@@ -75,6 +78,7 @@ class Alpaca:
         self._lock = threading.RLock()
         self._listeners: list[tuple[asyncio.AbstractEventLoop, asyncio.Queue[Row | None]]] = []
         self._released = threading.Event()
+        self.heard = threading.Event()  # somebody listens to the stream
 
     # What the account does
 
@@ -197,7 +201,7 @@ class Alpaca:
         if self.lookups:
             return REFUSALS[self.lookups.pop(0)]()
         wanted = request.query_params["client_order_id"]
-        found = [row for row in self.orders.values() if row["client_order_id"] == wanted]
+        found = [row for row in self.orders.values() if self.astray == row["id"] or row["client_order_id"] == wanted]
         return JSONResponse(found[0]) if found else error(404, 40410000, f"order not found for {wanted}")
 
     async def delete_order(self, request: Request) -> Response:
@@ -223,10 +227,13 @@ class Alpaca:
             "account_blocked": False,
             "trade_suspended_by_user": False,
         }
-        return JSONResponse(row)
+        return JSONResponse(self._with_gaps(row))
 
     async def get_positions(self, request: Request) -> Response:
         return JSONResponse([position(symbol, *held) for symbol, held in self.positions.items()])
+
+    def _with_gaps(self, row: Row) -> Row:
+        return {name: None if name == self.missing else value for name, value in row.items()}
 
     async def get_activities(self, request: Request) -> Response:
         if self.closed:
@@ -235,7 +242,8 @@ class Alpaca:
         kinds, after = asked["activity_types"].split(","), dt.datetime.fromisoformat(asked["after"])
         rows = [row for row in self.activities if row["activity_type"] in kinds and moment(row) > after]
         rows = [row for row in rows if not (self.hidden and row["activity_type"] == "FILL")]
-        if "page_token" in asked:
+        rows = [self._with_gaps(row) for row in rows]
+        if "page_token" in asked and not self.stuck:
             at = [row["id"] for row in rows].index(asked["page_token"])
             rows = rows[at + 1 :]
         return JSONResponse(rows[: int(asked.get("page_size", 100))])
@@ -250,6 +258,7 @@ class Alpaca:
         queue: asyncio.Queue[Row | None] = asyncio.Queue()
         mine = (asyncio.get_running_loop(), queue)
         self._listeners.append(mine)
+        self.heard.set()
         try:
             while (message := await queue.get()) is not None:
                 await say(socket_, message)

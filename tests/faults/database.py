@@ -20,13 +20,14 @@ def database_away(desk: FaultDesk, chance: random.Random, result: Result) -> Non
     run_id = desk.open_run()
     time.sleep(chance.uniform(0.0, 4.0) * desk.pace.latency)
     until(lambda: desk.journal.open(lambda call: call.run_id == run_id), "a turn is in flight")
-    _locked(desk, BUSY_SECONDS + 3)
+    locked(desk, BUSY_SECONDS + 3)
     time.sleep(chance.uniform(0.5, desk.pace.sweep))
-    _locked(desk, desk.pace.lease + chance.uniform(0.0, desk.pace.sweep))
+    locked(desk, desk.pace.lease + chance.uniform(0.0, desk.pace.sweep))
     ends_well(desk, result, run_id)
 
 
-def _locked(desk: FaultDesk, seconds: float) -> None:
+def locked(desk: FaultDesk, seconds: float) -> None:
+    """Nobody but us writes to the desk's SQLite for so long."""
     path = make_url(desk.processes.settings.database).database
     assert path is not None
     lock = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)

@@ -56,6 +56,10 @@ class Held:
 
 @dataclass(slots=True)
 class FaultDesk:
+    """excused: steps and attempts that may have begun turns for nothing. symbols: those that decisions were handed over
+    on. halted: ids of decisions that a halt may have denied orders of.
+    """
+
     processes: Processes
     model: FaultyModel
     pace: Pace
@@ -63,6 +67,8 @@ class FaultDesk:
     crew: tuple[str, ...] = CREW
     restarts: Counter[str] = field(default_factory=Counter)
     excused: set[tuple[str, int]] = field(default_factory=set)
+    symbols: set[str] = field(default_factory=set)
+    halted: set[str] = field(default_factory=set)
     _offset: int = 0
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _watching: threading.Event = field(default_factory=threading.Event)
@@ -148,6 +154,18 @@ class FaultDesk:
         fresh = self.processes.home / "clock.new"
         fresh.write_text(f"{seconds:g}")
         fresh.rename(self.processes.home / CLOCK)
+
+    @contextmanager
+    def switched(self, *switches: str) -> Iterator[None]:
+        """While the block runs, these files are in the desk's folder; what it was launched with looks for them."""
+        files = [self.processes.home / switch for switch in switches]
+        for file in files:
+            file.touch()
+        try:
+            yield
+        finally:
+            for file in files:
+                file.unlink()
 
     # Runs
 

@@ -1,5 +1,6 @@
 """Orders under fire: the trade worker dies at every step of a submission, is started twice, hears everything twice; the
-broker does not answer. Over all of it the stand-in, which tells no client id apart, must have each order once."""
+broker does not answer. Over all of it the stand-in, which takes a client id as often as it comes, must have each once.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +9,13 @@ import time
 from collections.abc import Callable
 
 from tests.faults.desk import FaultDesk, until
-from tests.faults.orders_desk import Handed, control, hand_over, settle, unknown
-from tests.faults.orders_launch import BOMB, POINTS
+from tests.faults.orders_check import ends_well
+from tests.faults.orders_desk import Handed, arm, control, hand_over, sent
+from tests.faults.orders_launch import POINTS
 from tests.faults.scenario import Result
 
 ORDERS = 3
 SECOND = "trade-2"
-
-
-def ends_well(desk: FaultDesk, result: Result, *handed: Handed) -> None:
-    """Let the desk settle and look at what it left."""
-    result.runs += len(handed)
-    result.findings.add(settle(desk, handed))
-    never = unknown(desk, handed)
-    if never:
-        result.notes.append(f"{never} unknown, never at the broker")
 
 
 def killed_at(point: str, desk: FaultDesk, chance: random.Random, result: Result) -> None:
@@ -30,11 +23,17 @@ def killed_at(point: str, desk: FaultDesk, chance: random.Random, result: Result
     control(desk, faults=[], fills=chance.choice(("all", "all", "none")), unique=False)
     before = desk.restarts["trade"]
     number = 1 if point == POINTS[0] else chance.randint(1, ORDERS)
-    (desk.processes.home / BOMB).write_text(f"{point} {number}")
+    arm(desk, number, point)
     handed = hand_over(desk, chance, ORDERS)
     until(lambda: desk.restarts["trade"] > before, f"the trade worker is killed: {point}")
     desk.await_worker("trade")
     ends_well(desk, result, handed)
+
+
+def killed_at_every_step(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """One decision a point."""
+    for point in POINTS:
+        killed_at(point, desk, chance, result)
 
 
 def _killed_while(desk: FaultDesk, result: Result, handed: Handed, moment: Callable[[], object]) -> None:
@@ -49,10 +48,10 @@ def held_by_broker(desk: FaultDesk, chance: random.Random, result: Result) -> No
     kind = chance.choice(("hang-after", "late", "late", "hang"))
     number = chance.randrange(ORDERS)
     control(desk, faults=[""] * number + [kind], fills="all", unique=False)
-    before = len(control(desk)["sends"])
+    before = sent(desk)
     handed = hand_over(desk, chance, ORDERS)
     result.notes.append(kind)
-    _killed_while(desk, result, handed, lambda: len(control(desk)["sends"]) > before + number)
+    _killed_while(desk, result, handed, lambda: sent(desk) > before + number)
 
 
 def killed_at_random(desk: FaultDesk, chance: random.Random, result: Result) -> None:
@@ -74,7 +73,8 @@ def delivered_twice(desk: FaultDesk, chance: random.Random, result: Result) -> N
 
 
 def two_trade_workers(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """A second trade worker comes while the first has orders in hand, both hear of all, and one of them dies."""
+    """A second trade worker comes while the first has orders in hand, both hear of all, and one of them dies. When the
+    mistake is found the second is ended and the first is started again, as the error says."""
     control(desk, faults=["late"], fills="all", unique=False)
     handed = [hand_over(desk, chance, ORDERS, messages=2)]
     desk.start(SECOND)
@@ -87,6 +87,9 @@ def two_trade_workers(desk: FaultDesk, chance: random.Random, result: Result) ->
     desk.await_worker(victim)
     ends_well(desk, result, *handed)
     desk.stop(SECOND)
+    desk.kill("trade")
+    desk.await_worker("trade")
+    ends_well(desk, result, hand_over(desk, chance, ORDERS))
 
 
 def broker_fails_after_it_accepted(desk: FaultDesk, chance: random.Random, result: Result) -> None:

@@ -1,5 +1,5 @@
 """A desk that trades at the broker's stand-in: trade, ops and beat as processes, the real Alpaca client, Yahoo on
-loopback. And what must hold between the stand-in and the store afterwards."""
+loopback."""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ import datetime as dt
 import json
 import random
 import sys
-import time
 import urllib.request
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlmodel import col, select
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
 from models.columns import utcnow
-from models.order_tables import Account, Fill, Order, Position, Reconciliation
-from models.states import STEP_FINAL, OrderState
-from models.store import Store
 from models.tables import Decision, Step
 from tests.fakes.alpaca import KEY, SECRET
-from tests.faults.check import Findings
 from tests.faults.desk import FaultDesk, Pace, keep_logs
 from tests.faults.model import FaultyModel
-from tests.faults.orders_launch import FAR_YAHOO
+from tests.faults.orders_broker import PRICE
+from tests.faults.orders_launch import BOMB, FAR_YAHOO
+from tests.faults.orders_postgres import database_of
 from tests.stack import Processes, processes, wait_for
-from tests.tools.far_yahoo import FarYahoo
+from tests.tools.far_yahoo import FarYahoo, YahooHandler
 from tests.tools.orders.desk import Desk, action
 from tools.brokers.factory import build_broker
 from tools.market.clock import LiveClock
@@ -39,8 +36,8 @@ from tools.orders.fence import Seat
 ORDER_CREW = ("ops", "trade", "beat")
 ACCOUNT = "alpaca-paper"
 STAND_IN = "STAND_IN_URL"
-QUANTITY, PRICE, CASH = 3.0, 100.0, 100_000.0
-SETTLED_SECONDS = 120.0
+KEYS = {"ALPACA_API_KEY": KEY, "ALPACA_SECRET_KEY": SECRET}
+QUANTITY = 4.0
 SETTINGS = {
     "DESK_MARKET": "yahoo",
     "DESK_BROKER": ACCOUNT,
@@ -64,8 +61,10 @@ class Handed:
 
 
 @contextmanager
-def order_desk(pace: Pace, *launcher: str, crew: tuple[str, ...] = ORDER_CREW, **environ: str) -> Iterator[FaultDesk]:
-    """The crew up, with nothing traded yet; everything ends with the block."""
+def order_desk(
+    pace: Pace, *launcher: str, crew: tuple[str, ...] = ORDER_CREW, postgres: bool = False, **environ: str
+) -> Iterator[FaultDesk]:
+    """The crew up, with nothing traded yet; everything ends with the block. postgres: the database is a server's."""
     settings = {
         "DESK_LEASE_SECONDS": f"{pace.lease:g}",
         "DESK_MAINTAIN_SECONDS": f"{pace.sweep:g}",
@@ -78,7 +77,11 @@ def order_desk(pace: Pace, *launcher: str, crew: tuple[str, ...] = ORDER_CREW, *
         **environ,
     }
     far = far_yahoo()
-    with processes(**settings) as running, FaultyModel(pace.latency, running.home / "model.jsonl") as model:
+    with (
+        database_of(postgres) as where,
+        processes(**settings, **where) as running,
+        FaultyModel(pace.latency, running.home / "model.jsonl") as model,
+    ):
         running.environ |= {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": model.url}
         running.environ[FAR_YAHOO] = f"http://127.0.0.1:{far.server_port}"
         start_stand_in(running)
@@ -94,13 +97,22 @@ def order_desk(pace: Pace, *launcher: str, crew: tuple[str, ...] = ORDER_CREW, *
 
 
 def start_stand_in(running: Processes) -> None:
-    running.spawn("alpaca", sys.executable, "-m", "tests.fakes.alpaca")
+    running.spawn("alpaca", sys.executable, "-m", "tests.faults.orders_broker")
     wait_for(lambda: "http://" in running.log("alpaca"), "the broker's stand-in listens")
     url = running.log("alpaca").split()[0]
     running.environ |= {"DESK_ALPACA_URL": url, STAND_IN: url}
 
 
+class Prompt(YahooHandler):
+    # Headers and body are two packets; held back for each other they make every quote wait 40 ms a request.
+    disable_nagle_algorithm = True
+
+
 class QuietYahoo(FarYahoo):
+    def __init__(self) -> None:
+        super().__init__()
+        self.RequestHandlerClass = Prompt
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A worker that is killed leaves its connections as they are."""
 
@@ -131,13 +143,29 @@ def control(desk: FaultDesk, **wanted: Any) -> dict[str, Any]:
     return said
 
 
+def sent(desk: FaultDesk) -> int:
+    """How many times an order was sent to the stand-in."""
+    return int(control(desk, brief=True)["sent"])
+
+
+def arm(desk: FaultDesk, number: int, *points: str) -> None:
+    """Have the trade worker kill itself when it gets to one of these points for that many-th time."""
+    (desk.processes.home / BOMB).write_text(f"{', '.join(points)} {number}")
+
+
+def nudge(desk: FaultDesk) -> None:
+    """Have the trade queue look after its orders now."""
+    with suppress(OperationalError, RedisError):
+        desk.processes.app.send_task("desk.orders", expires=5)
+
+
 def hand_over(desk: FaultDesk, chance: random.Random, orders: int = 3, messages: int = 1) -> Handed:
     """Write a decision of so many orders, on names that nothing was traded in, and put its step on the trade queue."""
-    symbols = tuple(unused(desk.store, chance, orders))
+    symbols = tuple(chance.sample([name for name in NAMES if name not in desk.symbols], orders))
+    desk.symbols.update(symbols)
     settings, store = desk.processes.settings, desk.store
     market = build_yahoo(settings.home, LiveClock())
-    keys = {"ALPACA_API_KEY": KEY, "ALPACA_SECRET_KEY": SECRET}
-    writer = Desk(store, settings, market, build_broker(settings, market, store, keys), Seat(store, ACCOUNT, "suite"))
+    writer = Desk(store, settings, market, build_broker(settings, market, store, KEYS), Seat(store, ACCOUNT, "suite"))
     opened = [action(symbol, quantity=QUANTITY) for symbol in symbols]
     decision_id = writer.decide(*opened, deadline_at=utcnow() + dt.timedelta(hours=1))
     with store.session() as session:
@@ -149,79 +177,3 @@ def hand_over(desk: FaultDesk, chance: random.Random, orders: int = 3, messages:
     for _ in range(messages):
         desk.processes.app.send_task("desk.submit", args=[step_id])
     return Handed(decision_id, step_id, symbols)
-
-
-def unused(store: Store, chance: random.Random, count: int) -> Sequence[str]:
-    with store.read() as session:
-        traded = set(session.exec(select(Order.symbol)).all())
-    return chance.sample([name for name in NAMES if name not in traded], count)
-
-
-def settle(desk: FaultDesk, handed: Sequence[Handed], seconds: float = SETTLED_SECONDS) -> Findings:
-    """Let the desk go on until store and stand-in agree; what is left then."""
-    began, until = utcnow(), time.monotonic() + seconds
-    while True:
-        desk.processes.app.send_task("desk.orders", expires=5)
-        time.sleep(0.5)
-        found = compare(desk, handed, began)
-        if found.clean or found.doubled or time.monotonic() > until:
-            return found  # what is doubled stays so
-
-
-def compare(desk: FaultDesk, handed: Sequence[Handed], since: dt.datetime) -> Findings:
-    """lost: orders that are not where they should be; doubled: what the stand-in has more than once."""
-    there = control(desk)
-    found = Findings()
-    found.doubled += [f"{times} orders {client_id}" for client_id, times in there["taken"].items() if times > 1]
-    by_symbol = Counter(row["symbol"] for row in there["orders"])
-    found.doubled += [f"{times} orders on {symbol}" for symbol, times in by_symbol.items() if times > 1]
-    taken = {row["client_order_id"]: row for row in there["orders"]}
-    with desk.store.read() as session:
-        for one in handed:
-            rows = session.exec(select(Order).where(col(Order.decision_id) == one.decision_id)).all()
-            found.lost += [f"no order on {name}" for name in set(one.symbols) - {row.symbol for row in rows}]
-            step = session.get_one(Step, one.step_id)
-            if step.state not in STEP_FINAL:
-                found.lost.append(f"step {step.id} is {step.state}")
-        ours = session.exec(select(Order)).all()
-        filled: Counter[str] = Counter()
-        for fill in session.exec(select(Fill)).all():
-            filled[fill.order_id] += round(fill.quantity)
-        held = {row.symbol: row.quantity for row in session.exec(select(Position)).all()}
-        account = session.get(Account, ACCOUNT)
-        newest = select(Reconciliation).order_by(col(Reconciliation.at).desc())
-        compared = session.exec(newest).first()
-    found.lost += [text for row in ours if (text := astray(row, taken.get(row.id), filled[row.id]))]
-    found.wrong += [f"the desk has no order {each}" for each in taken.keys() - {row.id for row in ours}]
-    if held != {symbol: float(quantity) for symbol, quantity in there["positions"].items()}:
-        found.wrong.append(f"positions are {held}, at the broker {there['positions']}")
-    # The broker's figure of cash is taken over only while no order's outcome is open.
-    if account is not None and abs(account.cash - float(there["cash"])) > 0.01:
-        found.wrong.append(f"cash is {account.cash}, at the broker {there['cash']}")
-    if compared is None or compared.at < since:
-        found.wrong.append("the account was not compared with its broker")
-    elif not compared.agreed:
-        found.wrong.append(f"the account does not agree: {compared.differences}")
-    return found
-
-
-def astray(order: Order, there: dict[str, Any] | None, filled: int) -> str | None:
-    """How an order's row disagrees with the stand-in; None when it does not. What was to be sent and never came there
-    is `unknown` for good: nobody can say it will not."""
-    name = f"order {order.id} on {order.symbol}"
-    if there is None:
-        return None if order.state == OrderState.UNKNOWN else f"{name} is {order.state}, the broker has none"
-    status = {"accepted": OrderState.SUBMITTED}.get(there["status"], there["status"])
-    if order.state != status or filled != round(float(there["filled_qty"])):
-        return f"{name} is {order.state} with {filled}, at the broker {there['status']} with {there['filled_qty']}"
-    return None
-
-
-def unknown(desk: FaultDesk, handed: Sequence[Handed]) -> int:
-    """Orders of these decisions that the broker never had."""
-    ids = [one.decision_id for one in handed]
-    with desk.store.read() as session:
-        rows = session.exec(
-            select(Order.id).where(col(Order.decision_id).in_(ids), Order.state == OrderState.UNKNOWN)
-        ).all()
-    return len(rows)

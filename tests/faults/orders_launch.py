@@ -1,9 +1,10 @@
 """Starts a `desk` command on an exchange that never closes, with Yahoo on loopback, and lets it die where it is told.
 
-python -m tests.faults.orders_launch [--no-claim] [--resend] COMMAND...
+python -m tests.faults.orders_launch COMMAND...
 
-The file `bomb` in the desk's folder holds a point and a number: the trade worker is killed when it gets there for
-that many-th time, once. Only the trade worker has the broker's key.
+The file `bomb` in the desk's folder holds points and a number: the trade worker is killed when it gets to one of them
+for that many-th time, once. While there is a file `no-claim`, every message of a step takes it; while there is a file
+`resend`, the worker sends what it should ask about. Only the trade worker has the broker's key.
 """
 
 from __future__ import annotations
@@ -20,18 +21,21 @@ from typing import Any
 from models.settings import Settings
 from models.states import OrderState
 from tests.fakes.alpaca import KEY, SECRET
-from tests.faults.launch import without_claim
+from tests.faults.launch import is_on, with_claim_switch
 from tests.tools.far_yahoo import LoopbackSession
 from tools.brokers.alpaca import AlpacaBroker
 from tools.brokers.alpaca_wire import AlpacaWire
 from tools.market import clock, factory, yahoo, yahoo_wire
 from tools.orders import flow, submitting
+from tools.orders import reconcile as reconciling
 
 FAR_YAHOO = "FAR_YAHOO_URL"
 BOMB = "bomb"
+RESEND = "resend"
 # Where it may die: nothing is written; the row is to be `submitting` and the transaction still open; it is
 # `submitting` and nothing sent; the broker has answered; the answer is written and the transaction still open.
 POINTS = ("before the row", "before submitting", "submitting written", "answered", "booked")
+FOLLOWED = "followed"  # what the account's comparison found is written, and the transaction still open
 ALWAYS_OPEN = "24/7"
 _lock = threading.Lock()
 
@@ -43,7 +47,7 @@ def pass_by(point: str) -> None:
         if not file.exists():
             return
         named, _, left = file.read_text().rpartition(" ")
-        if named != point:
+        if point not in named.split(", "):
             return
         if int(left) > 1:
             file.write_text(f"{named} {int(left) - 1}")
@@ -76,6 +80,7 @@ def with_points() -> None:
     passing(submitting, "advance", after=POINTS[1], when=lambda session, order, to: to == OrderState.SUBMITTING)
     passing(AlpacaWire, "submit", before=POINTS[2], after=POINTS[3])
     passing(submitting, "book", after=POINTS[4])
+    passing(reconciling, "book", after=FOLLOWED)
 
 
 def far_sides() -> None:
@@ -89,24 +94,22 @@ def far_sides() -> None:
     setattr(factory, "build_yahoo", build)  # noqa: B010
 
 
-def with_resend() -> None:
-    """An order whose outcome is open is sent again instead of asked about. A suite that passes so tests nothing."""
-    submit = AlpacaBroker.submit
+def with_resend_switch() -> None:
+    """Switched on, an order whose outcome is open is sent again instead of asked about. A suite that passes so tests
+    nothing."""
+    submit, real = AlpacaBroker.submit, AlpacaBroker.lookup
 
     def lookup(self: AlpacaBroker, *order: Any) -> Any:
-        return submit(self, *order)
+        return submit(self, *order) if is_on(RESEND) else real(self, *order)
 
     setattr(AlpacaBroker, "lookup", lookup)  # noqa: B010
 
 
-SWITCHES = {"--no-claim": without_claim, "--resend": with_resend}
-
-
 def main() -> None:
     rest = sys.argv[1:]
-    while rest[0] in SWITCHES:
-        SWITCHES[rest.pop(0)]()
     far_sides()
+    with_claim_switch()
+    with_resend_switch()
     if rest[:2] == ["worker", "trade"]:
         os.environ.update(zip(Settings.CREDENTIALS, (KEY, SECRET), strict=True))
         with_points()

@@ -8,24 +8,47 @@ import time
 import zlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import groupby
 
-from tests.faults import database, kills, messages, model_faults, orders, stops
-from tests.faults.desk import Pace, fault_desk
+from tests.faults import (
+    database,
+    kills,
+    messages,
+    model_faults,
+    orders,
+    orders_fills,
+    orders_halts,
+    orders_outages,
+    orders_postgres,
+    stops,
+)
+from tests.faults.desk import FaultDesk, Pace, fault_desk
+from tests.faults.launch import NO_CLAIM
 from tests.faults.orders_desk import ORDER_CREW, order_desk
-from tests.faults.orders_launch import POINTS
+from tests.faults.orders_launch import POINTS, RESEND
 from tests.faults.scenario import Act, Result, Scenario, perform
 
 CLOCK = ("tests.faults.launch", "--clock", "{home}/clock")
-NO_CLAIM = ("tests.faults.launch", "--no-claim")
+SWITCHABLE = ("tests.faults.launch", "--claim-switch")
 TRADES = ("tests.faults.orders_launch",)
-TRADES_UNCLAIMED = (*TRADES, "--no-claim")
 
 
-def of_orders(name: str, act: Act, times: int, *, short: bool = False, claim: bool = True) -> Scenario:
-    launcher = TRADES if claim else TRADES_UNCLAIMED
-    return Scenario(f"orders: {name}", act, times, short, launcher=launcher, crew=ORDER_CREW)
+def of_orders(
+    name: str, act: Act, times: int, *, short: bool = False, claim: bool = True, postgres: bool = False
+) -> Scenario:
+    switches = () if claim else (NO_CLAIM,)
+    return Scenario(
+        f"orders: {name}",
+        act,
+        times,
+        short,
+        launcher=TRADES,
+        crew=ORDER_CREW,
+        switches=switches,
+        postgres=postgres,
+    )
 
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -59,6 +82,13 @@ SCENARIOS: tuple[Scenario, ...] = (
     of_orders("broker accepts, then fails", orders.broker_fails_after_it_accepted, 6),
     of_orders("delivered twice, no claim", orders.delivered_twice, 5, claim=False),
     of_orders("two trade workers, no claim", orders.two_trade_workers, 5, claim=False),
+    of_orders("killed, filled in parts", orders_fills.killed_half_filled, 5, short=True),
+    of_orders("Redis killed and restarted", orders_outages.redis_killed, 5),
+    of_orders("database away", orders_outages.database_away, 3),
+    of_orders("stream of fills lost", orders_outages.stream_lost, 4),
+    of_orders("halted while sending", orders_halts.halted_while_sending, 6),
+    of_orders("killed at every step, PostgreSQL", orders.killed_at_every_step, 2, postgres=True),
+    of_orders("two trade workers, PostgreSQL", orders.two_trade_workers, 2, claim=False, postgres=True),
 )
 
 # Of the long version, how many desks work at once: most of a scenario is waiting for a lease to end.
@@ -71,16 +101,26 @@ Job = tuple[Scenario, int]
 
 def without_claim(scenario: Scenario) -> Scenario:
     """The same, with steps that any message may take."""
-    return dataclasses.replace(scenario, launcher=NO_CLAIM)
+    return dataclasses.replace(switchable(scenario), switches=(NO_CLAIM,))
+
+
+def switchable(scenario: Scenario) -> Scenario:
+    """The same, on a desk that one without its claim may share."""
+    return dataclasses.replace(scenario, launcher=scenario.launcher or SWITCHABLE)
+
+
+def alone(scenario: Scenario) -> Scenario:
+    """The same, on a desk that it shares with no other: what it leaves behind is not laid at another's door."""
+    return dataclasses.replace(scenario, environ={**scenario.environ, "FAULTS": scenario.name})
 
 
 def with_resend(scenario: Scenario) -> Scenario:
     """The same, with a trade worker that sends what it should ask about."""
-    return dataclasses.replace(scenario, launcher=(TRADES[0], "--resend"))
+    return dataclasses.replace(scenario, switches=(*scenario.switches, RESEND))
 
 
 def jobs(scenarios: Iterable[Scenario], *, once: bool) -> list[list[Job]]:
-    """Repetitions with their seeds, grouped by the desk they can share."""
+    """Repetitions with their seeds, grouped by the desk they can share; those with a switch on come last."""
     wanted = [
         (scenario, zlib.crc32(f"{scenario.name} {number}".encode()))
         for scenario in scenarios
@@ -88,9 +128,12 @@ def jobs(scenarios: Iterable[Scenario], *, once: bool) -> list[list[Job]]:
     ]
 
     def desk_of(job: Job) -> tuple[object, ...]:
-        return (sorted(job[0].environ.items()), job[0].launcher, job[0].crew)
+        return (sorted(job[0].environ.items()), job[0].launcher, job[0].crew, job[0].postgres)
 
-    return [list(group) for _, group in groupby(sorted(wanted, key=desk_of), key=desk_of)]
+    def place(job: Job) -> tuple[object, ...]:
+        return (*desk_of(job), len(job[0].switches))
+
+    return [list(group) for _, group in groupby(sorted(wanted, key=place), key=desk_of)]
 
 
 def deal(group: Sequence[Job], lanes: int) -> list[list[Job]]:
@@ -101,9 +144,11 @@ def deal(group: Sequence[Job], lanes: int) -> list[list[Job]]:
 def play(lane: Sequence[Job], pace: Pace, began: float) -> list[Result]:
     """All of a lane on one desk."""
     first = lane[0][0]
+    skipped = orders_postgres.missing() if first.postgres else None
+    if skipped:
+        return [Result(scenario.name, skipped=skipped) for scenario, _ in lane]
     results = []
-    build = order_desk if first.crew == ORDER_CREW else fault_desk
-    with build(pace, *first.launcher, crew=first.crew, **first.environ) as desk:
+    with desk_for(first, pace) as desk:
         for scenario, seed in lane:
             result = perform(scenario, desk, seed)
             results.append(result)
@@ -114,10 +159,21 @@ def play(lane: Sequence[Job], pace: Pace, began: float) -> list[Result]:
     return results
 
 
+def desk_for(scenario: Scenario, pace: Pace) -> AbstractContextManager[FaultDesk]:
+    launcher, crew, environ = scenario.launcher, scenario.crew, scenario.environ
+    if crew == ORDER_CREW:
+        return order_desk(pace, *launcher, crew=crew, postgres=scenario.postgres, **environ)
+    return fault_desk(pace, *launcher, crew=crew, **environ)
+
+
 def run(scenarios: Sequence[Scenario], pace: Pace, lanes: int, *, once: bool = False) -> list[Result]:
     """Every scenario's result, in the order of the table. Lanes are processes: migrations and Celery's current app
-    are one a process."""
-    work = [lane for group in jobs(scenarios, once=once) for lane in deal(group, lanes if len(group) > lanes else 1)]
+    are one a process. once: one repetition each, and one desk for all that can share one."""
+
+    def desks(group: Sequence[Job]) -> int:
+        return lanes if len(group) > lanes and not once else 1
+
+    work = [lane for group in jobs(scenarios, once=once) for lane in deal(group, desks(group))]
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(lanes, mp_context=spawn) as pool:
         lanes_played = pool.map(partial(play, pace=pace, began=time.monotonic()), work)

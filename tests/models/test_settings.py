@@ -258,11 +258,12 @@ def test_a_second_terminal_speaks_as_the_running_desk_does(here: Path, up: Up) -
         DESK_PROVIDER_URL="https://user:hunter2@example.org/v1?key=hunter2",
         DESK_REPLAY_DATE="2010-08-11",
         DESK_MODEL="big",
+        DESK_BROKER="alpaca-paper",
     )
     up.leave(running.public(running.speaker(theirs)))
     assert "hunter2" not in up.file.read_text()
     loaded = load({"DESK_HOME": str(here / "home")}, here)
-    names = ("provider", "model", "market", "replay_date")
+    names = ("provider", "model", "market", "replay_date", "broker")
     assert [getattr(loaded.settings, name) for name in names] == [getattr(theirs, name) for name in names]
     assert loaded.settings.provider_url == "https://example.org/v1"
     assert {loaded.origins[name].source for name in (*names, "provider_url")} == {"desk up"}
@@ -277,6 +278,7 @@ def test_a_second_terminal_speaks_as_the_running_desk_does(here: Path, up: Up) -
         ({"DESK_MODEL": "big"}, r"DESK_MODEL='big' \(from environment\).*model='gpt-5.5'"),
         ({"DESK_MARKET": "yahoo"}, r"DESK_MARKET='yahoo'.*market='replay'"),
         ({"DESK_REPLAY_DATE": "2010-08-11"}, r"DESK_REPLAY_DATE='2010-08-11'.*replay_date='2010-08-12'"),
+        ({"DESK_BROKER": "alpaca-paper"}, r"DESK_BROKER='alpaca-paper'.*broker='paper'"),
         ({"AUTONOMOUS_CONFIG_JSON": '{"model": "big"}'}, r"model='big' \(from AUTONOMOUS_CONFIG_JSON\).*gpt-5.5"),
     ],
 )

@@ -71,23 +71,26 @@ class AlpacaBroker:
             return _rejected(refused.args[0])
         except BrokerSilent as silent:
             return self._find(ticket, silent.args[0])
-        return self._answer(order)  # outside: what is refused from here on is a question, and the order was taken
+        return self._answer(
+            ticket, order
+        )  # outside: what is refused from here on is a question, and the order was taken
 
     def lookup(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer | None:
         order = self._wire.order_by_client_id(str(ticket.order_id))
-        return None if order is None else self._answer(order)
+        return None if order is None else self._answer(ticket, order)
 
     def cancel(self, ticket: OrderTicket) -> BrokerAnswer | None:
         order = self._wire.order_by_client_id(str(ticket.order_id))
         if order is None:
             return None
+        _require_ours(ticket, order)
         try:
             self._wire.cancel(str(order.id))
         except Refused as refused:
             if refused.status not in (404, 422):  # it has ended, or is ending
                 raise BrokerSilent(f"the order was not cancelled: {refused}") from None
         after = self._wire.order_by_id(str(order.id))
-        return None if after is None else self._answer(after)
+        return None if after is None else self._answer(ticket, after)
 
     def state(self) -> BrokerState:
         today = self._clock.now().astimezone(NEW_YORK).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -126,9 +129,10 @@ class AlpacaBroker:
         order = self._wire.order_by_client_id(str(ticket.order_id))
         if order is None:
             raise BrokerSilent(f"{why}; and the broker knows no order {ticket.order_id} yet")
-        return self._answer(order)
+        return self._answer(ticket, order)
 
-    def _answer(self, order: Any) -> BrokerAnswer:
+    def _answer(self, ticket: OrderTicket, order: Any) -> BrokerAnswer:
+        _require_ours(ticket, order)
         with _readable():
             answer = shapes.answer_of(order, self._fills_of(order))
         if answer.status not in ("submitted", "partially_filled"):
@@ -137,7 +141,7 @@ class AlpacaBroker:
 
     def _fills_of(self, order: Any) -> list[BrokerFill]:
         """All fills of an order: as streamed when they make up what it has filled, else as the account lists them."""
-        filled = shapes.number(order.filled_qty)
+        filled = shapes.filled_of(order)
         if not filled:
             return []
         streamed = shapes.unbroken(self._fills.of(str(order.id)))
@@ -160,6 +164,14 @@ class AlpacaBroker:
             if order is not None:
                 known[order_id] = str(order.client_order_id)
         return known
+
+
+def _require_ours(ticket: OrderTicket, order: Any) -> None:
+    """Raises BrokerSilent when the broker answered with another order than the one that was asked about."""
+    with _readable():
+        wrong = shapes.unlike(ticket, order)
+    if wrong:
+        raise BrokerSilent(f"Alpaca answered with another order than {ticket.order_id}: {', '.join(wrong)} differ")
 
 
 def _request(ticket: OrderTicket) -> Any:

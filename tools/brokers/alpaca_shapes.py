@@ -54,8 +54,29 @@ def request_fields(ticket: OrderTicket) -> dict[str, Any]:
 
 
 def number(value: Any) -> Decimal:
-    """A figure of Alpaca's, which are strings mostly; nothing reads as 0."""
-    return Decimal(str(value)) if value not in (None, "") else Decimal(0)
+    """A figure of Alpaca's, which are strings mostly. Raises ValueError for nothing: no figure is not 0."""
+    if value in (None, ""):
+        raise ValueError("a figure is missing")
+    found = Decimal(str(value))
+    if not found.is_finite():
+        raise ValueError("a figure is no number")
+    return found
+
+
+def filled_of(order: Any) -> Decimal:
+    """How much of an order is filled; the one figure that may be empty, before the first fill."""
+    return Decimal(0) if order.filled_qty in (None, "") else number(order.filled_qty)
+
+
+def unlike(ticket: OrderTicket, order: Any) -> list[str]:
+    """In what an order of Alpaca's is not the ticket's."""
+    pairs = {
+        "client_order_id": (str(ticket.order_id), str(order.client_order_id)),
+        "symbol": (ticket.traded, str(order.symbol)),
+        "side": (ticket.side, str(getattr(order.side, "value", order.side))),
+        "qty": (exact(ticket.quantity), number(order.qty)),
+    }
+    return [name for name, (ours, theirs) in pairs.items() if ours != theirs]
 
 
 def listed_fill(row: Mapping[str, Any]) -> tuple[str, Decimal, BrokerFill]:
@@ -100,7 +121,7 @@ def unbroken(fills: Mapping[Decimal, BrokerFill]) -> list[BrokerFill]:
 def answer_of(order: Any, fills: list[BrokerFill]) -> BrokerAnswer:
     """What Alpaca says of an order. Its end is told only with all the fills it had: until then it works on."""
     status = str(order.status.value)
-    filled, known = number(order.filled_qty), sum((exact(fill.quantity) for fill in fills), Decimal(0))
+    filled, known = filled_of(order), sum((exact(fill.quantity) for fill in fills), Decimal(0))
     message = None
     if known != filled:
         message = f"Alpaca says {status} and {plain(filled)} filled; its list of fills has {plain(known)} so far"
@@ -127,8 +148,8 @@ def open_order_of(row: Any) -> BrokerOrder:
         broker_order_id=str(row.id),
         symbol=str(row.symbol),
         side=row.side.value,
-        quantity=float(number(row.qty)),
-        filled=float(number(row.filled_qty)),
+        quantity=float(number(row.qty or 0)),  # one that a stranger placed by its worth has none
+        filled=float(filled_of(row)),
     )
 
 
@@ -159,8 +180,8 @@ def settlements_of(rows: Iterable[Mapping[str, Any]]) -> list[Settlement]:
             "id": f"{row['id']}/{row['activity_type']}/{row['symbol']}",
             "kind": kind,
             "symbol": str(row["symbol"]),
-            "quantity": float(number(row.get("qty"))),
-            "price": float(number(row.get("price"))) if kind == "delivered" else 0.0,
+            "quantity": float(number(row["qty"])),
+            "price": float(number(row["price"])) if kind == "delivered" else 0.0,
             "at": dt.datetime.combine(day, _CLOSE, _NEW_YORK),
         }
         found.append(Settlement.model_validate(fields))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,7 +16,7 @@ from alpaca.trading.client import TradingClient
 from alpaca.trading.requests import GetOrdersRequest
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
-from requests.exceptions import RequestException
+from requests.exceptions import ReadTimeout, RequestException
 
 from models.errors import DeskError, ServiceError, SettingError
 from models.settings import Settings
@@ -28,6 +30,7 @@ OFFICIAL: Mapping[str, str] = {
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 RETRY_SECONDS = 1.0  # the client's own rest between a send and the next
 _PAGE = 100
+_PAGES = 200  # 20000 activities; more in one question is a list that does not end
 
 
 class BrokerSilent(ServiceError):
@@ -85,7 +88,8 @@ def stream_url(base: str) -> str:
 
 
 class LimitedAdapter(HTTPAdapter):
-    """A time limit on each request, connecting and reading alike, and the statuses that this thread's calls met."""
+    """A time limit on each request from connecting to the last byte of its answer, and the statuses that this thread's
+    calls met."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -94,8 +98,13 @@ class LimitedAdapter(HTTPAdapter):
 
     def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
         options["timeout"] = self._seconds
-        response = super().send(request, *args, **options)
+        response = _within(self._seconds, lambda: self._whole(request, *args, **options))
         self.met().append(response.status_code)
+        return response
+
+    def _whole(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
+        response = super().send(request, *args, **options)
+        _ = response.content  # read here, where the time counts
         return response
 
     def met(self) -> list[int]:
@@ -103,6 +112,29 @@ class LimitedAdapter(HTTPAdapter):
             self._met.statuses = []
         statuses: list[int] = self._met.statuses
         return statuses
+
+
+def _within(seconds: float, ask: Callable[[], Response]) -> Response:
+    """The answer, or what asking raised. Raises ReadTimeout when it takes longer.
+
+    A socket's own limit is for each read, so an answer that trickles in never meets it. The thread left behind sends
+    nothing more; it ends with its connection.
+    """
+    done: Future[Response] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(ask())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="alpaca-request", daemon=True).start()
+    try:
+        return done.result(seconds)
+    except FutureTimeout:
+        if done.done():
+            raise
+        raise ReadTimeout(f"no whole answer within {seconds:g} s") from None
 
 
 class AlpacaWire:
@@ -143,17 +175,22 @@ class AlpacaWire:
         return found
 
     def activities(self, kinds: str, after: str) -> list[dict[str, Any]]:
-        """Account activities of these types since a moment, oldest first, as the broker's own mappings."""
+        """Account activities of these types since a moment, oldest first, as the broker's own mappings. Raises
+        BrokerSilent for a list that does not move on or does not end."""
         rows: list[dict[str, Any]] = []
         wanted = {"activity_types": kinds, "after": after, "direction": "asc", "page_size": _PAGE}
-        while True:
+        for _ in range(_PAGES):
             page = self._ask(lambda client: client.get("/account/activities", dict(wanted)))
             if not isinstance(page, list):
                 raise BrokerSilent("Alpaca's account activities are no list")
             rows += page
             if len(page) < _PAGE:
                 return rows
-            wanted["page_token"] = str(page[-1]["id"])
+            last = str(page[-1]["id"])
+            if last == wanted.get("page_token"):
+                break
+            wanted["page_token"] = last
+        raise BrokerSilent(f"Alpaca's account activities do not end: {len(rows)} rows so far")
 
     def _found(self, question: Callable[[Any], T]) -> T | None:
         try:

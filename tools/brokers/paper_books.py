@@ -15,6 +15,7 @@ from models.orders import AccountFill, BrokerFill, BrokerOrder, BrokerPosition, 
 from models.states import OrderState
 from tools.decimals import exact
 from tools.ledger import average_cost
+from tools.market.clock import NEW_YORK, exchange_hours
 from tools.market.protocol import MarketData
 
 _RESTING = (OrderState.SUBMITTED.value, OrderState.PARTIALLY_FILLED.value)
@@ -129,16 +130,23 @@ def settlements(books: Books, market: MarketData) -> list[Settlement]:
 
 
 def _close_at(contract: OptionContract, market: MarketData) -> tuple[Decimal, dt.datetime] | None:
-    """The underlying's last close up to the expiry, if the bars at hand reach back that far."""
+    """The underlying's close on the expiry's session, if the bars at hand have it: the session of that day, or the last
+    one before a day without."""
     try:
         bars = market.bars(contract.underlying, _SESSIONS_BACK)
+        session = _session_of(contract.expiry)
     except MarketError:
         return None
-    days = [number for number, day in enumerate(bars.dates) if day <= contract.expiry]
-    if not days or (contract.expiry - bars.dates[days[-1]]).days > 4:
+    closes = dict(zip(bars.dates, bars.close, strict=True))
+    if session not in closes:
         return None
     at = dt.datetime.combine(contract.expiry, dt.time(16), market.clock.now().tzinfo)
-    return exact(float(bars.close[days[-1]])), at
+    return exact(float(closes[session])), at
+
+
+def _session_of(day: dt.date) -> dt.date:
+    """Raises MarketError before the calendar's first session."""
+    return exchange_hours().last_closed(dt.datetime.combine(day, dt.time.max, NEW_YORK))
 
 
 def _ended(contract: OptionContract, held: Decimal, close: Decimal, at: dt.datetime) -> list[Settlement]:

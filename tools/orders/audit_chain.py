@@ -19,6 +19,7 @@ from typing import Any
 FIRST_PREV = "0" * 64
 OPENED = "opened"
 ABANDONED = "abandoned"
+SENT = "submitting"  # the last line of its transaction, always
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _KEYS = {"n", "at", "kind", "facts", "prev", "hash"}
 
@@ -49,7 +50,8 @@ class Reading:
     """A file held against its anchor.
 
     entries: committed lines in order. abandoned: lines that a mark has struck out. beyond: lines after the anchored
-    ones, of transactions that did not commit or are not over. problems: what was altered, is missing or was cut off.
+    ones, of transactions that did not commit or are not over. problems: what was altered, is missing or was cut off,
+    and what did commit although the database does not know it.
     """
 
     entries: list[Entry]
@@ -82,11 +84,13 @@ def read_chain(data: bytes, anchor: Anchor) -> Reading:
     struck, problems = _struck(data, starts, parsed)
     entries: list[Entry] = []
     expected, head, beyond = 1, FIRST_PREV, 0
+    uncounted = set(struck)
     for place, found in enumerate(parsed):
         if place in struck:
             continue
         if expected > anchor.count:
             beyond += 1
+            uncounted.add(place)
             continue
         if found is None:
             problems.append(f"line {place + 1} of the file is not a line of the log")
@@ -94,7 +98,7 @@ def read_chain(data: bytes, anchor: Anchor) -> Reading:
         problems += _faults(found, raws[place], expected, head)
         entries.append(found)
         expected, head = found.n + 1, found.hash
-    problems += _end(expected - 1, head, anchor)
+    problems += _end(expected - 1, head, anchor) + _outrun(parsed, uncounted)
     return Reading(entries, len(struck), beyond, problems)
 
 
@@ -154,6 +158,18 @@ def _end(last: int, head: str, anchor: Anchor) -> list[str]:
     if head != anchor.head:
         return [f"line {last} is not the last one that the database has anchored"]
     return []
+
+
+def _outrun(parsed: list[Entry | None], uncounted: set[int]) -> list[str]:
+    """Orders that were sent by what the database does not count: whoever wrote the next line had seen it committed."""
+    problems = []
+    for place in sorted(uncounted):
+        found, after = parsed[place], parsed[place + 1] if place + 1 in uncounted else None
+        if found is None or after is None or found.kind != SENT or after.prev != found.hash:
+            continue
+        told = f"line {found.n}: order {found.facts.get('order')} was sent, and the database does not know it"
+        problems.append(f"{told}: it is older than the log, as after a restore; ask the broker")
+    return problems
 
 
 def _lines(first: int, last: int) -> str:

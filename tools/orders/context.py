@@ -92,7 +92,9 @@ def _barred(asked: _Asked, trading: TradingState, why: str) -> Denied | None:
         return halted(trading, why, order.account)
     if snapshot.listed(order.symbol) is False:
         return not_listed(order.symbol, known=True)
-    return bad_contract(order.symbol, order.contract, snapshot.now) if order.contract else None
+    if not order.contract:
+        return None
+    return bad_contract(order.symbol, order.contract, snapshot.now, order.action in ("open", "add"))
 
 
 def _whole(order: Order, price: float) -> int:

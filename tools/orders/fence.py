@@ -73,7 +73,13 @@ class Seat:
         self._store = store
         self._token: int | None = None
         self._compared: float | None = None
+        self._off = False
         self._lock = threading.Lock()
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the account was another process's when this one last asked for it."""
+        return self._off
 
     def hold(self) -> int:
         """The token in force, which is this process's. Raises FencedOff when it is another's."""
@@ -81,6 +87,7 @@ class Seat:
             if self._token is None or not self._holds(self._token):
                 self._token = take(self._store, self.account, self.owner)
                 self._compared = None  # somebody else may have traded meanwhile
+            self._off = False
             return self._token
 
     def compared(self) -> None:
@@ -98,4 +105,5 @@ class Seat:
             return True
         if row is not None and row.owner == NOBODY:
             return False
+        self._off = True
         raise _off(self.account, token, row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from decimal import Decimal
 
 from sqlmodel import col, select
@@ -27,6 +28,7 @@ from tools.orders.tending import cancel_open, open_orders
 from tools.risk import deny
 
 CANCEL_SECONDS = 15.0
+FILL_SECONDS = 5.0  # a broker acknowledges a market order first and fills it a moment later
 PAUSE_SECONDS = 0.5
 
 
@@ -49,6 +51,7 @@ def flatten(funnel: Funnel, by: str, why: str) -> tuple[list[OrderOutcome], list
         ids = write_orders(session, funnel, held, quotes, by, why) if held else []
     for id_ in ids:
         _send(funnel, id_)
+    _await_fills(funnel, ids)
     with funnel.store.session() as session:
         fence.give_back(session, funnel.broker.name, token)
         return [outcome(session, load_order(session, id_), live=True) for id_ in ids], left
@@ -65,6 +68,19 @@ def _cancelled(funnel: Funnel) -> list[str]:
         with funnel.store.read() as session:
             left = [order.id for order in open_orders(session, funnel.broker.name) if order.state in ORDER_WORKING]
     return left
+
+
+def _await_fills(funnel: Funnel, ids: Sequence[str]) -> None:
+    """Ask about the closing orders for a while, so that what is told of them is how they ended."""
+    until = time.monotonic() + FILL_SECONDS
+    while time.monotonic() < until:
+        with funnel.store.read() as session:
+            open_ = [id_ for id_ in ids if load_order(session, id_).state in ORDER_WORKING]
+        if not open_:
+            return
+        time.sleep(PAUSE_SECONDS)
+        for id_ in open_:
+            ask(funnel, take_snapshot(funnel.market, ()), id_)
 
 
 def _price(funnel: Funnel, row: BrokerPosition) -> Quote:
@@ -91,7 +107,7 @@ def _send(funnel: Funnel, id_: str) -> None:
         advance(session, order, OrderState.SUBMITTING, fence=token, sent_at=utcnow())
         audit.record(session, funnel.settings, "submitting", order=id_, fence=token, payload_hash=found.payload_hash)
         ticket, view = ticket_of(order), account_view(session, take_snapshot(funnel.market, ()), order.account)
-    hear(funnel, id_, lambda: funnel.broker.submit(ticket, found, view), cancelling=True)
+    hear(funnel, id_, lambda: funnel.broker.submit(ticket, found, view))
 
 
 def _would_open(order: Order, held: Decimal) -> Denied | None:

@@ -23,7 +23,7 @@ from tools.orders.notes import write_notes
 from tools.orders.outcomes import LIVE_OFF, outcome
 from tools.orders.previews import preview, terms_of
 from tools.orders.snapshots import Snapshot, symbols_of
-from tools.orders.states import advance, load_order
+from tools.orders.states import advance, load_order, lock_order
 from tools.orders.submitting import Funnel, Prices, carry, refuse
 
 __all__ = ["LIVE_OFF", "process_decision"]
@@ -97,7 +97,7 @@ def _preview(funnel: Funnel, snapshot: Snapshot, order_id: str) -> None:
     """Check a drafted order, and preview it if it is cleared."""
     settings, market, broker = funnel.settings, funnel.market.name, funnel.broker.name
     with funnel.store.session() as session:
-        order = load_order(session, order_id)
+        order = lock_order(session, order_id)
         if order.state != OrderState.DRAFTED:
             return
         found = evaluate(session, order, snapshot, settings, market, broker)
@@ -124,7 +124,7 @@ def _approve(funnel: Funnel, order_id: str) -> None:
     """Approve a previewed order by the policy, or let it wait for a person."""
     settings = funnel.settings
     with funnel.store.session() as session:
-        order = load_order(session, order_id)
+        order = lock_order(session, order_id)
         if order.state != OrderState.PREVIEWED:
             return
         found = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).one()

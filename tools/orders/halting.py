@@ -18,13 +18,13 @@ from models.errors import OrderError
 from models.order_tables import Order, Trading
 from models.orders import Denied
 from models.settings import Settings
-from models.states import ApprovalState, OrderState, TradingState
+from models.states import ORDER_NEXT, ApprovalState, OrderState, TradingState
 from models.store import Store
 from tools.orders import approvals, audit, fence
 from tools.orders.states import deny_order
 from tools.risk import halted
 
-_WAITING = (OrderState.APPROVAL_PENDING.value, OrderState.APPROVED.value)
+_NOT_SENT = sorted(state.value for state, following in ORDER_NEXT.items() if OrderState.DENIED in following)
 _LONGEST = 300
 
 
@@ -99,8 +99,8 @@ def remove_file(settings: Settings) -> None:
 
 
 def halt(store: Store, account: str, why: str, by: str) -> Halted:
-    """Write that the account is halted, then deny every order of it that waits. Open orders stay open: only the broker
-    can cancel them.
+    """Write that the account is halted, then deny every order of it that was not sent. Open orders stay open: only the
+    broker can cancel them.
 
     It is in force when this returns, and not on record yet: that is for the caller, with `record`.
     """
@@ -111,7 +111,7 @@ def halt(store: Store, account: str, why: str, by: str) -> Halted:
         questions = approvals.overtake(session, account, denied)
         rows = session.exec(
             select(Order)
-            .where(col(Order.account) == account, col(Order.state).in_(_WAITING))
+            .where(col(Order.account) == account, col(Order.state).in_(_NOT_SENT))
             .with_for_update()
             .execution_options(populate_existing=True)
         ).all()

@@ -11,14 +11,15 @@ from decimal import Decimal
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import ValidationError
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, func, select
 
 from models.columns import utcnow
 from models.mandates import MandateTerms, signed_bytes
-from models.order_tables import Mandate, Order, Preview
+from models.order_tables import Fill, Mandate, Order, Preview
 from models.orders import DenialCode, Denied
 from models.settings import Settings
 from tools.decimals import exact, money
+from tools.orders.notional import notional_of
 
 CLOCKS_APART = dt.timedelta(minutes=2)  # a person's clock and a worker's may differ by as much
 PAYLOAD_KEY = "mandateVersion"  # in a preview's canonical text
@@ -82,18 +83,30 @@ def _none(reason: str, measured: str) -> Denied:
 
 
 def used_of(session: Session, broker: str, version: int, besides: str | None = None) -> Used:
-    """What was sent under a mandate; `besides` is the id of an order that is not counted."""
+    """What was sent under a mandate, at the price of the preview or of the dearest fill, whichever is higher; `besides`
+    is the id of an order that is not counted."""
     rows = session.exec(
-        select(Preview.payload, Preview.notional)
-        .join(Order, col(Order.id) == col(Preview.order_id))
+        select(Order, Preview, func.max(Fill.price))
+        .join(Preview, col(Preview.order_id) == col(Order.id))
+        .join(Fill, col(Fill.order_id) == col(Order.id), isouter=True)
         .where(col(Order.account) == broker, col(Order.fence).is_not(None), col(Order.id) != (besides or ""))
+        .group_by(col(Order.id), col(Preview.id))
     ).all()
-    sent = [exact(notional) for payload, notional in rows if json.loads(payload).get(PAYLOAD_KEY) == version]
+    sent = [
+        _counted(order, preview, dearest or 0.0)
+        for order, preview, dearest in rows
+        if json.loads(preview.payload).get(PAYLOAD_KEY) == version
+    ]
     return Used(len(sent), sum(sent, Decimal(0)))
 
 
-def check(session: Session, settings: Settings, order: Order, preview: Preview) -> Denied | None:
-    """Why the mandate in force does not let this order go as previewed, None when it does.
+def _counted(order: Order, preview: Preview, price: float) -> Decimal:
+    """What an order takes of a mandate: its quantity at the preview's price or this one, whichever is higher."""
+    return max(exact(preview.notional), notional_of(order, price))
+
+
+def check(session: Session, settings: Settings, order: Order, preview: Preview, price: float) -> Denied | None:
+    """Why the mandate in force does not let this order go as previewed, None when it does. price: the one found now.
 
     Asked in the transaction that moves the order to `submitting`, of every broker with real money, so that a disarm
     comes wholly before or after.
@@ -107,9 +120,10 @@ def check(session: Session, settings: Settings, order: Order, preview: Preview) 
     used = used_of(session, order.account, terms.version, order.id)
     if used.orders + 1 > terms.max_orders:
         return _beyond(terms, "its orders are used up", f"order {used.orders + 1}", f"at most {terms.max_orders}")
-    total = used.notional + exact(preview.notional)
+    own = _counted(order, preview, price)
+    total = used.notional + own
     if total > terms.max_notional:
-        reason = f"{money(preview.notional)} more would be more than it allows"
+        reason = f"{money(own)} more would be more than it allows"
         return _beyond(terms, reason, f"notional {money(total)} in all", f"at most {money(terms.max_notional)}")
     return None
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from decimal import Decimal
 
 from sqlmodel import Session, col, select
 
 from models.columns import utcnow
 from models.order_tables import EquityMark
+from tools.decimals import exact
 from tools.market.clock import NEW_YORK
 
 
@@ -48,3 +50,12 @@ def equity_marks(session: Session, account: str, equity: float | None, now: dt.d
         session.add(mark)
         session.flush()
     return marks
+
+
+def shift(session: Session, account: str, by: Decimal) -> None:
+    """Move every mark by money that came or went without being earned or lost, a deposit or a withdrawal."""
+    for mark in session.exec(select(EquityMark).where(col(EquityMark.account) == account)):
+        mark.opening = float(exact(mark.opening) + by)
+        mark.last = float(exact(mark.last) + by)
+        mark.high_water = float(exact(mark.high_water) + by)
+        session.add(mark)

@@ -46,13 +46,13 @@ def pledges(session: Session, order: Order, view: AccountView, limits: RiskLimit
         .where(_others(order), or_(col(Order.state).in_(OPEN), earlier(order)))
         .order_by(col(Order.created_at), col(Order.ordinal))
     ).all()
-    filled = _filled(session, [other.id for other, _ in rows])
+    booked = filled(session, [other.id for other, _ in rows])
     held = {position.symbol: exact(position.quantity) for position in view.positions}
     taken: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
     found = []
     for other, preview in rows:
         traded, side = other.contract or other.symbol, other.side or ""
-        left = max(exact(other.quantity or 0) - filled.get(other.id, Decimal(0)), Decimal(0))
+        left = max(exact(other.quantity or 0) - booked.get(other.id, Decimal(0)), Decimal(0))
         base = held.get(traded, Decimal(0)) + taken[traded, side] * (1 if side == "buy" else -1)
         opening, price = opening_shares(base, side, left), exact(preview.price)
         taken[traded, side] += left
@@ -71,7 +71,8 @@ def pledges(session: Session, order: Order, view: AccountView, limits: RiskLimit
     return tuple(found)
 
 
-def _filled(session: Session, ids: list[str]) -> dict[str, Decimal]:
+def filled(session: Session, ids: list[str]) -> dict[str, Decimal]:
+    """How many shares or contracts of each order are filled; no entry for none."""
     found: defaultdict[str, Decimal] = defaultdict(Decimal)
     for order_id, quantity in session.exec(
         select(Fill.order_id, Fill.quantity).where(col(Fill.order_id).in_(ids))

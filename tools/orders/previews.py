@@ -6,7 +6,6 @@ import datetime as dt
 import hashlib
 import json
 from dataclasses import dataclass
-from decimal import Decimal
 
 from sqlmodel import Session
 
@@ -17,6 +16,7 @@ from models.settings import Settings
 from tools.decimals import exact, plain
 from tools.orders.context import Sized
 from tools.orders.mandates import PAYLOAD_KEY, in_force
+from tools.orders.notional import notional_of
 from tools.risk import deny
 
 
@@ -53,7 +53,7 @@ def canonical(order: Order, price: float, priced_at: dt.datetime, terms: Terms) 
         "limitPrice": None if order.limit_price is None else plain(order.limit_price),
         "market": terms.market,
         "multiplier": plain(order.multiplier),
-        "notional": plain(_notional(order, price)),
+        "notional": plain(notional_of(order, price)),
         "orderType": order.order_type,
         "price": plain(price),
         "pricedAt": _moment(priced_at),
@@ -65,10 +65,6 @@ def canonical(order: Order, price: float, priced_at: dt.datetime, terms: Terms) 
         PAYLOAD_KEY: terms.mandate,
     }
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
-
-
-def _notional(order: Order, price: float) -> Decimal:
-    return exact(order.quantity or 0) * exact(price) * exact(order.multiplier)
 
 
 def _moment(moment: dt.datetime) -> str:
@@ -93,7 +89,7 @@ def preview(order: Order, sized: Sized, at: dt.datetime, terms: Terms) -> Previe
         payload_hash=digest(payload),
         price=sized.price,
         priced_at=sized.priced_at,
-        notional=float(_notional(order, sized.price)),
+        notional=float(notional_of(order, sized.price)),
     )
 
 
@@ -108,7 +104,7 @@ def verify(order: Order, found: Preview | None, terms: Terms, now: dt.datetime) 
     expected = canonical(
         order, found.price, found.priced_at, Terms(terms.market, terms.broker, made_under, terms.valid_for)
     )
-    noted = exact(found.notional) == exact(float(_notional(order, found.price)))
+    noted = exact(found.notional) == exact(float(notional_of(order, found.price)))
     if expected != found.payload or digest(found.payload) != found.payload_hash or not noted:
         reason = "the order, its preview or its hash is not what was checked"
         return deny(DenialCode.PREVIEW_ALTERED, reason, digest(expected), found.payload_hash)

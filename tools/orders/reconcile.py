@@ -10,6 +10,7 @@ from decimal import Decimal
 from sqlmodel import Session, col, select
 
 from models.columns import utcnow
+from models.contracts import multiplier_of
 from models.errors import MarketError, OrderError
 from models.market import Quote
 from models.order_tables import Account, BookedSettlement, Order, Position, Preview, Reconciliation
@@ -20,7 +21,7 @@ from models.store import Store
 from tools.brokers.protocol import Broker
 from tools.decimals import exact, plain
 from tools.ledger import account_view, ensure_account, move
-from tools.orders import audit, differences, halting
+from tools.orders import audit, differences, halting, marks
 from tools.orders.booking import book
 from tools.orders.context import ticket_of
 from tools.orders.differences import Difference, difference
@@ -158,6 +159,7 @@ def _adopt(store: Store, settings: Settings, state: BrokerState) -> list[Differe
     """Make positions, cash and past fills of the account the desk's own."""
     with store.session() as session:
         head = session.get_one(Account, state.account, with_for_update=True)
+        before = _cost(session, head)
         fills = differences.fills(session, state, _adopted(session, head.name))
         moved = differences.positions(session, state)
         for row in moved:
@@ -167,8 +169,17 @@ def _adopt(store: Store, settings: Settings, state: BrokerState) -> list[Differe
             *({**row, "kind": "adopted_fill", "repaired": True} for row in fills),
             *_set_cash(session, head, state),
         ]
+        session.flush()
+        marks.shift(session, head.name, _cost(session, head) - before)
         audit.record(session, settings, "adopted", account=head.name, differences=found)
     return found
+
+
+def _cost(session: Session, head: Account) -> Decimal:
+    """The account's cash, and its positions at what they cost."""
+    rows = session.exec(select(Position).where(col(Position.account) == head.name)).all()
+    held = (exact(row.quantity) * exact(row.average_cost) * exact(multiplier_of(row.symbol)) for row in rows)
+    return exact(head.cash) + sum(held, Decimal(0))
 
 
 def _set_position(session: Session, state: BrokerState, symbol: str) -> None:
@@ -191,8 +202,10 @@ def _repair_cash(store: Store, settings: Settings, state: BrokerState) -> list[D
         working = col(Order.account) == head.name, col(Order.state).in_(differences.WORKING)
         if session.exec(select(Order.id).where(*working)).first() is not None:
             return []
+        before = exact(head.cash)
         found = _set_cash(session, head, state)
         if found:
+            marks.shift(session, head.name, exact(head.cash) - before)
             audit.record(session, settings, "cash", account=head.name, differences=found)
     return found
 

@@ -22,6 +22,13 @@ def load_order(session: Session, order_id: str) -> Order:
     return order
 
 
+def lock_order(session: Session, order_id: str) -> Order:
+    """The order's row, which nobody else moves before the end of the transaction. Raises OrderError when there is
+    none."""
+    session.get(Order, order_id, with_for_update=True, populate_existing=True)
+    return load_order(session, order_id)
+
+
 def advance(session: Session, order: Order, to: OrderState, **changes: Any) -> None:
     """Move an order to its next state, with other columns if named, and refresh `order`.
 

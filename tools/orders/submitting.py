@@ -26,9 +26,10 @@ from tools.orders.booking import book
 from tools.orders.context import evaluate, ticket_of
 from tools.orders.fence import Seat
 from tools.orders.previews import moved, terms_of, verify
+from tools.orders.recalling import closes, unwanted
 from tools.orders.reconcile import reconcile
 from tools.orders.snapshots import Snapshot, take_snapshot
-from tools.orders.states import advance, deny_order, load_order
+from tools.orders.states import advance, deny_order, load_order, lock_order
 from tools.risk import deny, halted
 
 log = structlog.get_logger(__name__)
@@ -65,12 +66,23 @@ class Prices:
 
 
 def carry(funnel: Funnel, prices: Prices, order_ids: Iterable[str]) -> None:
-    """Submit what is approved and ask about what was sent. Raises FencedOff when this process may not."""
+    """Submit what is approved and ask about what was sent, but not about what was recalled: on paper to ask is to
+    fill. Raises FencedOff when this process may not."""
     funnel.seat.hold()
+    recalled = recall(funnel)
     unready = compare(funnel)
     for order_id in order_ids:
-        if not submit(funnel, prices.now(), order_id, unready):
+        if order_id not in recalled and not submit(funnel, prices.now(), order_id, unready):
             ask(funnel, prices.now(), order_id)
+
+
+def recall(funnel: Funnel) -> set[str]:
+    """Cancel what was sent and may no longer fill; the ids of those orders."""
+    with funnel.store.read() as session:
+        ids = unwanted(session, funnel.settings, funnel.broker.name)
+    for order_id in ids:
+        cancel(funnel, order_id)
+    return set(ids)
 
 
 def compare(funnel: Funnel, max_age_seconds: float | None = None) -> Denied | None:
@@ -99,7 +111,7 @@ def submit(funnel: Funnel, snapshot: Snapshot, order_id: str, unready: Denied | 
     """
     token = funnel.seat.hold()
     with funnel.store.session() as session:
-        order = load_order(session, order_id)
+        order = lock_order(session, order_id)
         if order.state != OrderState.APPROVED:
             return False
         fence.require(session, order.account, token)
@@ -169,7 +181,7 @@ def _bar(session: Session, funnel: Funnel, snapshot: Snapshot, order: Order, pre
         return found
     denied = moved(preview, found.price, settings.max_price_collar)
     if denied is None and broker.real_money:
-        denied = mandates.check(session, settings, order, preview)
+        denied = mandates.check(session, settings, order, preview, found.price)
     return denied
 
 
@@ -227,13 +239,14 @@ def hear(funnel: Funnel, order_id: str, call: Callable[[], BrokerAnswer | None],
             session.refresh(order)
             still_open = order.state in ORDER_WORKING
             state, _ = halting.trading_state(session, funnel.settings, order.account)
+            halted_now = state is TradingState.HALTED and not closes(session, order)
     except OrderError as error:
         log.error("orders.not_booked", order=order_id, error=str(error))
         with funnel.store.session() as session:
             _unanswered(session, funnel.settings, load_order(session, order_id), error.args[0], False)
         return
     # A halt that came while the order was on its way did not see it.
-    if still_open and state is TradingState.HALTED and not cancelling:
+    if still_open and halted_now and not cancelling:
         cancel(funnel, order_id)
 
 

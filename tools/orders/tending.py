@@ -7,15 +7,18 @@ from collections.abc import Iterable
 
 from sqlmodel import Session, col, select
 
-from models.order_tables import Order
-from models.states import ORDER_WORKING, OrderState, TradingState
+from models.errors import MarketError
+from models.order_tables import Account, Order
+from models.states import ORDER_WORKING, OrderState
 from models.tables import Decision
-from tools.ledger import ensure_account
-from tools.orders import approvals, halting
+from tools.ledger import account_view, ensure_account
+from tools.orders import approvals
+from tools.orders.marks import equity_marks
 from tools.orders.notes import write_notes
+from tools.orders.reconcile import latest
 from tools.orders.snapshots import symbols_of
 from tools.orders.states import load_order
-from tools.orders.submitting import Funnel, Prices, cancel, carry, compare
+from tools.orders.submitting import Funnel, Prices, cancel, carry, compare, recall
 
 _OPEN = sorted({OrderState.APPROVED.value, *(state.value for state in ORDER_WORKING)})
 Found = dict[str, int]
@@ -32,18 +35,18 @@ def tend(funnel: Funnel) -> Found:
     funnel.seat.hold()
     with funnel.store.session() as session:
         ensure_account(session, account, settings.starting_cash)
-    compare(funnel, settings.orders_seconds / 2)
+    recall(funnel)  # first: to ask paper about an order, as comparing does, is to fill it
+    unready = compare(funnel, settings.orders_seconds / 2)
     with funnel.store.read() as session:
-        state, _ = halting.trading_state(session, settings, account)
         orders = open_orders(session, account)
         symbols = frozenset(symbols_of(session, orders, account))
     ids = [order.id for order in orders]
-    if state is TradingState.HALTED:
-        for order_id in ids:
-            cancel(funnel, order_id)
     expired = _expire(funnel)  # after the cancels: they do not wait for what must be put on record
+    prices = Prices(funnel.market, symbols)
+    if unready is None:
+        _mark(funnel, prices)
     if ids:
-        carry(funnel, Prices(funnel.market, symbols), ids)
+        carry(funnel, prices, ids)
     _note(funnel, [*expired, *ids])
     return {"expired": len(expired), "open": len(ids)}
 
@@ -51,6 +54,24 @@ def tend(funnel: Funnel) -> Found:
 def _expire(funnel: Funnel) -> list[str]:
     with funnel.store.session() as session:
         return approvals.expire(session, funnel.settings)
+
+
+def _mark(funnel: Funnel, prices: Prices) -> None:
+    """Write down what the account is worth while the exchange is open and the books agree with the broker's: losses are
+    measured from it, and a day without an order has a high, too."""
+    try:
+        if not funnel.market.clock.is_open():
+            return
+    except MarketError:
+        return
+    snapshot, account = prices.now(), funnel.broker.name
+    with funnel.store.session() as session:
+        session.get_one(Account, account, with_for_update=True)
+        compared = latest(session, account)
+        if compared is None or not compared.agreed:
+            return
+        equity = account_view(session, snapshot, account).equity
+        equity_marks(session, account, equity, snapshot.now, keep=True)
 
 
 def _note(funnel: Funnel, order_ids: Iterable[str]) -> None:

@@ -13,10 +13,11 @@ from tools.risk.denials import deny
 from tools.risk.exposure import ZERO, base_of, opening_of
 
 
-def bad_contract(symbol: str, contract: str, now: dt.datetime) -> Denied | None:
-    """Why an option cannot be traded: it names no contract, one of another symbol, or one that ends today or ended."""
+def bad_contract(symbol: str, contract: str, now: dt.datetime, opens: bool) -> Denied | None:
+    """Why an option cannot be traded: it names no contract, one of another symbol, or one that ended. One that ends
+    today can be given back and not taken on."""
     found = parse_contract(contract)
-    limit = f"an OCC symbol on {symbol} that expires after today"
+    limit = f"an OCC symbol on {symbol} that expires {'after today' if opens else 'today or later'}"
     if found is None:
         reason = f"{contract!r} names no option contract: root, YYMMDD, C or P, strike in thousandths"
         return deny(DenialCode.OPTION_CONTRACT, reason, f"contract {contract}", limit)
@@ -24,7 +25,7 @@ def bad_contract(symbol: str, contract: str, now: dt.datetime) -> Denied | None:
         reason = f"{contract} is a contract on {found.underlying} and not on {symbol}"
         return deny(DenialCode.OPTION_CONTRACT, reason, f"underlying {found.underlying}", limit)
     today = now.astimezone(NEW_YORK).date()
-    if found.expiry <= today:
+    if found.expiry < today or (opens and found.expiry == today):
         ended = "today" if found.expiry == today else f"on {found.expiry}"
         return deny(DenialCode.OPTION_CONTRACT, f"{contract} expires {ended}", f"expiry {found.expiry}", limit)
     return None
@@ -46,7 +47,7 @@ def listed_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -
 
 def contract_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     if ticket.contract is not None:
-        return bad_contract(ticket.symbol, ticket.contract, context.now)
+        return bad_contract(ticket.symbol, ticket.contract, context.now, bool(opening_of(ticket, context)))
     if context.instrument is not Instrument.OPTION or not limits.options_allowed or not opening_of(ticket, context):
         return None
     reason = f"{ticket.symbol} was put forward as an option, and the action names no contract"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +12,15 @@ from typing import Any
 import pytest
 from sqlmodel import col, select, update
 
+from models import running
 from models.columns import utcnow
-from models.order_tables import Approval, Order, Trading
+from models.order_tables import Approval, Order, Position, Submitter, Trading
 from models.settings import Settings
 from models.store import Store, upgrade
 from tests.tasks.cli.running import desk as command
 from tests.tools.orders.desk import DEFAULTS, Desk, action
 from tools.brokers.factory import build_broker
+from tools.ledger import ensure_account
 from tools.market.factory import build_market
 from tools.orders.auditing import check_logs
 from tools.orders.fence import Seat
@@ -47,9 +51,9 @@ def states(desk: Desk) -> dict[str, str]:
     return {row.symbol: row.state for row in desk.orders() if row.action == "open"}
 
 
-def flag(desk: Desk) -> str | None:
+def flag(desk: Desk, account: str = "paper") -> str | None:
     with desk.store.read() as session:
-        row = session.get(Trading, "paper")
+        row = session.get(Trading, account)
     return row.state if row else None
 
 
@@ -126,3 +130,63 @@ def test_a_halt_and_a_resume_that_go_well_say_so(desk: Desk) -> None:
     assert (resumed.returncode, resumed.stdout) == (0, "account paper trades again\n")
     assert not (desk.settings.home / "HALT").exists()
     assert flag(desk) == "active"
+
+
+def elsewhere(desk: Desk, *, held: bool) -> None:
+    """Another account, which a worker of another host may trade; with a position and an order that waits."""
+    with desk.store.session() as session:
+        ensure_account(session, "alpaca-paper", 100_000)
+        session.add(Submitter(account="alpaca-paper", token=3, owner="trade@elsewhere" if held else ""))
+        if held:
+            row = {"symbol": "AAPL", "quantity": 10, "average_cost": 100, "filled_at": utcnow()}
+            session.add(Position(account="alpaca-paper", **row))
+            session.exec(update(Order).where(col(Order.symbol) == "GE").values(account="alpaca-paper"))
+
+
+def test_it_halts_every_account_and_says_which_broker_it_did_not_ask(desk: Desk) -> None:
+    elsewhere(desk, held=True)
+    halted = halt(desk, "--flatten")
+    assert halted.returncode == 1
+    assert "account paper halted; 0 waiting orders denied" in halted.stdout
+    assert "account alpaca-paper halted; 1 waiting orders denied" in halted.stdout
+    assert "AAPL: sell 10, filled, 10 filled" in halted.stdout
+    said = "the broker of account alpaca-paper was not asked, this shell's is paper"
+    assert f"{said}: submitter trade@elsewhere; positions AAPL" in halted.stderr
+    assert "DESK_BROKER=alpaca-paper desk halt --flatten" in halted.stderr
+    assert (flag(desk), flag(desk, "alpaca-paper")) == ("halted", "halted")
+    assert states(desk)["GE"] == "denied"
+
+
+def test_an_account_with_nothing_left_is_halted_without_a_word_more(desk: Desk) -> None:
+    elsewhere(desk, held=False)
+    halted = halt(desk)
+    assert (halted.returncode, halted.stderr) == (0, "")
+    assert flag(desk, "alpaca-paper") == "halted"
+
+
+def test_a_resume_is_of_its_own_account_and_names_those_that_stay_halted(desk: Desk) -> None:
+    elsewhere(desk, held=False)
+    halt(desk)
+    resumed = command(desk.settings.home, "resume")
+    assert resumed.returncode == 0
+    stays = "account alpaca-paper stays halted: DESK_BROKER=alpaca-paper desk resume"
+    assert resumed.stdout.splitlines() == ["account paper trades again", stays]
+    assert (flag(desk), flag(desk, "alpaca-paper")) == ("active", "halted")
+    again = command(desk.settings.home, "resume", DESK_BROKER="alpaca-paper")
+    assert again.stdout == "account alpaca-paper trades again\n"
+    assert flag(desk, "alpaca-paper") == "active"
+
+
+def test_it_asks_another_broker_than_the_running_desks(desk: Desk) -> None:
+    run = desk.settings.home / "run"
+    run.mkdir(exist_ok=True)
+    (run / "services.json").write_text(json.dumps(running.speaker(desk.settings)))
+    with (run / "up.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = command(desk.settings.home, "reconcile", DESK_BROKER="alpaca-paper")
+        halted = halt(desk, DESK_BROKER="alpaca-paper")
+    assert "DESK_BROKER='alpaca-paper' (from environment), but its workers have broker='paper'" in refused.stderr
+    assert halted.returncode == 1
+    assert "needs ALPACA_API_KEY and ALPACA_SECRET_KEY" in halted.stderr
+    assert "the broker of account paper was not asked, this shell's is alpaca-paper" in halted.stderr
+    assert (flag(desk), flag(desk, "alpaca-paper")) == ("halted", "halted")

@@ -66,6 +66,7 @@ def test_other_processes_are_told_what_the_workers_speak_to(make_plan: Callable[
     endpoint = {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "https://user:pass-word@example.org/v1"}
     made = make_plan(Choice(), DESK_REPLAY_DATE="2010-08-11", **endpoint)
     speaks = {"provider": "endpoint", "model": "gpt-5.5", "market": "replay", "replay_date": "2010-08-11"}
+    speaks["broker"] = "paper"
     assert made.announced == {**made.urls, **speaks, "provider_url": "https://example.org/v1"}
     assert make_plan(None).announced.keys() == {"redis_url", "rulebook_url"}, "without workers nobody speaks"
 

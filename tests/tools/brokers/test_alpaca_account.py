@@ -15,7 +15,7 @@ from tests.tools.brokers.alpaca_orders import CREDENTIALS, PUT, a_ticket, send
 from tests.tools.orders.tape import Tape
 from tools.brokers import factory
 from tools.brokers.alpaca import AlpacaBroker
-from tools.brokers.alpaca_wire import base_url, stream_url
+from tools.brokers.alpaca_wire import BrokerSilent, base_url, stream_url
 
 
 def test_the_account_is_told_with_the_desks_own_ids(alpaca: Alpaca, broker: AlpacaBroker) -> None:
@@ -102,3 +102,14 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(factory.importlib, "import_module", absent)
     with pytest.raises(NotConfigured, match=r"chordesk\[alpaca\]"):
         factory.build_broker(Settings(broker="alpaca-paper"), Tape({}), None, CREDENTIALS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["cash", "qty", "price", "cum_qty"])
+def test_a_figure_that_is_missing_is_not_taken_for_nothing(alpaca: Alpaca, broker: AlpacaBroker, name: str) -> None:
+    ticket = a_ticket()
+    send(broker, ticket)
+    alpaca.fill(str(ticket.order_id), 10, 101)
+    assert broker.state().cash == 100_000 - 1_010
+    alpaca.missing = name
+    with pytest.raises(BrokerSilent, match="could not be read"):
+        broker.state()

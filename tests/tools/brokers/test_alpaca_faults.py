@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +12,7 @@ from models.errors import DeskError
 from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.alpaca_orders import a_ticket, ask, figures, send
 from tools.brokers.alpaca import AlpacaBroker
-from tools.brokers.alpaca_wire import BrokerSilent
+from tools.brokers.alpaca_wire import AlpacaWire, BrokerSilent, Credentials
 
 
 @pytest.mark.parametrize("refusal", ["403", "422", "401"])
@@ -102,3 +103,65 @@ def test_a_broker_that_is_away_leaves_the_outcome_open(alpaca: Alpaca, connect: 
         with pytest.raises(BrokerSilent, match="ConnectionError"):
             question()
     assert alpaca.sends == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("symbol", "MSFT"), ("side", "sell"), ("qty", "11"), ("qty", None), ("client_order_id", "x")]
+)
+def test_an_answer_about_another_order_is_none(
+    alpaca: Alpaca, broker: AlpacaBroker, name: str, value: str | None
+) -> None:
+    ticket = a_ticket()
+    assert send(broker, ticket).status == "submitted"
+    (row,) = alpaca.orders.values()
+    mine, row[name] = row[name], value
+    alpaca.astray = row["id"]
+    for question in (lambda: ask(broker, ticket), lambda: broker.cancel(ticket)):
+        with pytest.raises(BrokerSilent, match=f"another order.*{name} differ|could not be read"):
+            question()
+    assert row["status"] == "accepted", "another's order is not cancelled"
+    row[name] = mine
+    assert ask(broker, ticket).status == "submitted"
+
+
+def test_a_list_of_fills_that_does_not_move_on_ends(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+    ticket = a_ticket(quantity=200)
+    send(broker, ticket)
+    for _ in range(120):
+        alpaca.fill(str(ticket.order_id), 1, 100)
+    assert len(ask(broker, ticket).fills) == 120
+    alpaca.stuck = True
+    asked = len(alpaca.asked)
+    with pytest.raises(BrokerSilent, match="do not end"):
+        ask(broker, ticket)
+    assert len(alpaca.asked) - asked == 3, "the order, the first page, and the first page again"
+
+
+def test_an_answer_that_trickles_in_ends_by_the_limit() -> None:
+    released = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as far:
+
+        def trickle() -> None:
+            near, _ = far.accept()
+            with near:
+                near.recv(65536)
+                near.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n")
+                while not released.wait(0.1):
+                    near.sendall(b" ")
+
+        thread = threading.Thread(target=trickle, daemon=True)
+        thread.start()
+        wire = AlpacaWire(f"http://127.0.0.1:{far.getsockname()[1]}", Credentials("k", "s"), 0.5, 0.01)
+        asking = threading.Thread(target=lambda: heard.append(_silent(wire)), daemon=True)
+        heard: list[str] = []
+        asking.start()
+        asking.join(20)  # it would go on for hours
+        released.set()
+        thread.join(5)
+    assert heard == ["no answer from Alpaca: ReadTimeout"]
+
+
+def _silent(wire: AlpacaWire) -> str:
+    with pytest.raises(BrokerSilent) as silent:
+        wire.account()
+    return str(silent.value.args[0])

@@ -6,6 +6,7 @@ import datetime as dt
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from models.order_tables import Preview
 from models.orders import AccountView, BrokerAnswer, HeldPosition, OrderTicket
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
+from tools.brokers.paper_books import Books, settlements
 from tools.market.bars import DailyBars
 from tools.orders.reconcile import reconcile
 
@@ -291,6 +293,27 @@ def test_a_contract_whose_close_is_not_known_waits(new_desk: NewDesk) -> None:
     market.closes = {"AAA": {dt.date(2010, 8, 1): 50.0}}
     found = reconcile(desk.store, desk.settings, desk.broker, "a test")
     assert (found.agreed, found.differences, desk.positions()) == (True, [], {PUT: -2})
+
+
+def test_an_earlier_close_does_not_stand_for_the_last_days(new_desk: NewDesk) -> None:
+    desk, market = _written(new_desk, 89.0)
+    market.closes = {"AAA": {EXPIRY - dt.timedelta(days=1): 89.0}}
+    found = reconcile(desk.store, desk.settings, desk.broker, "a test")
+    assert (found.agreed, found.differences, desk.positions()) == (True, [], {PUT: -2})
+    market.closes = {"AAA": {EXPIRY - dt.timedelta(days=1): 89.0, EXPIRY: 101.0}}
+    reconcile(desk.store, desk.settings, desk.broker, "a test")
+    assert (desk.positions(), desk.cash()) == ({}, 100_300)
+
+
+@pytest.mark.parametrize(("day", "session"), [("100821", (2010, 8, 20)), ("100402", (2010, 4, 1))])
+def test_a_contract_that_ends_on_a_day_without_a_session_goes_by_the_one_before(
+    day: str, session: tuple[int, int, int]
+) -> None:
+    market = Deep({"AAA": 100.0}, closes={"AAA": {dt.date(*session): 101.0}})
+    market.clock.at = dt.datetime(2010, 8, 23, 15, 55, tzinfo=market.clock.at.tzinfo)
+    books = Books(Decimal(0), {f"AAA{day}P00090000": (Decimal(-2), Decimal(1))})
+    (leg,) = settlements(books, market)
+    assert (leg.kind, leg.quantity) == ("expired", 2)
 
 
 def test_the_books_are_made_of_the_fills_alone(new_desk: NewDesk) -> None:

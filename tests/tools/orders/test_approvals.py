@@ -19,6 +19,7 @@ from models.states import ApprovalState, OrderState, RunState
 from models.tables import Run
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
+from tests.tools.risk.test_options import PUT, Options, option
 from tools.orders import approvals
 from tools.orders.tending import tend
 
@@ -49,6 +50,16 @@ def _order(desk: Desk) -> Order:
 )
 def test_the_policy(policy: str | None, real: bool, notional: float, asked: bool) -> None:
     assert approvals.needs_person(Settings(approval=policy), real, notional) is asked
+
+
+@pytest.mark.parametrize(("above", "asked"), [("8999.99", True), ("9000", False)])
+def test_a_sold_put_is_as_large_as_what_it_may_have_to_buy(new_desk: NewDesk, above: str, asked: bool) -> None:
+    options = {"stock_only": False, "options_mode": "both", "max_symbol_share": 1}
+    desk = new_desk(Options({"AAA": 100.0, PUT: 2.0}), approval=f"above:{above}", **options)
+    (outcome,) = desk.run(option(), instrument="option")
+    assert (outcome.state, outcome.notional) == ("approval_pending" if asked else "filled", 9_000)
+    with desk.store.read() as session:
+        assert [row.notional for row in session.exec(select(Approval)).all()] == [9_000] * asked
 
 
 @pytest.mark.parametrize("policy", ["sometimes", "above", "above:", "above:-5", "above:1e3", "above:5,000"])

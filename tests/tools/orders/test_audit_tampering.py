@@ -178,3 +178,32 @@ def test_a_file_that_was_lost_halfway_does_not_stop_the_desk(desk: LogDesk) -> N
     problems = desk.reading().problems
     assert problems[0] == "line 4 of the file is not a line of the log"
     assert desk.reading().entries[-1].kind == "d"
+
+
+def test_a_database_older_than_its_log_is_found_also_after_it_has_gone_on(desk: LogDesk) -> None:
+    desk.record("previewed", order="one")
+    desk.store.close()
+    base = desk.settings.home / "desk.db"
+    kept = base.read_bytes()
+    desk.record("submitting", order="one")
+    desk.record("fill", order="one")
+    assert desk.reading().problems == []
+    desk.store.close()
+    base.write_bytes(kept)
+    wanted = "line 3: order one was sent, and the database does not know it"
+    (problem,) = desk.reading().problems
+    assert problem.startswith(wanted)
+    desk.record("resume")
+    (problem,) = desk.reading().problems
+    assert problem.startswith(wanted)
+
+
+def test_a_send_that_did_not_commit_is_no_send(desk: LogDesk) -> None:
+    desk.record("previewed", order="one")
+    desk.lose("submitting")
+    assert desk.reading().problems == []
+    desk.lose("submitting")
+    desk.record("submitting", order="one")
+    desk.lose("fill")
+    desk.record("fill", order="one")
+    assert desk.reading().problems == []

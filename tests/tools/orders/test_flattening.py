@@ -106,6 +106,42 @@ def test_open_orders_are_cancelled_before_their_positions_are_closed(new_desk: N
     assert desk.positions() == {}
 
 
+def test_a_closing_order_that_rests_is_left_by_the_halt_and_taken_by_the_next_flattening(
+    new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flattening, "FILL_SECONDS", 0.0)
+    market = Tape({"AAA": 100.0}, opens={"AAA": None})
+    desk = new_desk(market)
+    desk.hold("AAA", 10, 100.0)
+    _halt(desk)
+    assert [row.state for row in flatten(_command(desk), "somebody", "fire")[0]] == ["submitted"]
+    tend(desk.funnel())
+    assert [row.state for row in desk.orders()] == ["submitted"]
+    assert [row.state for row in flatten(_command(desk), "somebody", "fire")[0]] == ["submitted"]
+    assert [row.state for row in desk.orders()] == ["cancelled", "submitted"]
+    market.opens = {}
+    tend(desk.funnel())
+    assert [row.state for row in desk.orders()] == ["cancelled", "filled"]
+    assert desk.positions() == {}
+
+
+def test_an_order_that_fills_a_moment_later_is_told_as_filled(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0}, opens={"AAA": None})
+    desk = new_desk(market)
+    desk.hold("AAA", 10, 100.0)
+    _halt(desk)
+
+    def fills() -> None:
+        market.opens = {}
+
+    def takes() -> None:
+        market.on_fill = fills
+
+    market.on_fill = takes
+    (closed,), _ = flatten(_command(desk), "somebody", "fire")
+    assert (closed.state, [fill.quantity for fill in closed.fills]) == ("filled", [10])
+
+
 def test_positions_are_closed_for_a_person_though_it_cannot_be_put_on_record(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0, "BBB": 50.0}, opens={"BBB": None})
     desk = new_desk(market)

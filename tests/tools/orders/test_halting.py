@@ -9,7 +9,7 @@ from sqlmodel import col, select, update
 
 from models.columns import utcnow
 from models.errors import OrderError
-from models.order_tables import Approval, Order, Trading
+from models.order_tables import Approval, Order, Preview, Trading
 from models.orders import DenialCode
 from models.states import OrderState, TradingState
 from tests.tools.orders.desk import Desk, action
@@ -133,6 +133,76 @@ def test_a_halt_denies_what_waits_and_the_trade_queue_cancels_what_is_open(new_d
     tend(desk.funnel())
     assert {row.symbol: row.state for row in desk.orders()} == {"AAA": "cancelled", "BBB": "denied"}
     assert tend(desk.funnel())["open"] == 0
+
+
+@pytest.mark.parametrize("state", ["drafted", "previewed"])
+def test_what_a_dead_worker_left_unsent_is_denied_by_a_halt_for_good(new_desk: NewDesk, state: str) -> None:
+    desk = new_desk()
+    decision = desk.decide(action())
+    desk.process(decision, trader_live=False)
+    with desk.store.session() as session:
+        session.exec(update(Order).values(state=state))
+        if state == "drafted":
+            session.delete(session.exec(select(Preview)).one())
+    assert _halt(desk, "fire") == [row.id for row in desk.orders()]
+    _resume(desk)
+    (outcome,) = desk.process(decision)
+    assert outcome.denied is not None
+    assert outcome.denied.code is DenialCode.HALTED
+    assert desk.positions() == {}
+
+
+@pytest.mark.parametrize("by", ["file", "row"])
+@pytest.mark.parametrize("again", ["look", "delivery"])
+def test_what_a_dead_worker_left_on_its_way_is_cancelled_before_anybody_asks(
+    new_desk: NewDesk, by: str, again: str
+) -> None:
+    """On paper to ask about an order is to fill it."""
+    desk = new_desk()
+    wire = desk.broker = Wire(desk)
+    decision = desk.decide(action())
+    desk.process(decision, trader_live=False)
+    with desk.store.session() as session:
+        session.exec(update(Order).values(state="submitting"))
+    if by == "file":
+        halting.write_file(desk.settings, "fire", "somebody")
+    else:
+        _halt(desk)
+    if again == "look":
+        tend(desk.funnel())
+    else:
+        desk.process(decision)
+    assert [row.state for row in desk.orders()] == ["cancelled"]
+    assert desk.positions() == {}
+    assert wire.calls[0] == "cancel"
+    assert "lookup" not in wire.calls
+
+
+def test_reducing_cancels_open_orders_that_would_take_exposure_on(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0}, opens={"AAA": None, "BBB": None})
+    desk = new_desk(market)
+    desk.hold("BBB", 10, 50.0)
+    desk.run(action(), action("BBB", "close"))
+    with desk.store.session() as session:
+        halting.reduce_only(session, desk.settings, "paper", "calm down", "somebody")
+    market.opens = {}
+    tend(desk.funnel())
+    assert {row.symbol: row.state for row in desk.orders()} == {"AAA": "cancelled", "BBB": "filled"}
+    assert desk.positions() == {}
+
+
+def test_reducing_cancels_what_sells_more_than_is_held(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0}, opens={"AAA": None})
+    desk = new_desk(market)
+    desk.hold("AAA", 10, 100.0)
+    desk.run(action(kind="close"))
+    with desk.store.session() as session:
+        halting.reduce_only(session, desk.settings, "paper", "calm down", "somebody")
+    tend(desk.funnel())
+    assert [row.state for row in desk.orders()] == ["submitted"]
+    desk.hold("AAA", -1, 100.0)
+    tend(desk.funnel())
+    assert [row.state for row in desk.orders()] == ["cancelled"]
 
 
 def test_reducing_lets_exposure_be_given_back_alone(new_desk: NewDesk) -> None:

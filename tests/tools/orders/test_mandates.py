@@ -18,7 +18,7 @@ from sqlmodel import Session, select
 from models.columns import utcnow
 from models.errors import SettingError, UsageError
 from models.mandates import MandateTerms, signed_bytes
-from models.order_tables import Mandate, Order, Preview
+from models.order_tables import Fill, Mandate, Order, Preview
 from models.orders import DenialCode, Denied
 from models.setting_sources import load_settings
 from models.settings import Settings
@@ -29,7 +29,7 @@ from tasks import arming
 from tests.builders import a_run
 from tests.tasks.runs.chain import a_chain
 from tools.orders.audit import log_path
-from tools.orders.mandates import PAYLOAD_KEY, check, in_force, used_of
+from tools.orders.mandates import PAYLOAD_KEY, Used, check, in_force, used_of
 from tools.orders.previews import terms_of
 
 LIVE = "alpaca-live"
@@ -266,12 +266,13 @@ class Book:
         self.session.flush()
         return order
 
-    def sent(self, notional: float, version: int = 1, **values: Any) -> None:
-        self.order(notional, version, fence=1, **{"state": OrderState.FILLED, **values})
+    def sent(self, notional: float, version: int = 1, **values: Any) -> Order:
+        return self.order(notional, version, fence=1, **{"state": OrderState.FILLED, **values})
 
-    def check(self, order: Order) -> Denied | None:
+    def check(self, order: Order, price: float | None = None) -> Denied | None:
+        """price: the one found at submission; the preview's if none is named."""
         preview = self.session.exec(select(Preview).where(Preview.order_id == order.id)).one()
-        return check(self.session, self.person.settings, order, preview)
+        return check(self.session, self.person.settings, order, preview, preview.price if price is None else price)
 
 
 @pytest.fixture
@@ -310,6 +311,39 @@ def test_the_money_is_counted_over_all_orders(armed: Book) -> None:
     assert armed.check(armed.order(1_000.0)) is None
     found = armed.check(armed.order(1_000.01))
     assert measured(found) == ("notional 10,000.01 in all", "at most 10,000.00")
+
+
+@pytest.mark.parametrize("price", [9_000.0, 10_000.0, 10_000.01])
+def test_the_price_found_when_it_is_sent_counts_if_it_is_higher(armed: Book, price: float) -> None:
+    found = armed.check(armed.order(10_000.0), price)
+    if price <= 10_000:
+        assert found is None
+    else:
+        assert measured(found) == ("notional 10,000.01 in all", "at most 10,000.00")
+
+
+def test_what_was_paid_for_earlier_orders_counts_if_it_is_more(armed: Book) -> None:
+    for price in (9_000.0, 8_000.0):
+        sent = armed.sent(4_000.0, quantity=0.5)
+        armed.session.add(
+            Fill(
+                id=sent.id, order_id=sent.id, account=LIVE, symbol="ACME", side="buy", quantity=0.5, price=price,
+                commission=0.0, filled_at=sent.market_at,
+            )
+        )  # fmt: skip
+    armed.session.flush()
+    assert used_of(armed.session, LIVE, 1) == Used(2, Decimal(8_500))
+    assert armed.check(armed.order(1_500.0)) is None
+    assert measured(armed.check(armed.order(1_500.01)))[0] == "notional 10,000.01 in all"
+
+
+@pytest.mark.parametrize(("contracts", "allowed"), [(1.0, True), (2.0, False)])
+def test_a_sold_put_counts_what_it_may_have_to_buy(armed: Book, contracts: float, allowed: bool) -> None:
+    put = armed.order(200.0, contract="ACME100918P00090000", side="sell", quantity=contracts, multiplier=100)
+    found = armed.check(put)
+    assert (found is None) is allowed
+    if not allowed:
+        assert measured(found) == ("notional 18,000.00 in all", "at most 10,000.00")
 
 
 def test_the_orders_are_counted_whatever_became_of_them(armed: Book) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,3 +84,24 @@ def test_the_replay_market_says_that_it_has_no_option_quotes(new_desk: NewDesk, 
         "AAPL100918P00230000 has no price: not available: the replay market has no option quotes; "
         "configure DESK_MARKET=yahoo for them"
     )
+
+
+@pytest.mark.parametrize(("days", "state"), [(0, "filled"), (1, "denied")])
+def test_a_written_put_can_be_bought_back_until_its_last_day_is_over(new_desk: NewDesk, days: int, state: str) -> None:
+    ends = "AAA100812P00090000"
+    market = Options({"AAA": 100.0, ends: 2.0})
+    desk = new_desk(market, stock_only=False, options_mode="both", max_symbol_share=1)
+    desk.hold(ends, -1, 2.0)
+    market.clock.at += dt.timedelta(days=days)
+    (order,) = desk.run(option("close", "buy", contract=ends), instrument="option")
+    assert order.state == state
+    if state == "denied":
+        assert "expires on 2010-08-12" in denied(order, DenialCode.OPTION_CONTRACT)
+
+
+def test_more_than_is_held_is_not_bought_back_on_the_last_day(new_desk: NewDesk) -> None:
+    ends = "AAA100812P00090000"
+    desk = new_desk(Options({"AAA": 100.0, ends: 2.0}), stock_only=False, options_mode="both", max_symbol_share=1)
+    desk.hold(ends, -1, 2.0)
+    (order,) = desk.run(option("close", "buy", contract=ends, quantity=2.0), instrument="option")
+    denied(order, DenialCode.OPTION_CONTRACT)

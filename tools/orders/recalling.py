@@ -1,0 +1,56 @@
+"""Which orders that were sent may no longer fill: all of a halted account, the opening ones of a reducing one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from decimal import Decimal
+
+from sqlmodel import Session, col, select
+
+from models.order_tables import Order, Position
+from models.settings import Settings
+from models.states import ORDER_WORKING, RunKind, TradingState
+from models.tables import Run
+from tools.decimals import exact
+from tools.orders import halting
+from tools.orders.pledges import filled
+from tools.risk import opening_shares
+
+
+def unwanted(session: Session, settings: Settings, account: str) -> list[str]:
+    """The ids of orders at work that the trading state in force does not allow, the oldest first."""
+    state, _ = halting.trading_state(session, settings, account)
+    if state is TradingState.ACTIVE:
+        return []
+    rows = session.exec(
+        select(Order)
+        .where(col(Order.account) == account, col(Order.state).in_(ORDER_WORKING))
+        .order_by(col(Order.created_at), col(Order.ordinal))
+    ).all()
+    if state is TradingState.REDUCING:
+        return _opening(session, account, rows)
+    return [order.id for order in rows if not closes(session, order)]
+
+
+def closes(session: Session, order: Order) -> bool:
+    """Whether the order is one of `--flatten`: it only gives exposure back, and a halt is not for it."""
+    return session.get_one(Run, order.run_id).kind == RunKind.FLATTEN
+
+
+def _opening(session: Session, account: str, rows: Sequence[Order]) -> list[str]:
+    """Those that would take exposure on, if all before them on their side filled and nothing on the other."""
+    positions = session.exec(select(Position).where(col(Position.account) == account)).all()
+    booked = filled(session, [order.id for order in rows])
+    held = {row.symbol: exact(row.quantity) for row in positions}
+    taken: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    found = []
+    for order in rows:
+        traded, side = order.contract or order.symbol, order.side or ""
+        left = max(exact(order.quantity or 0) - booked.get(order.id, Decimal(0)), Decimal(0))
+        base = held.get(traded, Decimal(0)) + taken[traded, side] * (1 if side == "buy" else -1)
+        if opening_shares(base, side, left):
+            found.append(order.id)
+        else:
+            taken[traded, side] += left
+    return found
