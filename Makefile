@@ -35,7 +35,7 @@ format: $(VENV)/.dev ## Put the code in the one format
 	@$(BIN)/ruff check --fix $(CODE)
 	@$(BIN)/ruff format $(CODE)
 
-bench: $(VENV)/.dev ## Measure turns per second, a whole screen, memory, two workers, many runs
+bench: $(VENV)/.dev ## Measure turns per second, a whole screen, memory, two workers, many runs, events and their cost
 	@$(BIN)/python -m tests.bench
 
 faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (8 minutes)
@@ -62,7 +62,7 @@ $(VENV)/.%: requirements/%.txt pyproject.toml | $(VENV)/bin/python
 lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer versions)
 	@command -v uv >/dev/null || { echo "make lock needs uv on the PATH: python3 -m pip install uv"; exit 1; }
 	@for set in "dev --all-extras" "demo --extra demo -c requirements/dev.txt" \
-	  "fleet --extra demo --extra yahoo --extra alpaca --extra postgres -c requirements/dev.txt"; do \
+	  "fleet --extra demo --extra yahoo --extra alpaca --extra postgres --extra otel -c requirements/dev.txt"; do \
 	  file=requirements/$${set%% *}.txt; \
 	  echo "-- $$file"; \
 	  uv pip compile pyproject.toml requirements/build.in $${set#* } --universal --python-version 3.11 \

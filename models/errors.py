@@ -3,9 +3,12 @@
 DeskError
   SettingError         a setting is wrong: fix it and start again
   UsageError           a command was asked for something that cannot be
+    NotFound           what was named is not there
+  NotWaiting           an answer to a question that is closed
   ServiceError         a service is not reachable (retried)
     RedisDown
     DatabaseDown
+    BlobsDown
   CodexError           the model runtime
     BinaryMissing
     LoginMissing
@@ -18,6 +21,7 @@ DeskError
     MarketUnavailable  (retried)
   OrderError           an order that may not go on
     FencedOff          another process submits for the account now
+  HistoryTrimmed       events that a reader asks for are kept no longer
   LeaseLost            another owner holds the step; the work is dropped
   Postponed            a turn may not start now; its step is given back and nothing is used up
 
@@ -51,6 +55,16 @@ class UsageError(DeskError):
     remedy = "see `desk --help`"
 
 
+class NotFound(UsageError):
+    """There is nothing of this name or id."""
+
+
+class NotWaiting(DeskError):
+    """A person's answer to what no longer waits for one."""
+
+    remedy = "`desk approvals` lists what waits"
+
+
 class ServiceError(DeskError):
     retryable = True
 
@@ -61,6 +75,12 @@ class RedisDown(ServiceError):
 
 class DatabaseDown(ServiceError):
     remedy = "check DESK_DATABASE_URL and run `desk db upgrade`"
+
+
+class BlobsDown(ServiceError):
+    """Where rollouts are kept does not take or give them."""
+
+    remedy = "check DESK_BLOB_URL, or leave it out to keep them in the database"
 
 
 class CodexError(DeskError):
@@ -129,6 +149,15 @@ class Postponed(DeskError):
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)
         self.seconds = seconds
+
+
+class HistoryTrimmed(DeskError):
+    """Events that a reader asks for are kept no longer. trimmed: the last sequence that is gone; last: the newest."""
+
+    def __init__(self, run_id: str, after: int, trimmed: int, last: int) -> None:
+        remedy = f"read from {trimmed} on, or ask the run itself what it came to"
+        super().__init__(f"the events of {run_id} after {after} are gone up to {trimmed}", remedy=remedy)
+        self.run_id, self.after, self.trimmed, self.last = run_id, after, trimmed, last
 
 
 class LeaseLost(DeskError):

@@ -249,7 +249,7 @@ class RiskContext(Frozen):
 
     now             market time; so is every other time here
     providers       every provider that spoke in the runs the decision rests on; markets likewise
-    verdict_at      when the verdict's run looked at the market
+    verdict_at      when the verdict's run looked at the market, or the oldest report that it rests on did
     listed          whether the market carries the symbol
     quote           of what is traded: the share or the contract
     stated_notional what the trader asked for in money, None when it asked for a quantity

@@ -187,7 +187,10 @@ class ReportStatus(StrEnum):
 
 
 class RoleReport(Frozen):
-    """One role's report as the reducer sees it; verdict and confidence are set when status is completed."""
+    """One role's report as the reducer sees it; verdict and confidence are set when status is completed.
+
+    age_hours: market time since it was made, of a report of an earlier run; None for one of this run.
+    """
 
     role: str
     status: ReportStatus
@@ -196,6 +199,7 @@ class RoleReport(Frozen):
     summary: str = ""
     key_risks: list[str] = []
     reason: str | None = None
+    age_hours: float | None = None
 
 
 class VerdictResult(Frozen):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import re
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -35,6 +36,8 @@ ALIASES: dict[str, str] = {
     "AUTONOMOUS_MAX_THREAD_TURNS": "max_thread_turns",
 }
 
+_TOKEN = re.compile(r"[!-~]{16,}")
+_HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+\]?")
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -144,6 +147,28 @@ class Settings(BaseSettings):
     flower_url: str | None = Field(None, description="where Flower listens; `desk up` chooses")
     flower_port: int = Field(0, ge=0, le=65535, description="Flower's port on loopback; 0 takes a free one")
 
+    # Threads, events and what watches them
+    blob_url: str | None = Field(None, description="where rollouts go: a folder or fsspec address; else the database")
+    rollouts_kept: Count = Field(2, description="newest copies of each thread's rollout that are kept")
+    rollout_days: float = Field(14.0, gt=0, description="a thread not used for so long is forgotten, its rollouts too")
+    memory_tokens: int = Field(400, ge=50, le=4000, description="most that a prompt says of a symbol's past, tokens")
+    event_days: float = Field(30.0, gt=0, description="events of a run that ended longer ago are trimmed")
+    events_per_run: int = Field(50_000, ge=100, description="stored events of one run; older ones are trimmed")
+    event_stream_length: int = Field(10_000, ge=100, description="events a Redis stream holds for live readers")
+    event_deltas: bool = Field(False, description="stream what a model says while it says it; costs turns per second")
+    approval_minutes: float = Field(10.0, gt=0, le=1440, description="how long a model's request waits for a person")
+    role_approvals: str = Field("", description="requests a role may make, such as trader:command; declined otherwise")
+    api_host: str = Field("127.0.0.1", description="address that `desk api` listens on")
+    api_port: int = Field(0, ge=0, le=65535, description="its port; 0 takes a free one")
+    api_token: SecretStr | None = Field(None, description="what callers must show; made in the home by default")
+    api_hosts: str = Field("", description="further Host names that it answers to, by comma")
+    telemetry_file: Path | None = Field(None, description="canonical events are appended here as JSON lines")
+    metrics_port: int = Field(0, ge=0, le=65535, description="Prometheus metrics of a worker, on loopback; 0 is off")
+    trace_url: str | None = Field(None, description="OTLP/HTTP address that spans are exported to; none by default")
+    role_age_hours: float = Field(24.0, gt=0, description="market time after which a role looks at a holding again")
+    price_move: float = Field(0.05, gt=0, le=1, description="move of a holding's price that makes its roles due")
+    unrealized_change: float = Field(0.05, gt=0, le=1, description="change of its gain that makes its roles due")
+
     # Logs
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="lowest level written")
     log_json: bool = Field(False, description="one JSON object a line")
@@ -192,7 +217,7 @@ class Settings(BaseSettings):
                 raise ValueError("must be HH:MM or off") from None
         return value
 
-    @field_validator("provider_url", "rulebook_url", "flower_url")
+    @field_validator("provider_url", "rulebook_url", "flower_url", "trace_url")
     @classmethod
     def _http(cls, value: str | None) -> str | None:
         if value is not None:
@@ -223,6 +248,21 @@ class Settings(BaseSettings):
             raise ValueError("allowed are auto, manual and above:NOTIONAL, such as above:5000")
         return value
 
+    @field_validator("api_token")
+    @classmethod
+    def _hard_to_guess(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not _TOKEN.fullmatch(value.get_secret_value()):
+            raise ValueError("must be 16 characters or more, letters, digits and signs without spaces")
+        return value
+
+    @field_validator("api_hosts")
+    @classmethod
+    def _host_names(cls, value: str) -> str:
+        for name in filter(None, (part.strip() for part in value.split(","))):
+            if not _HOST_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no Host name: give names by comma, without scheme, port or *")
+        return value
+
     @field_validator("mandate_public_key")
     @classmethod
     def _ed25519(cls, value: str | None) -> str | None:
@@ -234,7 +274,7 @@ class Settings(BaseSettings):
             raise ValueError("must be an Ed25519 public key, 32 bytes as base64, as `desk arm` prints it")
         return value
 
-    @field_validator("home", "codex_binary", "codex_ca_file", "mandate_key_file")
+    @field_validator("home", "codex_binary", "codex_ca_file", "mandate_key_file", "telemetry_file")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return value.expanduser().absolute() if value is not None else None

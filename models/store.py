@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,9 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlmodel import Session, SQLModel
 
+from models import event_log
 from models.errors import DatabaseDown, SettingError
+from models.events import Envelope
 from models.urls import masked, require_database
 
 BUSY_SECONDS = 20
@@ -49,6 +51,9 @@ class Store:
         # A deferred SQLite transaction reads one snapshot by itself.
         snapshot = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
         self._reader = self._engine.execution_options(**snapshot)
+        # Told of the events of each transaction that added some, after its commit, by the thread that committed. They
+        # must neither block nor raise.
+        self.on_commit: list[Callable[[Sequence[Envelope]], None]] = []
         self._queue: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
 
     @property
@@ -58,8 +63,14 @@ class Store:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """One writing transaction: committed on leaving, rolled back on an error."""
-        with self._queue, Session(self._writer, expire_on_commit=False) as session, session.begin():
-            yield session
+        with self._queue, Session(self._writer, expire_on_commit=False) as session:
+            with session.begin():
+                yield session
+                event_log.write(session)
+            # Before the next writer of this process has its turn, so that it is told in the order of the commits.
+            if events := event_log.added(session):
+                for tell in self.on_commit:
+                    tell(events)
 
     @contextmanager
     def read(self) -> Iterator[Session]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -53,6 +54,16 @@ def require_database(url: str) -> None:
     """Raises ValueError unless it is a SQLAlchemy URL of a database that the desk knows."""
     if not _begins(url, ("sqlite", "postgresql", "postgresql+psycopg")):
         raise ValueError("must be a SQLAlchemy URL: sqlite:///PATH or postgresql+psycopg://USER:PASSWORD@HOST/NAME")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server that listens on this name or address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _begins(url: str, schemes: tuple[str, ...]) -> bool:

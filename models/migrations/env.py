@@ -3,8 +3,10 @@
 from alembic import context
 from sqlmodel import SQLModel
 
+import models.event_tables
 import models.order_tables
-import models.tables  # noqa: F401  (fills the metadata)
+import models.tables
+import models.thread_tables  # noqa: F401  (fills the metadata)
 from models.columns import Utc
 
 

@@ -16,7 +16,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import SQLModel, select
 
+import tests.tasks.portfolio.test_schedule as schedule_cases
 import tests.tasks.test_graph as graph_cases
+import tests.tasks.threads.test_vault as vault_cases
 from models.errors import DatabaseDown
 from models.order_tables import Account, Order
 from models.states import RUN_FINAL, RunState
@@ -69,11 +71,13 @@ SQLITE_WORDS = {"test_a_step_is_unique_in_its_run"}
 
 
 def _cases(module: ModuleType) -> dict[str, Callable[..., None]]:
-    """Every case of the graph runs here too, on this module's `store`."""
+    """Every case of a module, to run here too, on this module's `store`."""
     return {name: case for name, case in vars(module).items() if name.startswith("test_") and name not in SQLITE_WORDS}
 
 
 globals().update(_cases(graph_cases))
+globals().update(_cases(schedule_cases))
+globals().update(_cases(vault_cases))
 
 
 def test_the_command_upgrades_an_empty_database_and_says_where_it_is(postgres: Server, tmp_path: Path) -> None:

@@ -1,0 +1,118 @@
+"""The event log in the database: add, read, trim. Sequences are given here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import BindParameter, Table, bindparam, delete, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Dialect
+from sqlmodel import Session, col
+
+from models.columns import utcnow
+from models.errors import HistoryTrimmed
+from models.event_tables import EventHead, StoredEvent
+from models.events import Envelope
+from models.prepared import BulkInsert, Prepared
+
+# Where a session keeps what it is to add, and what it has added, for whoever is told of its commit.
+_TO_ADD, _ADDED = "events_to_add", "events_added"
+_events: Table = StoredEvent.__table__  # type: ignore[attr-defined]
+_heads: Table = EventHead.__table__  # type: ignore[attr-defined]
+
+
+def append(session: Session, events: Iterable[Envelope]) -> None:
+    """Adds events to this transaction, each run's in the order given. They get their sequences at its end, just before
+    the commit (`write`), so that a transaction may add some here and some there and still holds no run's head while it
+    works on other rows."""
+    session.info.setdefault(_TO_ADD, []).extend(events)
+
+
+def write(session: Session) -> None:
+    """Gives what was appended its sequences and stores it: the last thing a writing transaction does.
+
+    The heads are taken in one order whatever the events' order is, so that two writers never wait for each other.
+    """
+    by_run: dict[str, list[Envelope]] = {}
+    for one in session.info.pop(_TO_ADD, ()):
+        by_run.setdefault(one.run_id, []).append(one)
+    if not by_run:
+        return
+    session.flush()
+    stored: list[Envelope] = []
+    for run_id in sorted(by_run):
+        first = _take(session, run_id, len(by_run[run_id]))
+        stored += [one.model_copy(update={"sequence": first + place}) for place, one in enumerate(by_run[run_id])]
+    connection = session.connection()
+    _insert(connection.dialect).run(connection, [one.__dict__ for one in stored])
+    session.info.setdefault(_ADDED, []).extend(stored)
+
+
+def added(session: Session) -> Sequence[Envelope]:
+    """What this session has stored, in order."""
+    found: Sequence[Envelope] = session.info.get(_ADDED, ())
+    return found
+
+
+def read(session: Session, run_id: str, after: int, limit: int) -> list[Envelope]:
+    """The first events of a run whose sequence is greater than `after`, in order.
+
+    Raises HistoryTrimmed when some of them are gone.
+    """
+    trimmed, last = head(session, run_id)
+    if after < trimmed:
+        raise HistoryTrimmed(run_id, after, trimmed, last)
+    statement = (
+        select(_events)
+        .where(_events.c.run_id == run_id, _events.c.sequence > after)
+        .order_by(_events.c.sequence)
+        .limit(limit)
+    )
+    return [Envelope.model_validate(dict(row)) for row in session.connection().execute(statement).mappings()]
+
+
+def head(session: Session, run_id: str) -> tuple[int, int]:
+    """(last trimmed sequence, last sequence) of a run; zeros when it has no events."""
+    statement = select(_heads.c.trimmed, _heads.c.last).where(_heads.c.run_id == run_id)
+    row = session.connection().execute(statement).one_or_none()
+    return (row[0], row[1]) if row is not None else (0, 0)
+
+
+def trim(session: Session, run_id: str, upto: int) -> int:
+    """Forgets a run's events up to a sequence, that one too; how many. A reader that asks for them is told so."""
+    session.execute(
+        update(EventHead)
+        .where(col(EventHead.run_id) == run_id, col(EventHead.trimmed) < upto)
+        .values(trimmed=upto)
+        .execution_options(synchronize_session=False)
+    )
+    statement = delete(_events).where(_events.c.run_id == run_id, _events.c.sequence <= upto)
+    return session.connection().execute(statement).rowcount
+
+
+def _take(session: Session, run_id: str, count: int) -> int:
+    """The first of `count` new sequences of a run. The head is locked until the commit."""
+    connection = session.connection()
+    values = {"run": run_id, "count": count, "now": utcnow()}
+    last: int = _taken(connection.dialect).run(connection, values).scalar_one()
+    return last - count + 1
+
+
+@lru_cache(8)
+def _taken(dialect: Dialect) -> Prepared:
+    """Parameters: run, count, now."""
+    count: BindParameter[int] = bindparam("count", type_=_heads.c.last.type)
+    now: BindParameter[Any] = bindparam("now", type_=_heads.c.updated_at.type)
+    new = (sqlite if dialect.name == "sqlite" else postgresql).insert(_heads)
+    new = new.values(run_id=bindparam("run"), last=count, trimmed=0, updated_at=now)
+    changes = {"last": _heads.c.last + count, "updated_at": now}
+    return Prepared(
+        new.on_conflict_do_update(index_elements=["run_id"], set_=changes).returning(_heads.c.last), dialect
+    )
+
+
+@lru_cache(8)
+def _insert(dialect: Dialect) -> BulkInsert:
+    return BulkInsert(_events, dialect)

@@ -1,0 +1,137 @@
+"""The canonical telemetry events: what is told of runs, turns and tool calls to whoever counts and charts them.
+
+The names of events and fields, some in camelCase and some in snake_case, are those of the desk's first documents, so
+that readers written for these go on working. A field without a value is left out of the line.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from models.columns import utcnow
+from models.research import Usage
+
+RunMode = Literal["screener", "research", "trader"]
+Mode = Literal["screener", "research", "trader", "other"]
+
+
+class Canonical(BaseModel):
+    """What every event has. at: UTC, when it was noticed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    event: str
+    at: dt.datetime = Field(default_factory=utcnow)
+    run_id: str
+
+    def line(self) -> bytes:
+        """The event as one line of JSON."""
+        return self.model_dump_json(by_alias=True, exclude_none=True).encode() + b"\n"
+
+
+class CandidateSeen(BaseModel):
+    """origin: screen, manual or position."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    symbol: str
+    confidence: str
+    origin: str
+
+
+class RunCompleted(Canonical):
+    """One mode's part of a run that has ended: a screen that went on to research and to a decision gives three.
+
+    state: the whole run's. duration_ms: from the start of the part's first step to the end of its last.
+    errors: one line for each step that failed.
+    """
+
+    mode: RunMode
+    state: str
+    duration_ms: float
+    symbols: list[str]
+    candidate_count: int = Field(alias="candidateCount")
+    turns: int
+    tokens: Usage
+    errors: list[str]
+
+
+class ScreenerRunCompleted(RunCompleted):
+    """symbols: those put forward, by rank. screenerType: the lenses, by comma. universe, hits: how many symbols were
+    looked at, and how often a lens named one."""
+
+    event: Literal["screener.run.completed"] = "screener.run.completed"
+    mode: Literal["screener"] = "screener"
+    screener_type: str = Field(alias="screenerType")
+    candidates: list[CandidateSeen]
+    universe: int
+    hits: int
+
+
+class ResearchRunCompleted(RunCompleted):
+    """rolesRun, skippedRoles: by symbol. verdicts: how many of each rating."""
+
+    event: Literal["research.run.completed"] = "research.run.completed"
+    mode: Literal["research"] = "research"
+    roles_run: dict[str, list[str]] = Field(alias="rolesRun")
+    skipped_roles: dict[str, list[str]] = Field(alias="skippedRoles")
+    verdicts: dict[str, int]
+
+
+class TraderRunCompleted(RunCompleted):
+    """symbols: those of the decision. actions: how many of each kind it holds; orders: how many ended in each state."""
+
+    event: Literal["trader.run.completed"] = "trader.run.completed"
+    mode: Literal["trader"] = "trader"
+    actions: dict[str, int]
+    orders: dict[str, int]
+
+
+class OfTurn(Canonical):
+    """What every event of a turn has. symbol: none where the role looks at more than one. thread_id, turn_id: the
+    runtime's, none where it gave none."""
+
+    mode: Mode
+    role: str
+    symbol: str | None = None
+    thread_id: str | None = None
+    turn_id: str | None = None
+
+
+class CodexError(OfTurn):
+    """The provider or the runtime failed. will_retry: the runtime itself tries the same call again."""
+
+    event: Literal["codex.error"] = "codex.error"
+    kind: str
+    error: str
+    will_retry: bool
+
+
+class CodexTurnFailed(OfTurn):
+    """A turn that did not come to an answer that can be used. attempt: of its step."""
+
+    event: Literal["codex.turn.failed"] = "codex.turn.failed"
+    kind: str
+    error: str
+    attempt: int
+    duration_ms: float
+
+
+class ToolInvocation(OfTurn):
+    event: Literal["tool.invocation"] = "tool.invocation"
+    name: str
+    success: bool
+    duration_ms: float
+
+
+EVENTS: tuple[type[Canonical], ...] = (
+    ScreenerRunCompleted,
+    ResearchRunCompleted,
+    TraderRunCompleted,
+    CodexError,
+    CodexTurnFailed,
+    ToolInvocation,
+)
