@@ -3,13 +3,17 @@
 {home}/codex/{worker}/           lock, home_id
 {home}/codex/{worker}/kept       CODEX_HOME of thread-keeping processes; its sessions folder outlives them
 {home}/codex/{worker}/ephemeral  CODEX_HOME of the others
+{home}/codex/{worker}/aged       sessions that no process needs to see any more
+{home}/codex/{worker}/scratch    rollouts that are being forked
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import fcntl
 import os
 import shutil
+import socket
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +30,11 @@ class Home:
     path: Path
     id: str
     lock: int
+
+    @property
+    def owner(self) -> str:
+        """Who works here, for people who look for a thread."""
+        return f"{self.path.name}@{socket.gethostname()}"
 
     def of(self, kind: str) -> Path:
         return self.path / kind
@@ -47,6 +56,42 @@ def claim_home(root: Path, worker: str) -> Home:
     raise CodexError(f"no free home for worker {worker} under {root / 'codex'}: {MOST_HOMES - 1} are taken")
 
 
+def set_aside(codex_home: Path, thread_hours: float, days: float, now: dt.datetime) -> int:
+    """Moves rollouts that no thread can be gone on with out of the app-server's sight, since it reads every one when
+    it starts; deletes those that were moved `days` after they began. How many were moved.
+
+    thread_hours: the most a thread may be gone on with. now: local time, as the folders' names are.
+    """
+    aged, too_old = codex_home.parent / "aged" / "sessions", now - dt.timedelta(hours=thread_hours, days=1)
+    moved = 0
+    for folder in _days(codex_home / "sessions", too_old):
+        into = aged / folder.relative_to(codex_home / "sessions")
+        into.mkdir(parents=True, exist_ok=True)
+        for file in list(folder.iterdir()):
+            file.replace(into / file.name)
+            moved += 1
+        folder.rmdir()
+    for folder in _days(aged, min(too_old, now - dt.timedelta(days=days))):
+        shutil.rmtree(folder, ignore_errors=True)
+    for lock in (codex_home / "thread-writer-locks").glob("*.lock"):
+        if not lock.name.startswith(".") and lock.stat().st_mtime < too_old.timestamp():
+            lock.unlink(missing_ok=True)
+    return moved
+
+
+def _days(sessions: Path, before: dt.datetime) -> list[Path]:
+    """The folders Y/M/D of days that were over before a time."""
+    found = []
+    for folder in sessions.glob("*/*/*"):
+        try:
+            day = dt.datetime(*(int(part) for part in folder.parts[-3:]))  # type: ignore[arg-type]
+        except ValueError:
+            continue
+        if day + dt.timedelta(days=1) < before:
+            found.append(folder)
+    return found
+
+
 def _lock(path: Path) -> int | None:
     """The descriptor of the folder's lock, or None when another process holds it. It dies with its holder."""
     try:
@@ -66,6 +111,7 @@ def _prepare(path: Path) -> str:
     for kind in ("kept", "ephemeral"):
         (path / kind).mkdir(mode=0o700, exist_ok=True)
         shutil.rmtree(path / kind / "sqlite", ignore_errors=True)
+    shutil.rmtree(path / "scratch", ignore_errors=True)
     marker = path / "home_id"
     if not marker.exists():
         marker.write_text(uuid.uuid4().hex, encoding="ascii")

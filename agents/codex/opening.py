@@ -1,109 +1,46 @@
-"""Opening a thread in a process: start a fresh one, resume a kept one, or fork one that is busy."""
+"""Opens the kept thread of a conversation: resumed from the right copy, forked, or fresh, and why."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import partial
 
-from agents.codex.conversation import ConversationSpec, Opened
+from agents.codex.config import RuntimeConfig
+from agents.codex.gateway import fork_or_start, resume_or_start, unloaded
 from agents.codex.process import AppServer
-from agents.codex.threads import ThreadRecord
-from models.errors import RpcError
-
-log = logging.getLogger(__name__)
-
-# The process of a thread's last conversation, which may be draining, still unloads it for a moment.
-UNLOAD_SECONDS = 5.0
-UNLOAD_PAUSE = 0.02
-UNLOADING = ("is closing", "active writer")
+from agents.codex.shelf import Shelf
+from agents.codex.spec import ConversationSpec, Opened
+from agents.codex.threads import Lease, ThreadRecord, why_fresh
 
 
-def wanted_record(spec: ConversationSpec, server: AppServer, home: str) -> ThreadRecord:
-    """The record a fresh thread of this spec would get."""
-    now = time.time()
-    return ThreadRecord(
-        thread_id="",
-        turns=0,
-        last_turn_id=None,
-        created_at=now,
-        updated_at=now,
-        reason="initial",
-        toolset_hash=spec.toolset_hash,
-        binary_version=server.launch.version,
-        home=home,
-        model=spec.model,
-    )
-
-
-async def start(server: AppServer, spec: ConversationSpec, reason: str) -> Opened:
-    """Starts a thread with the spec's tools. Raises CodexError."""
-    tools = [
-        {"type": "function", "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
-        for tool in spec.tools.specs()
-    ]
-    kind: dict[str, Any] = {"historyMode": "legacy"} if spec.keep else {"ephemeral": True}
-    params = {**_common(server, spec), "dynamicTools": tools, "environments": [], **kind}
-    answer = await server.client.request("thread/start", params)
-    return Opened(str(answer["thread"]["id"]), reason)
-
-
-async def resume_or_start(
-    server: AppServer, spec: ConversationSpec, record: ThreadRecord | None, why: str | None
+async def open_kept(
+    server: AppServer,
+    spec: ConversationSpec,
+    lease: Lease,
+    wanted: ThreadRecord,
+    config: RuntimeConfig,
+    shelf: Shelf,
+    processes: Callable[[], Iterable[AppServer]],
 ) -> Opened:
-    """Resumes the record's thread unless there is a reason for a fresh one; a thread that is gone is `lost`.
+    """wanted: the record a fresh thread would get. processes: those of this home that may have the thread in memory.
 
-    Raises CodexError when neither can be done.
+    Raises CodexError.
     """
+    record = lease.record
+    why = why_fresh(record, wanted, config)
+    if spec.opening == "fresh" and why is None:
+        why = "retry"
+    if not lease.held or spec.opening == "fork":
+        return await _fork(server, spec, record, why, "retry" if lease.held else "busy", shelf)
+    if record is not None and why is None and not await shelf.bring(record, partial(unloaded, processes)):
+        why = "lost"
+    return await resume_or_start(server, spec, record, why)
+
+
+async def _fork(
+    server: AppServer, spec: ConversationSpec, record: ThreadRecord | None, why: str | None, cause: str, shelf: Shelf
+) -> Opened:
     if record is None or why is not None:
-        return await start(server, spec, why or "initial")
-    try:
-        await resume(server, spec, record.thread_id)
-    except RpcError as error:
-        log.warning("thread %s of %s/%s cannot be resumed: %s", record.thread_id, spec.role, spec.subject, error)
-        return await start(server, spec, "lost")
-    return Opened(record.thread_id, "resumed")
-
-
-async def fork_or_start(
-    server: AppServer, spec: ConversationSpec, record: ThreadRecord | None, why: str | None, cause: str
-) -> Opened:
-    """For a thread that may not be gone on with: a fork at its last completed turn, else a fresh thread.
-
-    cause: `busy` or `retry`. Raises CodexError when neither can be done.
-    """
-    if record is None or record.last_turn_id is None or why is not None:
-        return await start(server, spec, why if why not in (None, "initial") else cause)
-    point = {"threadId": record.thread_id, "lastTurnId": record.last_turn_id, "excludeTurns": True}
-    try:
-        answer = await server.client.request("thread/fork", {**_common(server, spec), **point})
-    except RpcError as error:
-        log.warning("thread %s of %s/%s cannot be forked: %s", record.thread_id, spec.role, spec.subject, error)
-        return await start(server, spec, "lost")
-    return Opened(str(answer["thread"]["id"]), f"forked:{cause}")
-
-
-async def resume(server: AppServer, spec: ConversationSpec, thread_id: str) -> None:
-    """Loads a kept thread, after its last conversation has let go of it. Raises CodexError."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + UNLOAD_SECONDS
-    params = {**_common(server, spec), "threadId": thread_id, "excludeTurns": True}
-    while True:
-        try:
-            await server.client.request("thread/resume", params)
-            return
-        except RpcError as error:
-            if loop.time() > until or not any(word in str(error) for word in UNLOADING):
-                raise
-        await asyncio.sleep(UNLOAD_PAUSE)
-
-
-def _common(server: AppServer, spec: ConversationSpec) -> dict[str, Any]:
-    return {
-        "model": spec.model,
-        "modelProvider": server.launch.model_provider,
-        "baseInstructions": spec.base_instructions,
-        "sandbox": "read-only",
-        "approvalPolicy": "never",
-    }
+        return await fork_or_start(server, spec, record, why, cause)
+    async with shelf.source(record) as (found, path):
+        return await fork_or_start(server, spec, record, None if found else "lost", cause, path)

@@ -1,7 +1,8 @@
 """The registry of kept threads in Redis: who keeps which thread, where it lives, and who may run a turn in it.
 
 desk:thread:{role}:{subject}        the record, JSON
-desk:thread-lease:{role}:{subject}  the token of the one conversation that may run turns; expires
+desk:thread-lease:{role}:{subject}  the one conversation that may run turns, as `token:nonce`; expires
+desk:thread-token                   the last fencing token: each lease gets the next one
 """
 
 from __future__ import annotations
@@ -14,43 +15,89 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import redis.asyncio
 import redis.exceptions
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from agents.codex.config import RuntimeConfig
+from agents.codex.rollouts import PATH
 from models.errors import RedisDown
 
 log = logging.getLogger(__name__)
 
+RECORD, LEASE, TOKEN = "desk:thread:", "desk:thread-lease:", "desk:thread-token"
+
 _RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 _RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
-# One round trip to take the lease and read the record.
-_ACQUIRE = """
-local got = redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
-return {got and 1 or 0, redis.call('get', KEYS[2])}
-"""
-# A record is written by whoever holds the lease and by nobody else; the lease ends with it.
-_SAVE = """
-if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
-redis.call('set', KEYS[2], ARGV[2])
-return redis.call('del', KEYS[1])
-"""
 _FORGET = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[2]) end return 0"
+# What a record that cannot be read stands at is 0, as if there were none.
+_STANDS_AT = """
+local function stands_at(raw)
+  local read, record = pcall(cjson.decode, raw or '{}')
+  if not read or type(record) ~= 'table' then return 0, 0 end
+  return tonumber(record.generation) or 0, tonumber(record.token) or 0
+end
+"""
+# One round trip to take the lease and read the record. A counter that was lost goes on from the record's token.
+_ACQUIRE = (
+    _STANDS_AT
+    + """
+local raw = redis.call('get', KEYS[2])
+local generation, written = stands_at(raw)
+local token = 0
+if redis.call('exists', KEYS[1]) == 0 then
+  token = redis.call('incr', KEYS[3])
+  if token <= written then
+    token = written + 1
+    redis.call('set', KEYS[3], token)
+  end
+  redis.call('set', KEYS[1], token .. ':' .. ARGV[1], 'PX', ARGV[2])
+end
+return {token, generation, raw}
+"""
+)
+# Written by whoever holds the lease, over the very generation that it found, and never over a later lease's.
+_SAVE = (
+    _STANDS_AT
+    + """
+if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+local generation, written = stands_at(redis.call('get', KEYS[2]))
+if generation ~= tonumber(ARGV[3]) or written > tonumber(ARGV[4]) then return 0 end
+redis.call('set', KEYS[2], ARGV[2])
+return 1
+"""
+)
 
 POLL_SECONDS = (0.05, 0.25)
 
 
+RolloutPath = Annotated[str, StringConstraints(pattern=rf"^{PATH}$")]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
 class ThreadRecord(BaseModel):
-    """What the registry knows of one kept thread. Times are Unix seconds."""
+    """What the registry knows of one kept thread. Times are Unix seconds.
+
+    generation grows by one with each change of the record, token is the fencing token of the lease it was written
+    under. owner, home: the worker that wrote it, and the home that has the rollout at hand; any other fetches it.
+    rollout_path is relative to CODEX_HOME, rollout_size in bytes; rollout_digest is None for a thread of which the
+    vault has no copy: it can be gone on with in its home alone. login: a digest of the login that the provider was
+    spoken to with, empty where there is none. dropped: why the next conversation starts a fresh thread, such as
+    `manual`.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     thread_id: str
     mode: str = "legacy"
+    generation: int = 0
+    token: int = 0
+    owner: str = ""
     turns: int
+    turn_ids: tuple[str, ...] = ()
     last_turn_id: str | None
     created_at: float
     updated_at: float
@@ -59,33 +106,64 @@ class ThreadRecord(BaseModel):
     binary_version: str
     home: str
     model: str
+    login: str = ""
+    rollout_path: RolloutPath | None = None
+    rollout_digest: Digest | None = None
+    rollout_size: int = 0
+    dropped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A record under its name. busy: somebody holds its lease now."""
+
+    role: str
+    subject: str
+    record: ThreadRecord
+    busy: bool
 
 
 class Lease:
-    """The right to run turns in one kept thread, if `held`, and the thread's record as it was found.
+    """The right to run turns in one kept thread, if `held`, and the thread's record as it stands.
 
-    `lost` is set when the lease could not be renewed, `ended` when it was given back.
+    token: its fencing token; a later lease has a greater one. `lost` is set when it could not be renewed.
     """
 
     def __init__(self, registry: ThreadRegistry, role: str, subject: str) -> None:
         self._registry = registry
-        self.record_key = f"desk:thread:{role}:{subject}"
-        self.key = f"desk:thread-lease:{role}:{subject}"
-        self.token = secrets.token_hex(12)
-        self.held = False
+        self.role, self.subject = role, subject
+        self.record_key = f"{RECORD}{role}:{subject}"
+        self.key = f"{LEASE}{role}:{subject}"
+        self.nonce = secrets.token_hex(12)
+        self.token = 0
+        self.generation = 0
         self.lost = False
-        self.ended = False
         self.record: ThreadRecord | None = None
 
-    async def save(self, record: ThreadRecord) -> bool:
-        """Writes the record and gives the lease back, if it is still ours; says whether it did."""
-        saved = await self._registry.run(_SAVE, [self.key, self.record_key], [self.token, record.model_dump_json()])
-        self.ended = True
-        return bool(saved)
+    @property
+    def held(self) -> bool:
+        return self.token > 0
 
-    async def forget(self) -> None:
-        """Drops the record, so that the next conversation starts afresh."""
-        await self._registry.run(_FORGET, [self.key, self.record_key], [self.token])
+    @property
+    def value(self) -> str:
+        return f"{self.token}:{self.nonce}"
+
+    async def save(self, record: ThreadRecord) -> bool:
+        """Writes the record as the next generation, if the lease is still ours and the record is still the one that
+        was found; says whether it did. Raises RedisDown."""
+        new = record.model_copy(update={"generation": self.generation + 1, "token": self.token})
+        arguments = [self.value, new.model_dump_json(), self.generation, self.token]
+        saved = bool(await self._registry.run(_SAVE, [self.key, self.record_key], arguments))
+        if saved:
+            self.record, self.generation = new, new.generation
+        return saved
+
+    async def forget(self) -> bool:
+        """Drops the record, so that the next conversation starts afresh; False when the lease is no longer ours."""
+        forgotten = bool(await self._registry.run(_FORGET, [self.key, self.record_key], [self.value]))
+        if forgotten:
+            self.record, self.generation = None, 0
+        return forgotten
 
 
 class ThreadRegistry:
@@ -110,9 +188,24 @@ class ThreadRegistry:
             yield lease
         finally:
             renewal.cancel()
-            if not lease.ended:
-                with contextlib.suppress(RedisDown):
-                    await self.run(_RELEASE, [lease.key], [lease.token])
+            with contextlib.suppress(RedisDown):
+                await self.run(_RELEASE, [lease.key], [lease.value])
+
+    async def records(self) -> list[Registered]:
+        """Every record that can be read, those changed last first. Raises RedisDown."""
+        async with _redis_errors():
+            keys = sorted([key async for key in self._client.scan_iter(match=f"{RECORD}*", count=1000)])
+            names = [_text(key).removeprefix(RECORD).partition(":") for key in keys]
+            leases = [f"{LEASE}{role}:{subject}" for role, _, subject in names]
+            values = await self._client.mget(keys + leases) if keys else []
+        found = [
+            Registered(role, subject, record, held is not None)
+            for key, (role, _, subject), raw, held in zip(
+                keys, names, values[: len(keys)], values[len(keys) :], strict=True
+            )
+            if (record := _readable(raw, _text(key))) is not None
+        ]
+        return sorted(found, key=lambda one: one.record.updated_at, reverse=True)
 
     async def run(self, script: str, keys: list[str], arguments: list[Any]) -> Any:
         async with _redis_errors():
@@ -120,11 +213,10 @@ class ThreadRegistry:
 
     async def _acquire(self, lease: Lease, wait: Callable[[], float]) -> bool:
         while True:
-            keys, arguments = [lease.key, lease.record_key], [lease.token, self._lease_ms]
-            got, raw = await self.run(_ACQUIRE, keys, arguments)
+            keys, arguments = [lease.key, lease.record_key, TOKEN], [lease.nonce, self._lease_ms]
+            lease.token, lease.generation, raw = await self.run(_ACQUIRE, keys, arguments)
             lease.record = _readable(raw, lease.record_key)
-            if got:
-                lease.held = True
+            if lease.held:
                 return True
             left = wait()
             if left <= 0:
@@ -135,7 +227,7 @@ class ThreadRegistry:
         while not lease.lost:
             await asyncio.sleep(self._lease_ms / 3000)
             try:
-                renewed = await self.run(_RENEW, [lease.key], [lease.token, self._lease_ms])
+                renewed = await self.run(_RENEW, [lease.key], [lease.value, self._lease_ms])
             except RedisDown as error:
                 log.warning("the lease %s could not be renewed: %s", lease.key, error)
                 continue
@@ -144,7 +236,7 @@ class ThreadRegistry:
                 lease.lost = True
 
 
-def _readable(raw: bytes | None, key: str) -> ThreadRecord | None:
+def _readable(raw: bytes | str | None, key: str) -> ThreadRecord | None:
     """The record; None when there is none or it cannot be read."""
     if raw is None:
         return None
@@ -155,15 +247,23 @@ def _readable(raw: bytes | None, key: str) -> ThreadRecord | None:
         return None
 
 
+def _text(key: bytes | str) -> str:
+    return key.decode() if isinstance(key, bytes) else key
+
+
 def why_fresh(record: ThreadRecord | None, wanted: ThreadRecord, config: RuntimeConfig) -> str | None:
     """Why a kept thread may not be resumed, as the new thread's reason; None when it may be.
 
-    wanted: the record a new thread would get, which carries this worker's home, model and tools.
+    wanted: the record a new thread would get, which carries this worker's home, login, model and tools.
     """
     if record is None:
         return "initial"
-    if record.home != wanted.home:
+    if record.dropped is not None:
+        return record.dropped
+    if record.rollout_digest is None and record.home != wanted.home:
         return "lost"
+    if record.login and record.login != wanted.login:
+        return "account_changed"
     if record.toolset_hash != wanted.toolset_hash:
         return "toolset_changed"
     if record.model != wanted.model:

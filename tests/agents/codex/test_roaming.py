@@ -1,0 +1,403 @@
+"""Kept threads that go from one worker to another: homes of their own, one Redis, one vault, the real app-server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from sqlmodel import delete
+
+from agents.codex import CodexRuntime, gateway
+from agents.codex.rollouts import digest_of
+from agents.codex.threads import ThreadRecord
+from models.blobs import pack
+from models.store import Store
+from models.thread_tables import Blob
+from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, run, running, spec, turn, until
+from tests.agents.codex.test_threads import KEY, LEASE, change, record_in, said
+from tests.agents.codex.vaults import copies, database_in, kept_threads, vault_over
+from tests.fakes.responses import Call, FakeResponses, Silence, Text
+
+KEPT = spec(keep=True)
+
+
+@pytest.fixture(autouse=True)
+def database(tmp_path: Path) -> str:
+    return database_in(tmp_path)
+
+
+@asynccontextmanager
+async def workers(
+    model: FakeResponses, tmp_path: Path, registry: str, *names: str, blob_url: str | None = None, **changes: Any
+) -> AsyncIterator[list[CodexRuntime]]:
+    """Runtimes with homes, database connections and Redis connections of their own."""
+    async with AsyncExitStack() as stack:
+        runtimes = []
+        for name in names:
+            vault = stack.enter_context(vault_over(f"sqlite:///{tmp_path / 'vault.db'}", blob_url))
+            opened = running(model, tmp_path / name, registry, vault=vault, worker=name, **changes)
+            runtimes.append(await stack.enter_async_context(opened))
+        yield runtimes
+
+
+async def ask(runtime: CodexRuntime, text: str, **wanted: Any) -> tuple[str, str]:
+    """(reason, thread) of a conversation with one turn."""
+    async with runtime.conversation(spec(keep=True, **wanted), deadline()) as conversation:
+        assert (await turn(conversation, text)).status == "completed"
+        return conversation.reason, conversation.thread_id
+
+
+def record(url: str) -> ThreadRecord:
+    found = record_in(url)
+    assert found is not None
+    return found
+
+
+def lose_lease(url: str) -> None:
+    client = redis.Redis.from_url(url)
+    assert client.delete(LEASE) == 1
+    client.close()
+
+
+def rollout(home: Path, url: str) -> Path:
+    """Where a worker's home has, or would have, the recorded thread's rollout."""
+    return home / "codex" / home.name / "kept" / str(record(url).rollout_path)
+
+
+def history(turns: int) -> list[str]:
+    """What the model must be shown in the turn of that number, from 1."""
+    return [text for number in range(1, turns) for text in (f"question {number}", f"answer {number}")] + [
+        f"question {turns}"
+    ]
+
+
+def numbered(model: FakeResponses) -> None:
+    """Have the model answer the n-th request with `answer n`."""
+    model.policy = lambda _body: Text(f"answer {len(model.requests)}")
+
+
+def test_turns_that_alternate_without_a_pause(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    numbered(model)
+
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a", "b") as runtimes:
+            threads = set()
+            for number in range(1, 11):
+                threads.add((await ask(runtimes[number % 2], f"question {number}"))[1])
+                assert said(model) == history(number)
+            assert len(threads) == 1
+
+    run(work())
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["until it ends", "in vain"])
+def test_a_thread_still_in_memory_with_an_older_history_is_waited_for(
+    model: FakeResponses, tmp_path: Path, registry: str, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """A worker that was paused until its lease ran out has its conversation open when another worker has gone on."""
+    monkeypatch.setattr(gateway, "UNLOAD_SECONDS", 30.0 if ends else 0.2)
+    numbered(model)
+
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
+            async with AsyncExitStack() as old:
+                conversation = await old.enter_async_context(first.conversation(KEPT, deadline()))
+                await turn(conversation, "question 1")
+                lose_lease(registry)
+                await ask(second, "question 2")
+                again = asyncio.create_task(ask(first, "question 3"))
+                await asyncio.wait([again], timeout=1)
+                assert again.done() is not ends
+                if not ends:
+                    assert (await again)[0] == "lost"
+                    assert said(model) == ["question 3"]
+                    return
+            assert await again == ("resumed", conversation.thread_id)
+            assert said(model) == history(3)
+
+    run(work())
+
+
+def test_many_threads_alternate_at_once(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a", "b") as runtimes:
+
+            async def one(subject: str) -> None:
+                for number in range(6):
+                    reason, _ = await ask(runtimes[number % 2], f"{subject} {number}", subject=subject)
+                    assert reason == ("initial" if number == 0 else "resumed")
+
+            await asyncio.gather(*(one(f"S{number}") for number in range(16)))
+            for number in range(16):
+                last = [seen for seen in model.requests if f"S{number} 5" in str(seen.body["input"][-1])]
+                told = [item["content"][0]["text"] for item in last[-1].body["input"] if item.get("role") == "user"]
+                assert told == [f"S{number} {turn}" for turn in range(6)]
+
+    run(work(), 110)
+
+
+def test_a_stale_rollout_is_refused(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    """A home whose file is an older generation, or another one altogether, gets the right one before it goes on."""
+    numbered(model)
+
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
+            await ask(first, "question 1")
+            file = rollout(tmp_path / "a", registry)
+            old = file.read_bytes()
+            await ask(first, "question 2")
+            await ask(second, "question 3")
+            assert digest_of(file.read_bytes()) != record(registry).rollout_digest
+        for stale in (old, b'{"not":"a rollout"}\n', b""):
+            async with workers(model, tmp_path, registry, "a") as (first,):
+                file.write_bytes(stale)
+                number = record(registry).turns + 1
+                reason, _ = await ask(first, f"question {number}")
+                assert reason == "resumed"
+                assert said(model) == history(number)
+
+    run(work())
+
+
+@pytest.mark.parametrize("garbled", ["gone", "garbled", "an older copy"])
+def test_a_stale_rollout_is_refused_though_there_is_no_other(
+    model: FakeResponses, tmp_path: Path, registry: str, database: str, garbled: str
+) -> None:
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
+            _, thread = await ask(first, "question 1")
+            stale = rollout(tmp_path / "a", registry).read_bytes()
+            await ask(second, "question 2")
+            digest = str(record(registry).rollout_digest)
+            store = Store(database)
+            with store.session() as session:
+                if garbled == "gone":
+                    session.execute(delete(Blob).where(Blob.digest == digest))
+                else:
+                    blob = session.get_one(Blob, digest)
+                    blob.data = b"no zlib" if garbled == "garbled" else pack(stale)
+            store.close()
+            reason, fresh = await ask(first, "question 3")
+            assert (reason, fresh == thread) == ("lost", False)
+            assert said(model) == ["question 3"]
+            now = record(registry)
+            assert (now.thread_id, now.reason, now.turns, now.generation) == (fresh, "lost", 1, 3)
+
+    run(work())
+
+
+def test_a_thread_roams_by_a_folder_too(model: FakeResponses, tmp_path: Path, registry: str, database: str) -> None:
+    numbered(model)
+
+    async def work() -> None:
+        folder = (tmp_path / "blobs").as_uri()
+        async with workers(model, tmp_path, registry, "a", "b", blob_url=folder) as runtimes:
+            for number in range(1, 4):
+                await ask(runtimes[number % 2], f"question {number}")
+                assert said(model) == history(number)
+        digests = [copy.digest for copy in copies(database, record(registry).thread_id)]
+        assert sorted(path.name for path in (tmp_path / "blobs").rglob("*") if path.is_file()) == sorted(digests)
+
+    run(work())
+
+
+def test_what_the_vault_does_not_take_is_not_recorded(
+    model: FakeResponses, tmp_path: Path, registry: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The turn's answer is not lost; the thread goes on from the copy before it, at home and elsewhere."""
+    blobs, away = tmp_path / "blobs", tmp_path / "away"
+
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a", "b", blob_url=str(blobs)) as (first, second):
+            await ask(first, "question 1")
+            blobs.rename(away)
+            blobs.write_text("no folder")
+            _, thread = await ask(first, "not recorded")
+            assert said(model) == ["question 1", FINAL, "not recorded"]
+            assert f"the rollout of thread {thread} is not kept; its record stays at generation 1" in caplog.text
+            assert record(registry).turns == 1
+            # Another worker cannot have the copy now: it does without, and the thread is not given up for that.
+            assert (await ask(second, "alone"))[0] == "lost"
+            assert record(registry).thread_id == thread
+            blobs.unlink()
+            away.rename(blobs)
+            assert await ask(first, "question 2") == ("resumed", thread)
+            assert said(model) == ["question 1", FINAL, "question 2"]
+            assert await ask(second, "question 3") == ("resumed", thread)
+            assert said(model) == ["question 1", FINAL, "question 2", FINAL, "question 3"]
+
+    run(work())
+
+
+def test_an_interrupted_turn_goes_along(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    model.script(Text("first"), Silence(30), Text("third"))
+
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
+            await ask(first, "question 1")
+            completed = record(registry).last_turn_id
+            async with first.conversation(KEPT, deadline()) as conversation:
+                going = asyncio.create_task(turn(conversation, "interrupted"))
+                await until(lambda: len(model.requests) == 2)
+                conversation.interrupt()
+                assert (await going).status == "interrupted"
+            now = record(registry)
+            assert (now.generation, now.turns, now.last_turn_id, len(now.turn_ids)) == (2, 2, completed, 2)
+            assert (await ask(second, "question 2"))[0] == "resumed"
+            told = said(model)
+            assert told[:3] == ["question 1", "first", "interrupted"]
+            assert told[-1] == "question 2"
+
+    run(work())
+
+
+def test_a_turn_whose_caller_gave_up_goes_along(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    model.script(Silence(30), Text("second"))
+
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
+            started: list[str] = []
+
+            async def give_up() -> None:
+                async with first.conversation(KEPT, deadline()) as conversation:
+                    await conversation.turn("question 1", SCHEMA, METADATA, on_started=started.append)
+
+            going = asyncio.create_task(give_up())
+            await until(lambda: bool(started) and len(model.requests) == 1)
+            going.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await going
+            assert (record(registry).turns, record(registry).last_turn_id) == (1, None)
+            assert (await ask(second, "question 2"))[0] == "resumed"
+
+    run(work())
+
+
+def test_a_turn_that_died_with_its_process_does_not(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    model.script(Text("answer 1"), Silence(30), Text("answer 2"))
+
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a") as (first,):
+            await ask(first, "question 1")
+            going = asyncio.create_task(one_turn(first, KEPT))
+            await until(lambda: len(model.requests) == 2)
+            [server] = first._kept.processes  # type: ignore[union-attr]
+            await server.client.kill()
+            assert (await going).status == "failed"
+            assert record(registry).turns == 1
+            assert (await ask(first, "question 2"))[0] == "resumed"
+            assert said(model) == history(2)
+
+    run(work())
+
+
+def test_a_thread_busy_elsewhere_is_forked_from_its_copy(
+    model: FakeResponses, tmp_path: Path, registry: str, database: str
+) -> None:
+    gate = asyncio.Event()
+
+    async def held(_arguments: Mapping[str, Any]) -> dict[str, Any]:
+        await gate.wait()
+        return {}
+
+    model.script(Text("first"), Text("second"), Call("held"), Text("forked"), Text("third"))
+
+    async def work() -> None:
+        kept = spec(Kit(held=held), keep=True)
+        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
+            await one_turn(second, kept)  # so that b has a file of it, an old one soon
+            await one_turn(first, kept)
+            long = asyncio.create_task(one_turn(first, kept))
+            await until(lambda: len(model.requests) == 3)
+            async with second.conversation(kept, deadline(4)) as conversation:
+                assert conversation.reason == "forked:busy"
+                await turn(conversation, "And now?")
+            assert said(model) == ["What of ACME?", "first", "What of ACME?", "second", "And now?"]
+            assert model.requests[-1].tools == ["held"]
+            gate.set()
+            assert (await long).status == "completed"
+            assert [one.thread_id for one in kept_threads(database)] == [record(registry).thread_id]
+        assert list((tmp_path / "b" / "codex" / "b" / "scratch").iterdir()) == []
+
+    run(work())
+
+
+def test_a_fork_that_takes_a_threads_place_keeps_its_lineage(
+    model: FakeResponses, tmp_path: Path, registry: str, database: str
+) -> None:
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
+            _, parent = await ask(first, "question 1")
+            async with second.conversation(spec(keep=True, opening="fork"), deadline()) as conversation:
+                assert conversation.reason == "forked:retry"
+                await turn(conversation, "question 2")
+            assert said(model) == ["question 1", FINAL, "question 2"]
+            now = record(registry)
+            assert (now.thread_id, now.turns, now.generation) == (conversation.thread_id, 2, 2)
+            assert [(one.thread_id, one.parent_id) for one in kept_threads(database)] == [
+                (parent, None), (now.thread_id, parent),
+            ]  # fmt: skip
+            assert await ask(first, "question 3") == ("resumed", now.thread_id)
+
+    run(work())
+
+
+def test_each_turn_of_a_conversation_is_kept_when_it_ends(
+    model: FakeResponses, tmp_path: Path, registry: str, database: str
+) -> None:
+    async def work() -> None:
+        async with (
+            workers(model, tmp_path, registry, "a") as (first,),
+            first.conversation(KEPT, deadline()) as conversation,
+        ):
+            for number in (1, 2):
+                await turn(conversation)
+                now = record(registry)
+                file = rollout(tmp_path / "a", registry).read_bytes()
+                assert (now.generation, now.turns) == (number, number)
+                assert (now.rollout_digest, now.rollout_size) == (digest_of(file), len(file))
+        assert len(copies(database, record(registry).thread_id)) == 2
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [({"dropped": "manual"}, "manual"), ({"login": "0123456789abcdef"}, "account_changed")],
+)
+def test_a_thread_that_may_not_be_gone_on_with(
+    model: FakeResponses, tmp_path: Path, registry: str, changed: dict[str, Any], reason: str
+) -> None:
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a") as (first,):
+            _, thread = await ask(first, "question 1")
+            change(registry, **changed)
+            found, fresh = await ask(first, "question 2")
+            assert (found, fresh == thread) == (reason, False)
+            now = record(registry)
+            assert (now.reason, now.dropped, now.login, now.generation) == (reason, None, "", 2)
+
+    run(work())
+
+
+@pytest.mark.parametrize("path", ["../../evil.jsonl", "/etc/passwd", "sessions/2026/01/02/../../x/rollout-1.jsonl"])
+def test_a_record_with_a_path_that_leads_elsewhere_is_not_read(
+    model: FakeResponses, tmp_path: Path, registry: str, path: str
+) -> None:
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a") as (first,):
+            await ask(first, "question 1")
+            client = redis.Redis.from_url(registry)
+            raw = record(registry).model_copy(update={"rollout_path": path}).model_dump_json()
+            client.set(KEY, raw)
+            client.close()
+            assert (await ask(first, "question 2"))[0] == "initial"
+            # The next generation follows what was there, though it could not be read.
+            assert record(registry).generation == 2
+
+    run(work())

@@ -1,0 +1,135 @@
+"""`desk threads` on a desk at work: what runs leave behind is listed, shown, let go, forked and asked on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from models.states import RUN_FINAL
+from models.tables import Run
+from tasks.bootstrap import desk_of
+from tasks.runs import open_research
+from tests import zygote
+from tests.stack import REPOSITORY, Processes, processes, wait_for
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Processes]:
+    """Two runs on one name, so that its kept threads have two turns."""
+    with processes() as running:
+        running.rulebook()
+        running.workers("research", "ops", concurrency=8)
+        for _ in range(2):
+            run = open_research(running.app, ["IBM"])
+            wait_for(lambda run_id=run.id: _state(running, run_id) in RUN_FINAL, "the run ends")
+            assert _state(running, run.id) == "done"
+        yield running
+
+
+def _state(desk: Processes, run_id: str) -> str:
+    with desk_of(desk.app).store.read() as session:
+        return session.get_one(Run, run_id).state
+
+
+def command(desk: Processes, *arguments: str) -> tuple[int, str, str]:
+    done = zygote.run(("threads", *arguments), desk.environ, REPOSITORY)
+    return done.returncode, done.stdout, done.stderr
+
+
+def told(desk: Processes, *arguments: str) -> Any:
+    code, out, err = command(desk, *arguments, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def thread_of(desk: Processes, role: str) -> str:
+    (row,) = [row for row in told(desk, "list", "--role", role) if row["current"] and "#fork-" not in row["subject"]]
+    return str(row["thread_id"])
+
+
+def test_list_and_show_say_who_talked_where_and_what(desk: Processes) -> None:
+    rows = {row["role"]: row for row in told(desk, "list")}
+    assert {"fundamentals", "risk", "catalyst"} <= set(rows)
+    risk = rows["risk"]
+    assert (risk["turns"], risk["generation"], risk["current"], risk["reason"]) == (2, 2, True, "resumed")
+    seen = told(desk, "show", risk["thread_id"][-8:])
+    assert [turn["ordinal"] for turn in seen["turns"]] == [1, 2]
+    assert len({turn["run_id"] for turn in seen["turns"]}) == 2
+    for turn in seen["turns"]:
+        assert turn["role"] == "risk"
+        assert turn["outcome"] == "completed"
+        assert turn["tokens"] > 0
+        assert turn["prompt"]
+        assert turn["answer"].startswith("{")
+    code, text, _ = command(desk, "show", risk["thread_id"])
+    assert code == 0
+    assert f"thread {risk['thread_id']} of risk, current" in text
+    assert text.count("tokens  completed") == 2
+    assert "risk" in command(desk, "list")[1]
+
+
+def test_a_thread_of_one_conversation_is_shown_without_its_prompt(desk: Processes) -> None:
+    with desk_of(desk.app).store.read() as session:
+        from_run = session.connection().exec_driver_sql("select thread_id from turn where role = 'quick'").first()
+    assert from_run is not None
+    seen = told(desk, "show", from_run[0])
+    assert seen["untold"] == "it is a thread of one conversation"
+    assert [turn["prompt"] for turn in seen["turns"]] == [None]
+    assert "(prompt not kept)" in command(desk, "show", from_run[0])[1]
+
+
+def test_a_fork_is_asked_on_and_its_parent_stays_as_it_was(desk: Processes) -> None:
+    parent = thread_of(desk, "fundamentals")
+    before = told(desk, "show", parent)
+    made = told(desk, "fork", parent, "--before-turn", "2")
+    assert (made["parent_id"], made["role"], made["turns"]) == (parent, "fundamentals", 1)
+    prompt = "The same once more, as a pessimist."
+    answer = told(desk, "ask", made["thread_id"], prompt)
+    assert json.loads(answer["text"])["verdict"] in ("CONFIRMED", "CAUTION", "REJECT")
+    assert answer["tokens"] > 0
+    seen = told(desk, "show", made["thread_id"])
+    assert seen["thread"]["parent_id"] == parent
+    assert seen["turns"][0]["turn_id"] == before["turns"][0]["turn_id"]
+    assert [turn["prompt"] for turn in seen["turns"]][1:] == [prompt]
+    after = told(desk, "show", parent)
+    assert after["forks"] == [made["thread_id"]]
+    assert after["turns"] == before["turns"]
+    whole = told(desk, "fork", parent[-10:], "--before-turn", "3", "--model", "gpt-5.4")
+    assert (whole["turns"], whole["model"]) == (2, "gpt-5.4")
+
+
+def test_a_reset_thread_is_gone_on_with_no_more(desk: Processes) -> None:
+    old = thread_of(desk, "catalyst")
+    code, out, _ = command(desk, "reset", old)
+    assert code == 0
+    assert "catalyst starts afresh on" in out
+    assert command(desk, "reset", old)[0] == 2
+    run = open_research(desk.app, ["IBM"])
+    wait_for(lambda: _state(desk, run.id) in RUN_FINAL, "the run ends")
+    new = thread_of(desk, "catalyst")
+    assert new != old
+    assert told(desk, "show", new)["thread"]["reason"] == "manual"
+    assert told(desk, "show", old)["thread"]["current"] is False
+
+
+def test_what_cannot_be_is_told_with_a_remedy(desk: Processes) -> None:
+    parent = thread_of(desk, "risk")
+    for arguments, words in (
+        (("show", "abc"), "too little of a thread's id"),
+        (("show", "0123456789"), "no thread with the id 0123456789"),
+        (("show", "%%%%%%%"), "too little"),
+        (("fork", parent, "--before-turn", "1"), "allowed are 2 to"),
+        (("fork", parent, "--before-turn", "99"), "allowed are 2 to"),
+        (("ask", parent, "hello"), "is no fork"),
+    ):
+        code, _, err = command(desk, *arguments)
+        assert (code, words in err) == (2, True), (arguments, err)
+        assert "remedy" in err or "allowed" in err
+
+
+def test_gc_says_what_it_deleted(desk: Processes) -> None:
+    assert set(told(desk, "gc")) == {"threads", "rollouts", "blobs", "busy"}
+    assert "threads forgotten" in command(desk, "gc")[1]
