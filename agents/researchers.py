@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,16 +27,11 @@ def validator_subject(
     instrument: str,
     theses: Iterable[Thesis],
     settings: Settings,
-    *,
-    memory: str | None = None,
-    notes: Sequence[str] = (),
     capital: float | None = None,
 ) -> dict[str, Any]:
     """The subject of one validator turn.
 
-    theses: none when a person named the symbol. memory: what the desk reported on it before. notes: the last lines of
-    what the trader decided on it and what became of that. capital: buying power in account currency, None when it is
-    not known.
+    theses: none when a person named the symbol. capital: buying power in account currency, None when it is not known.
     """
     said = [{"lens": one.lens, "confidence": one.confidence, "thesis": one.thesis} for one in theses]
     return {
@@ -44,6 +39,4 @@ def validator_subject(
         "instrument": instrument,
         "screenTheses": said,
         "constraints": constraints(settings, capital),
-        "memory": memory,
-        "notes": list(notes),
     }

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import orjson
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 from pydantic import BaseModel
 
-from models.errors import UsageError
+from agents.codex.spec import ApprovalKind
+from models.errors import SettingError, UsageError
 from models.research import ScreenOutput, TraderOutput, ValidatorOutput
 from models.settings import LENSES, Settings
 from tools.toolsets import TOOL_SETS
@@ -29,7 +30,8 @@ Kind = Literal["screener", "validator", "trader"]
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """key: name in tables and threads. tools: a key of TOOL_SETS. keeps_thread: whether it remembers older turns."""
+    """key: name in tables and threads. tools: a key of TOOL_SETS. keeps_thread: whether it remembers older turns.
+    approvals: what it may ask a person for, beside what the settings allow it."""
 
     key: str
     kind: Kind
@@ -37,6 +39,7 @@ class Role:
     tools: str
     output: type[BaseModel]
     keeps_thread: bool
+    approvals: frozenset[ApprovalKind] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,21 @@ def role_of(key: str) -> Role:
     return role
 
 
+def role_approvals(settings: Settings) -> Mapping[str, frozenset[ApprovalKind]]:
+    """What the settings let roles ask a person for, by role. Raises SettingError."""
+    kinds = get_args(ApprovalKind)
+    found: dict[str, frozenset[ApprovalKind]] = {}
+    for pair in filter(None, (part.strip() for part in settings.role_approvals.split(","))):
+        role, _, kind = pair.partition(":")
+        if role not in ROLES or kind not in kinds:
+            raise SettingError(
+                f"role_approvals (DESK_ROLE_APPROVALS) has {pair!r}",
+                remedy=f"write ROLE:KIND by comma; roles are {', '.join(ROLES)}; kinds are {', '.join(kinds)}",
+            )
+        found[role] = found.get(role, frozenset()) | {cast(ApprovalKind, kind)}
+    return found
+
+
 def constraints(settings: Settings, capital: float | None = None) -> dict[str, Any]:
     """The constraints of a subject. capital: buying power in account currency, None when it is not known."""
     return {
@@ -103,14 +121,16 @@ def constraints(settings: Settings, capital: float | None = None) -> dict[str, A
     }
 
 
-def render(role: Role, subject: Mapping[str, Any], settings: Settings) -> Prompt:
-    """The instructions and the user message of one turn.
+def render(role: Role, subject: Mapping[str, Any], settings: Settings, *, afresh: bool = False) -> Prompt:
+    """The instructions and the user message of one turn. afresh: the thread has no earlier turns, and the subject's
+    `memory` says what came before.
 
     Raises UsageError when the subject lacks what the prompt says of it.
     """
     try:
         user = _environment().get_template(f"ask_{role.kind}.md").render(
-            constraints=subject["constraints"], market=settings.market, subject_block=subject_block(subject)
+            constraints=subject["constraints"], market=settings.market, subject_block=subject_block(subject),
+            afresh=afresh,
         )  # fmt: skip
     except (KeyError, UndefinedError) as error:
         remedy = "build it with the role's builder"

@@ -6,18 +6,20 @@ What comes back is an outcome and the rows that tell how it came about; nothing 
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from agents.codex.conversation import Conversation, ConversationSpec, Opening, TurnResult
+from agents.codex.conversation import Conversation, TurnResult
 from agents.codex.runtime import CodexRuntime
+from agents.codex.spec import ApprovalKind, ConversationSpec, Opening, Scope, goes_on
 from agents.gate import Gate, OpenGate
-from agents.roles import Role, render
+from agents.roles import Prompt, Role, render, role_approvals
 from models.columns import utcnow
 from models.errors import DeskError, Postponed, kind_of
 from models.research import Completed, Failed, Interrupted, Outcome, Refused, output_schema
@@ -35,7 +37,7 @@ _EXCERPT_CHARS = 300
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """One role's work: `subject` names the thread, `brief` is the data of the prompt's subject block, `opening` says
-    what to do with a thread that is kept."""
+    what to do with a thread that is kept, `memory` what came before (see `question`)."""
 
     run_id: str
     step_id: str
@@ -44,6 +46,7 @@ class Assignment:
     subject: str
     brief: Mapping[str, Any]
     opening: Opening = "same"
+    memory: str | None = None
 
 
 class Halt:
@@ -68,12 +71,21 @@ class Halt:
 @dataclass(slots=True)
 class RoleRun:
     """How an assignment ended. `has_data` is False when no data tool answered with data: then the words rest on
-    nothing, whatever they say."""
+    nothing, whatever they say. called_at: when each of `calls` was answered."""
 
     outcome: Outcome
     turns: list[Turn] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     has_data: bool = False
+    called_at: list[dt.datetime] = field(default_factory=list)
+
+
+class Answered(NamedTuple):
+    """One tool call of the model's."""
+
+    arguments: Mapping[str, Any]
+    answer: ToolAnswer
+    at: dt.datetime
 
 
 class Runner:
@@ -87,6 +99,7 @@ class Runner:
         self._gate: Gate = gate or OpenGate()
         self._runtime = runtime
         self._settings = settings
+        self._approvals = role_approvals(settings)
         self._context = context
 
     async def run(self, job: Assignment, halt: Halt | None = None) -> RoleRun:
@@ -100,12 +113,12 @@ class Runner:
         assert task is not None
         halt.by(task.cancel)
         await self._gate.check()
-        answers: list[tuple[Mapping[str, Any], ToolAnswer]] = []
+        answers: list[Answered] = []
         tools = toolset_for(
             job.role.tools,
             self._context(job.run_id),
             seconds=self._settings.tool_seconds,
-            sink=lambda arguments, answer: answers.append((arguments, answer)),
+            sink=lambda arguments, answer: answers.append(Answered(arguments, answer, utcnow())),
         )
         record = _Record(job, self._settings)
         try:
@@ -115,18 +128,19 @@ class Runner:
         except DeskError as error:
             outcome = Failed(kind=kind_of(error), retryable=error.retryable, message=str(error))
             record.failed_to_start(outcome)
-        has_data = any(answer.has_data for _, answer in answers)
-        return RoleRun(outcome, record.turns, record.calls, has_data)
+        has_data = any(one.answer.has_data for one in answers)
+        return RoleRun(outcome, record.turns, record.calls, has_data, record.called_at)
 
     async def _converse(
         self,
         job: Assignment,
         tools: Toolset,
         record: _Record,
-        answers: list[tuple[Mapping[str, Any], ToolAnswer]],
+        answers: list[Answered],
         halt: Halt,
     ) -> Outcome:
-        prompt = render(job.role, job.brief, self._settings)
+        prompt = question(job, self._settings)
+        approvals = job.role.approvals | self._approvals.get(job.role.key, frozenset())
         spec = ConversationSpec(
             role=job.role.key,
             subject=f"{thread_scope(self._settings)}/{job.subject}",
@@ -134,8 +148,10 @@ class Runner:
             base_instructions=prompt.base_instructions,
             tools=tools,
             model=self._settings.model,
-            toolset_hash=toolset_hash(tools.specs()),
+            toolset_hash=toolset_hash(tools.specs(), approvals),
             opening=job.opening,
+            scope=Scope(job.run_id, job.step_id, job.attempt, job.role.key, job.subject),
+            approvals=approvals,
         )
         schema = output_schema(job.role.output)
         metadata = {"run_id": job.run_id, "step_id": job.step_id, "attempt": str(job.attempt), "role": job.role.key}
@@ -143,7 +159,9 @@ class Runner:
         # The place is taken last: one that waited for its app-server would keep others from theirs.
         async with self._runtime.conversation(spec, deadline) as conversation, self._gate.turn():
             halt.by(conversation.interrupt)
-            text = prompt.user
+            # Whether a kept thread could be gone on with is known only now.
+            afresh = job.memory is not None and not goes_on(conversation.reason)
+            text = (question(job, self._settings, afresh=True) if afresh else prompt).user
             for repair in (False, True):
                 started = utcnow()
                 result = await conversation.turn(text, schema, metadata, on_limited=self._gate.limited)
@@ -163,6 +181,7 @@ class _Record:
     settings: Settings
     turns: list[Turn] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
+    called_at: list[dt.datetime] = field(default_factory=list)
     seen: int = 0
 
     def turn(
@@ -171,7 +190,7 @@ class _Record:
         result: TurnResult,
         outcome: Outcome,
         started: Any,
-        answers: Sequence[tuple[Mapping[str, Any], ToolAnswer]],
+        answers: Sequence[Answered],
     ) -> None:
         row = self._row(started, result.status, outcome)
         row.thread_id, row.thread_reason, row.codex_turn_id = result.thread_id, conversation.reason, result.turn_id
@@ -179,7 +198,8 @@ class _Record:
         for name, value in result.usage.model_dump().items():
             setattr(row, name, value)
         self.turns.append(row)
-        for ordinal, (arguments, answer) in enumerate(answers[self.seen :], start=self.seen):
+        for ordinal, (arguments, answer, at) in enumerate(answers[self.seen :], start=self.seen):
+            self.called_at.append(at)
             self.calls.append(
                 ToolCall(
                     turn_id=row.id,
@@ -215,6 +235,15 @@ class _Record:
             started_at=started,
             finished_at=utcnow(),
         )
+
+
+def question(job: Assignment, settings: Settings, *, afresh: bool = False) -> Prompt:
+    """What a role is asked. A validator is told in each question what the desk remembers of its symbol; others are told
+    of the past only in a thread that has no history of its own, `afresh`."""
+    told = job.memory if afresh or job.role.kind == "validator" else None
+    remembers = told is not None or job.role.kind == "validator"
+    subject = {**job.brief, "memory": told} if remembers else job.brief
+    return render(job.role, subject, settings, afresh=afresh and told is not None and job.role.keeps_thread)
 
 
 def judge(result: TurnResult, output: type[BaseModel]) -> Outcome:
@@ -262,8 +291,9 @@ def thread_scope(settings: Settings) -> str:
     return f"{provider}/{market}/{settings.account}"
 
 
-def toolset_hash(specs: Sequence[ToolSpec]) -> str:
-    """SHA-256 over names, descriptions and schemas: a thread keeps the tools it was started with, so a change of
-    these needs a new thread."""
-    table = [[spec.name, spec.description, spec.input_schema] for spec in specs]
+def toolset_hash(specs: Sequence[ToolSpec], approvals: frozenset[ApprovalKind] = frozenset()) -> str:
+    """SHA-256 over names, descriptions and schemas, and what may be asked of a person: a thread keeps the tools it was
+    started with, so a change of these needs a new thread."""
+    table: list[Any] = [[spec.name, spec.description, spec.input_schema] for spec in specs]
+    table += sorted(approvals)
     return hashlib.sha256(orjson.dumps(table, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -63,14 +63,19 @@ def _confidence(stated: Sequence[Confidence], capped: bool) -> Confidence:
 
 
 def _absence(report: RoleReport) -> str:
-    return f"{report.role}: {report.status.value} ({report.reason or 'no reason given'})"
+    return f"{report.role}: {report.status.value} ({report.reason or 'no reason given'}){_age(report)}"
+
+
+def _age(report: RoleReport) -> str:
+    """Of a report that was not made for this verdict."""
+    return "" if report.age_hours is None else f", {report.age_hours:.0f} h before"
 
 
 def _summary(rating: Rating, completed: Sequence[RoleReport], missing: Sequence[str]) -> str:
     parts = [f"{rating.value} from {len(completed)} of {len(completed) + len(missing)} reports."]
     for report in completed:
         text = report.summary if len(report.summary) <= SUMMARY_CHARS else report.summary[: SUMMARY_CHARS - 1] + "…"
-        parts.append(f"{report.role} {report.verdict} ({report.confidence}): {text}")
+        parts.append(f"{report.role} {report.verdict} ({report.confidence}){_age(report)}: {text}")
     if missing:
         parts.append("Missing: " + "; ".join(missing) + ".")
     return "\n".join(parts)

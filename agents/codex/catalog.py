@@ -8,6 +8,7 @@ from the binary's own entry with those traits removed.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -68,13 +69,14 @@ _PLAIN: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start the runtime's processes: what all of them share."""
+    """How to start the runtime's processes: what all of them share. login: a digest of whose login it is, if any."""
 
     binary: str
     version: str
     flags: tuple[str, ...]
     env: Mapping[str, str]
     model_provider: str
+    login: str = ""
 
     def argv(self, sqlite_home: Path) -> list[str]:
         flags = [*self.flags, "-c", f"sqlite_home={_toml(str(sqlite_home))}"]
@@ -106,7 +108,7 @@ async def prepare(config: RuntimeConfig) -> Launch:
         **config.flags,
     }
     pairs = tuple(part for key, value in flags.items() for part in ("-c", f"{key}={_toml(value)}"))
-    return Launch(binary, version, pairs, _environment(config, folder), provider)
+    return Launch(binary, version, pairs, _environment(config, folder), provider, login_digest(config))
 
 
 def find_binary(config: RuntimeConfig) -> str:
@@ -146,6 +148,20 @@ def find_login(config: RuntimeConfig) -> Path | None:
     if not source.is_file():
         raise LoginMissing(f"no Codex login at {source}")
     return source
+
+
+def login_digest(config: RuntimeConfig) -> str:
+    """Which account the host's login is of, as a digest that tells no more than whether it is another one; empty where
+    the provider needs no login or the login does not say. What a thread holds for its account's eyes alone is of no
+    use to another. Raises LoginMissing."""
+    source = find_login(config)
+    if source is None:
+        return ""
+    try:
+        account = orjson.loads(source.read_bytes()).get("tokens", {}).get("account_id")
+    except (OSError, orjson.JSONDecodeError, AttributeError):
+        return ""
+    return hashlib.sha256(account.encode()).hexdigest()[:16] if isinstance(account, str) else ""
 
 
 def link_login(config: RuntimeConfig, codex_home: Path) -> None:

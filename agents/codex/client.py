@@ -17,7 +17,6 @@ from typing import Any
 
 import orjson
 
-from agents.codex.approvals import declined
 from models.errors import BinaryMissing, CodexError, ProcessDied, RpcError, RpcTimeout
 
 log = logging.getLogger(__name__)
@@ -248,9 +247,7 @@ class Client:
 
     async def _serve(self, number: int | str, method: str, params: Params) -> None:
         try:
-            answer = declined(method)
-            if answer is None:
-                answer = await self._on_request(method, params)
+            answer = await self._on_request(method, params)
         except Exception as error:
             log.exception("answering %s failed", method)
             self._write({"id": number, "error": {"code": INTERNAL_ERROR, "message": f"{method}: {error}"}})

@@ -20,6 +20,7 @@ class RuntimeConfig:
 
     provider_url is None for the Codex login. login_home holds the host's only auth.json. environ is handed
     to the app-server as it is (proxies, say); nothing else of our environment is. flags are further `-c` settings.
+    deltas: have the app-server pass on what a model says while it says it.
     """
 
     home: Path
@@ -40,12 +41,14 @@ class RuntimeConfig:
     recycle_rss_mb: int = 600
     max_thread_age_hours: float = 72.0
     max_thread_turns: int = 40
+    rollout_days: float = 14.0
     rpc_seconds: float = 10.0
     tool_seconds: float = 20.0
     no_progress_seconds: float = 90.0
     turn_seconds: float = 180.0
     lease_seconds: float = 9.0
     health_seconds: float = 15.0
+    deltas: bool = False
 
     @property
     def loopback(self) -> bool:
@@ -83,9 +86,11 @@ def runtime_config(settings: Settings, worker: str) -> RuntimeConfig:
         recycle_rss_mb=settings.codex_recycle_rss_mb,
         max_thread_age_hours=settings.max_thread_age_hours,
         max_thread_turns=settings.max_thread_turns,
+        rollout_days=settings.rollout_days,
         rpc_seconds=settings.rpc_seconds,
         tool_seconds=settings.tool_seconds,
         no_progress_seconds=settings.no_progress_seconds,
         turn_seconds=settings.turn_seconds,
         lease_seconds=settings.lease_seconds,
+        deltas=settings.event_deltas,
     )

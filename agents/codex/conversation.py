@@ -10,11 +10,14 @@ from typing import Any, Literal
 
 from agents.codex.config import RuntimeConfig
 from agents.codex.failures import failure, failure_of_error, failure_of_turn, is_policy, refusal_in
+from agents.codex.gateway import interrupt, start_turn
 from agents.codex.process import AppServer
+from agents.codex.router import ApprovalRouter, Asker
+from agents.codex.spec import ConversationSpec, Opened
+from agents.codex.teller import Teller
 from agents.codex.watch import TurnWatch
 from models.errors import CodexError, RpcError
 from models.research import Failure, Usage
-from tools.registry import Toolset
 
 log = logging.getLogger(__name__)
 
@@ -24,34 +27,6 @@ UNLOADED = "thread not found"
 ENDED_SECONDS = 4.0  # from the interrupt to the end of its turn; then the process is killed
 
 Status = Literal["completed", "interrupted", "failed"]
-Opening = Literal["same", "fresh", "fork"]
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationSpec:
-    """What a conversation is about. keep: the thread of (role, subject) is kept from one run to the next.
-
-    toolset_hash: a kept thread whose hash differs starts afresh, since tools are fixed when a thread starts.
-    opening: what to do with a thread that is kept: go on in it, in a fresh one, or in a fork after its last completed
-    turn. A fork or a fresh one takes its place.
-    """
-
-    role: str
-    subject: str
-    keep: bool
-    base_instructions: str
-    tools: Toolset
-    model: str
-    toolset_hash: str
-    opening: Opening = "same"
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A thread ready for turns, and why it is this one."""
-
-    thread_id: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +56,10 @@ class Conversation:
         opened: Opened,
         deadline: float,
         config: RuntimeConfig,
-        reopen: Callable[[], Awaitable[None]] | None = None,
+        reopen: Callable[[], Awaitable[object]] | None = None,
+        after_turn: Callable[[TurnResult], Awaitable[None]] | None = None,
+        teller: Teller | None = None,
+        asker: Asker | None = None,
     ) -> None:
         self.thread_id = opened.thread_id
         self.reason = opened.reason
@@ -89,7 +67,10 @@ class Conversation:
         self.last_turn_id: str | None = None
         self.last_failure: Failure | None = None
         self._server, self._spec, self._deadline, self._config = server, spec, deadline, config
-        self._reopen = reopen
+        self._reopen, self._after_turn = reopen, after_turn
+        self._teller = teller
+        on_declined = teller.declined if teller is not None else None
+        self._router = ApprovalRouter(spec.scope, spec.approvals, asker, on_declined)
         self._one_turn = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self._stop: asyncio.Future[None] = self._loop.create_future()
@@ -109,23 +90,28 @@ class Conversation:
         conversation's deadline, at the turn's own limit, or when nothing happened for the no-progress limit.
         """
         async with self._one_turn:
-            watch = None
+            watch, result = None, None
             try:
                 if self._stop.done():
                     return self._result("", None, "interrupted", _interrupted())
-                watch = self._server.watch(self.thread_id, self._spec.tools)
-                watch.on_limited = on_limited
+                watch = self._server.watch(self.thread_id, self._spec.tools, self._router, self._teller)
+                watch.on_limited, watch.until = on_limited, self._limit()
                 turn_id = await self._start_again(watch, text, output_schema, metadata)
                 self.turns += 1
                 result = await self._run(watch, turn_id, on_started)
             except CodexError as error:
-                result = self._result("", watch, "failed", failure_of_error(error))
+                turn_id = (watch and watch.turn_id) or ""
+                result = self._result(turn_id, watch, "failed", failure_of_error(error))
             finally:
                 if watch is not None:
                     self._server.unwatch(self.thread_id)
+                if self._teller is not None:
+                    self._teller.over(result.status if result else "interrupted", result.failure if result else None)
             self.last_failure = result.failure
             if result.status == "completed":
                 self.last_turn_id = result.turn_id
+            if self._after_turn is not None:
+                await self._after_turn(result)
             return result
 
     def interrupt(self) -> None:
@@ -147,23 +133,16 @@ class Conversation:
             return await self._start(watch, text, schema, metadata)
 
     async def _start(self, watch: TurnWatch, text: str, schema: dict[str, Any], metadata: Mapping[str, str]) -> str:
-        params = {
-            "threadId": self.thread_id,
-            "input": [{"type": "text", "text": text}],
-            "outputSchema": schema,
-            "responsesapiClientMetadata": dict(metadata),
-        }
-        starting = asyncio.ensure_future(self._server.client.request("turn/start", params))
+        starting = asyncio.ensure_future(start_turn(self._server, self.thread_id, text, schema, metadata))
         try:
             await asyncio.wait((starting, self._stop), return_when=asyncio.FIRST_COMPLETED)
-            answer = await (asyncio.shield(starting) if starting.done() else self._late_start(starting))
+            return await (asyncio.shield(starting) if starting.done() else self._late_start(starting))
         except asyncio.CancelledError:
             # The request is on its way: learn the turn's id, in order to end it.
             await _through(self._end_unwanted(watch, starting))
             raise
-        return str(answer["turn"]["id"])
 
-    async def _late_start(self, starting: asyncio.Future[dict[str, Any]]) -> dict[str, Any]:
+    async def _late_start(self, starting: asyncio.Future[str]) -> str:
         """The answer to a request to start, when an interrupt came first; kills a process that owes it for too long."""
         await asyncio.wait((starting,), timeout=ENDED_SECONDS)
         if not starting.done():
@@ -171,9 +150,9 @@ class Conversation:
             await self._server.client.kill()
         return await asyncio.shield(starting)
 
-    async def _end_unwanted(self, watch: TurnWatch, starting: asyncio.Future[dict[str, Any]]) -> None:
+    async def _end_unwanted(self, watch: TurnWatch, starting: asyncio.Future[str]) -> None:
         try:
-            turn_id = str((await starting)["turn"]["id"])
+            turn_id = await starting
         except CodexError:
             return  # it never started, or its process is gone
         await self._end(watch, turn_id)
@@ -199,7 +178,7 @@ class Conversation:
 
     async def _until_over(self, watch: TurnWatch) -> Failure | None:
         """Waits for the turn's end; returns why it must be ended instead, or None. Raises ProcessDied."""
-        limit = min(self._deadline, self._loop.time() + self._config.turn_seconds)
+        limit = watch.until = self._limit()
         quiet = self._config.no_progress_seconds
         while True:
             until = min(limit, watch.touched + quiet)
@@ -220,7 +199,11 @@ class Conversation:
             if now >= watch.touched + quiet and not watch.calls:
                 return failure("no_progress", f"nothing happened in the turn for {quiet:g} s")
             if watch.calls:
-                watch.touched = now  # a tool call has a limit of its own
+                watch.touched = now  # a tool call has a limit of its own, and so has a person
+
+    def _limit(self) -> float:
+        """Loop time at which a turn that starts now is ended."""
+        return min(self._deadline, self._loop.time() + self._config.turn_seconds)
 
     async def _end(self, watch: TurnWatch, turn_id: str) -> bool:
         """Interrupts the turn once; kills the process when the turn does not end. Says whether it ended."""
@@ -228,9 +211,8 @@ class Conversation:
         asked = self._loop.time()
         if not watch.done.done():
             try:
-                parameters = {"threadId": self.thread_id, "turnId": turn_id}
                 async with asyncio.timeout(INTERRUPT_SECONDS):
-                    await self._server.client.request("turn/interrupt", parameters, INTERRUPT_SECONDS)
+                    await interrupt(self._server, self.thread_id, turn_id, INTERRUPT_SECONDS)
             except (CodexError, TimeoutError) as error:
                 log.warning("interrupting turn %s failed: %s", turn_id, error)
             await asyncio.wait((watch.done,), timeout=asked + ENDED_SECONDS - self._loop.time())

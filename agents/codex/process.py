@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import itertools
 import logging
 import shutil
@@ -12,28 +13,34 @@ from typing import Any, Literal
 import orjson
 import psutil
 
+from agents.codex.approvals import declined
 from agents.codex.catalog import Launch, link_login
 from agents.codex.client import Client, Params
 from agents.codex.config import RuntimeConfig
-from agents.codex.watch import TurnWatch
+from agents.codex.homes import set_aside
+from agents.codex.router import ApprovalRouter
+from agents.codex.watch import Listener, TurnWatch
 from models.errors import CodexError, ProcessDied
 from tools.registry import Toolset
 
 log = logging.getLogger(__name__)
 
 Kind = Literal["kept", "ephemeral"]
+TOOL_CALL = "item/tool/call"
 STOP_SECONDS = 2.0
 _numbers = itertools.count(1)
 
-# Every notification costs a write there and a parse here; a turn needs five of them:
-# error, item/completed, thread/tokenUsage/updated, turn/started, turn/completed.
+# What a model says while it says it: wanted by whoever follows the desk live, at a price.
+DELTAS = ("item/agentMessage/delta", "item/reasoning/summaryTextDelta")
+# Every notification costs a write there and a parse here; a turn needs six of them: error, item/started,
+# item/completed, thread/tokenUsage/updated, turn/started, turn/completed. item/started is 1% of an ephemeral turn.
 OPT_OUT = (
     "thread/started", "thread/status/changed", "thread/readState/changed", "thread/archived", "thread/deleted",
     "thread/unarchived", "thread/closed", "thread/reverted", "thread/name/updated", "thread/attachment/updated",
     "thread/goal/updated", "thread/goal/cleared", "thread/prediction/updated", "thread/queue/changed",
     "thread/project/updated", "thread/environment/connected", "thread/environment/disconnected",
     "thread/settings/updated", "thread/compacted", "project/changed", "skills/changed",
-    "item/started", "item/agentMessage/delta", "item/plan/delta", "item/reasoning/summaryTextDelta",
+    "item/agentMessage/delta", "item/plan/delta", "item/reasoning/summaryTextDelta",
     "item/reasoning/summaryPartAdded", "item/reasoning/textDelta", "item/mcpToolCall/progress",
     "item/commandExecution/outputDelta", "item/fileChange/outputDelta", "item/fileChange/patchUpdated",
     "turn/diff/updated", "turn/plan/updated", "turn/moderationMetadata", "hook/started", "hook/completed",
@@ -48,7 +55,7 @@ class AppServer:
     """A running app-server. in_flight and turns are kept by the pool that owns it."""
 
     def __init__(self, kind: Kind, launch: Launch, home: Path, config: RuntimeConfig) -> None:
-        self.kind, self.home = kind, home
+        self.kind, self.home, self.work = kind, home, home / "work"
         self.launch = launch
         self.in_flight = 0
         self.turns = 0
@@ -80,9 +87,17 @@ class AppServer:
         """Makes the home ready, starts the process and shakes hands. Raises CodexError."""
         shutil.rmtree(self._sqlite, ignore_errors=True)
         self._sqlite.mkdir(parents=True)
+        self.work.mkdir(exist_ok=True)
         link_login(self._config, self.home)
-        await self.client.start(OPT_OUT)
+        await asyncio.to_thread(self._set_aside)
+        await self.client.start([name for name in OPT_OUT if not (self._config.deltas and name in DELTAS)])
         log.info("app-server %d (%s) started in %s", self.pid, self.kind, self.home)
+
+    def _set_aside(self) -> None:
+        hours, days = self._config.max_thread_age_hours, self._config.rollout_days
+        moved = set_aside(self.home, hours, days, dt.datetime.now())
+        if moved:
+            log.info("%d rollouts in %s are too old to be gone on with; moved aside", moved, self.home)
 
     async def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Ends the process and wipes its logs; the sessions folder stays."""
@@ -106,11 +121,13 @@ class AppServer:
         except psutil.NoSuchProcess:
             return 0.0
 
-    def watch(self, thread_id: str, tools: Toolset) -> TurnWatch:
-        """Routes the thread's notifications and tool calls to a new watch. One turn at a time per thread."""
+    def watch(
+        self, thread_id: str, tools: Toolset, router: ApprovalRouter, listener: Listener | None = None
+    ) -> TurnWatch:
+        """Routes what is said and asked of the thread to a new watch. One turn at a time per thread."""
         if thread_id in self._watches:
             raise CodexError(f"thread {thread_id} already runs a turn")
-        watch = TurnWatch(tools, self._config.tool_seconds)
+        watch = TurnWatch(tools, self._config.tool_seconds, router, listener)
         if self.client.died is not None:
             watch.fail(self.client.died)
         self._watches[thread_id] = watch
@@ -131,22 +148,14 @@ class AppServer:
             watch.fail(error)
 
     async def _on_request(self, method: str, params: Params) -> Params | None:
-        if method != "item/tool/call":
-            return None
-        watch = self._watches.get(params["threadId"])
+        watch = self._watches.get(params.get("threadId", ""))
+        if method != TOOL_CALL:
+            return await watch.decide(method, params, declined(method)) if watch is not None else declined(method)
         if watch is None:
             return _tool_answer(False, _error_text("this turn is over"))
-        call = asyncio.ensure_future(_call_tool(watch, str(params["tool"]), params.get("arguments")))
-        watch.calls.add(call)
-        call.add_done_callback(watch.calls.discard)
-        try:
-            return await call
-        except asyncio.CancelledError:
-            if not call.cancelled():
-                raise  # the client is closing
-            return _tool_answer(False, _error_text("the turn ended before the tool answered"))
-        finally:
-            watch.touched = self._loop.time()
+        call = _call_tool(watch, str(params["tool"]), params.get("arguments"))
+        late = _tool_answer(False, _error_text("the turn ended before the tool answered"))
+        return await watch.call_tool(params, call, late)
 
 
 async def _call_tool(watch: TurnWatch, name: str, arguments: Any) -> Params:

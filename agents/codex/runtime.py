@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,13 +13,22 @@ import redis.asyncio
 
 from agents.codex.catalog import Launch, prepare
 from agents.codex.config import RuntimeConfig
-from agents.codex.conversation import Conversation, ConversationSpec, Opened
+from agents.codex.conversation import Conversation
+from agents.codex.forking import fork_kept
+from agents.codex.gateway import resume, start, unsubscribe, wanted_record
 from agents.codex.homes import Home, claim_home
-from agents.codex.opening import fork_or_start, resume, resume_or_start, start, wanted_record
+from agents.codex.keeper import Keeper
+from agents.codex.observer import Observer
+from agents.codex.opening import open_kept
 from agents.codex.pool import Pool
 from agents.codex.process import AppServer
-from agents.codex.threads import Lease, ThreadRecord, ThreadRegistry, why_fresh
-from models.errors import CodexError, ProcessDied, RedisDown, RpcTimeout
+from agents.codex.rollouts import Vault
+from agents.codex.router import Asker
+from agents.codex.shelf import Shelf
+from agents.codex.spec import ConversationSpec, Opened
+from agents.codex.teller import Teller
+from agents.codex.threads import ThreadRecord, ThreadRegistry
+from models.errors import CodexError, ProcessDied, RpcTimeout, UsageError
 
 log = logging.getLogger(__name__)
 
@@ -43,13 +51,25 @@ class CodexRuntime:
     """One per worker process; every method is for the asyncio loop it was started on.
 
     registry: a redis.asyncio client, used for kept threads only and not closed here. Nothing runs before
-    start(), and no app-server before the first conversation.
+    start(), and no app-server before the first conversation. observer is told of everything that happens in the
+    conversations; asker takes a model's requests to a person, and without one all are declined; vault has the copies
+    of kept threads, and without one they stay in this home.
     """
 
-    def __init__(self, config: RuntimeConfig, registry: redis.asyncio.Redis) -> None:
-        self._config = config
+    def __init__(
+        self,
+        config: RuntimeConfig,
+        registry: redis.asyncio.Redis,
+        *,
+        observer: Observer | None = None,
+        asker: Asker | None = None,
+        vault: Vault | None = None,
+    ) -> None:
+        self._config, self._vault = config, vault
+        self._observer, self._asker = observer, asker
         self._registry = ThreadRegistry(registry, config.lease_seconds)
         self._home: Home | None = None
+        self._shelf: Shelf | None = None
         self._kept: Pool | None = None
         self._ephemeral: Pool | None = None
         self._active: set[Conversation] = set()
@@ -60,6 +80,7 @@ class CodexRuntime:
         """Finds the binary, writes the catalog, claims a home. Raises BinaryMissing, LoginMissing, CodexError."""
         launch: Launch = await prepare(self._config)
         self._home = claim_home(self._config.home, self._config.worker)
+        self._shelf = Shelf(self._home, self._vault)
         self._kept = Pool("kept", launch, self._home.of("kept"), self._config, self._config.kept_processes)
         self._ephemeral = Pool("ephemeral", launch, self._home.of("ephemeral"), self._config)
 
@@ -71,6 +92,8 @@ class CodexRuntime:
             conversation.interrupt()
         await self._wait_idle(INTERRUPTED_SECONDS if self._active else 0)
         await asyncio.gather(*(pool.close() for pool in (self._kept, self._ephemeral) if pool is not None))
+        if self._shelf is not None:
+            self._shelf.close()
         if self._home is not None:
             self._home.release()
             self._home = None
@@ -94,12 +117,12 @@ class CodexRuntime:
         """
         if self._closing:
             raise ProcessDied("the Codex runtime is closing")
-        if self._kept is None or self._ephemeral is None:
+        if self._home is None or self._shelf is None or self._kept is None or self._ephemeral is None:
             raise CodexError("the Codex runtime was not started")
         if not spec.keep:
             async with self._leased(self._ephemeral, deadline) as server:
                 opened = await start(server, spec, "initial")
-                async with self._talk(server, spec, opened, deadline) as conversation:
+                async with self._talk(server, spec, opened, deadline, None) as conversation:
                     yield conversation
             return
         loop = asyncio.get_running_loop()
@@ -108,32 +131,35 @@ class CodexRuntime:
             self._registry.hold(spec.role, spec.subject, lambda: fork_at - loop.time()) as lease,
             self._leased(self._kept, deadline) as server,
         ):
-            record = lease.record
-            wanted = wanted_record(spec, server, self._home_id)
-            opened = await self._open(server, spec, lease, wanted)
-            async with self._talk(server, spec, opened, deadline) as conversation:
+            wanted = wanted_record(spec, server, self._home.id, self._home.owner)
+            kept, shelf = self._kept, self._shelf
+            opened = await open_kept(server, spec, lease, wanted, self._config, shelf, lambda: kept.processes)
+            keeper = Keeper(lease, shelf, opened, wanted, lambda: server.alive) if lease.held else None
+            async with self._talk(server, spec, opened, deadline, keeper) as conversation:
                 try:
                     yield conversation
                 finally:
-                    if lease.held:
-                        goes_on = opened.reason == "resumed" or opened.reason.startswith("forked:")
-                        base = record if record is not None and goes_on else wanted
-                        await _remember(lease, base, conversation)
+                    if keeper is not None:
+                        await keeper.close(conversation)
 
-    async def _open(self, server: AppServer, spec: ConversationSpec, lease: Lease, wanted: ThreadRecord) -> Opened:
-        record = lease.record
-        why = why_fresh(record, wanted, self._config)
-        if spec.opening == "fresh" and why is None:
-            why = "retry"
-        if not lease.held:
-            return await fork_or_start(server, spec, record, why, "busy")
-        if spec.opening == "fork":
-            return await fork_or_start(server, spec, record, why, "retry")
-        return await resume_or_start(server, spec, record, why)
+    async def fork(
+        self, spec: ConversationSpec, source: ThreadRecord, before_turn: str | None, deadline: float
+    ) -> ThreadRecord:
+        """A thread of its own with the source's history before one of its turns, or with all of it; recorded under the
+        spec's role and subject, of which there must be no record yet. The source is left as it is.
 
-    @property
-    def _home_id(self) -> str:
-        return self._home.id if self._home else ""
+        Raises CodexError, RedisDown, UsageError.
+        """
+        if self._home is None or self._shelf is None or self._kept is None:
+            raise CodexError("the Codex runtime was not started")
+        async with (
+            self._registry.hold(spec.role, spec.subject, lambda: 0.0) as lease,
+            self._leased(self._kept, deadline) as server,
+        ):
+            if not lease.held or lease.record is not None:
+                raise UsageError(f"there is a thread {spec.role}/{spec.subject} already")
+            wanted = wanted_record(spec, server, self._home.id, self._home.owner)
+            return await fork_kept(server, spec, lease, wanted, self._shelf, source, before_turn)
 
     @asynccontextmanager
     async def _leased(self, pool: Pool, deadline: float) -> AsyncIterator[AppServer]:
@@ -146,19 +172,24 @@ class CodexRuntime:
 
     @asynccontextmanager
     async def _talk(
-        self, server: AppServer, spec: ConversationSpec, opened: Opened, deadline: float
+        self, server: AppServer, spec: ConversationSpec, opened: Opened, deadline: float, keeper: Keeper | None
     ) -> AsyncIterator[Conversation]:
         reopen = partial(resume, server, spec, opened.thread_id) if opened.reason == "resumed" else None
-        conversation = Conversation(server, spec, opened, deadline, self._config, reopen)
+        teller = Teller(self._observer, spec, opened, self._config.worker) if self._observer is not None else None
+        after = keeper.after_turn if keeper is not None else None
+        conversation = Conversation(server, spec, opened, deadline, self._config, reopen, after, teller, self._asker)
         self._active.add(conversation)
+        if teller is not None:
+            teller.opened()
         try:
             yield conversation
         finally:
             self._active.discard(conversation)
             if not self._active:
                 self._idle.set()
-            # The process unloads a thread nobody is subscribed to a second later.
-            server.client.post("thread/unsubscribe", {"threadId": opened.thread_id})
+            if teller is not None:
+                teller.closed()
+            unsubscribe(server, opened.thread_id)
             if conversation.last_failure is not None and conversation.last_failure.kind == "rpc_timeout":
                 self._pool_of(server).suspect(server)
 
@@ -175,25 +206,3 @@ class CodexRuntime:
             await asyncio.wait_for(self._idle.wait(), seconds)
         except TimeoutError:
             log.warning("%d conversations are still open", len(self._active))
-
-
-async def _remember(lease: Lease, base: ThreadRecord, conversation: Conversation) -> None:
-    """Writes what the conversation did to the registry. A thread without a turn is not on disk: not recorded."""
-    if conversation.turns == 0:
-        return
-    failed = conversation.last_failure
-    try:
-        if failed is not None and failed.kind == "context_window":
-            await lease.forget()  # the next attempt starts afresh, with room
-            return
-        done = {
-            "thread_id": conversation.thread_id,
-            "turns": base.turns + conversation.turns,
-            "last_turn_id": conversation.last_turn_id or base.last_turn_id,
-            "updated_at": time.time(),
-            "reason": conversation.reason,
-        }
-        if not await lease.save(base.model_copy(update=done)):
-            log.warning("the lease %s was lost; thread %s is not recorded", lease.key, conversation.thread_id)
-    except RedisDown as error:
-        log.warning("thread %s is not recorded: %s", conversation.thread_id, error)

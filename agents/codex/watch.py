@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol, TypeVar
 
 from agents.codex.failures import is_limit, reset_in
+from agents.codex.router import ApprovalRouter
 from models.research import Usage
 from tools.registry import Toolset
 
@@ -23,18 +24,34 @@ _USAGE_FIELDS = {
 # A wait shorter than this before the app-server's own second try is its own, not one the provider asked for.
 ASKED_SECONDS = 1.0
 
+Answer = dict[str, Any]
+T = TypeVar("T")
+
+
+class Listener(Protocol):
+    """Whom a turn's notifications and tool calls are passed on to."""
+
+    def heard(self, method: str, params: Mapping[str, Any], said: str | None = None) -> None:
+        """said: the turn's answer so far."""
+
 
 class TurnWatch:
     """Collects the notifications of one turn. `done` gets the protocol's Turn, or ProcessDied.
 
     limited_at: loop time since which the app-server waits for the provider's limit to pass; None when it does not.
-    on_limited: called when that begins, with the seconds the provider named, if it did.
+    on_limited: called when that begins, with the seconds the provider named, if it did. until: loop time at which the
+    turn is ended. calls: what the app-server waits for, each with a limit of its own.
     """
 
-    def __init__(self, tools: Toolset, tool_seconds: float) -> None:
+    def __init__(
+        self, tools: Toolset, tool_seconds: float, router: ApprovalRouter, listener: Listener | None = None
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self.tools = tools
         self.tool_seconds = tool_seconds
+        self.until = math.inf
+        self._router, self._listener = router, listener
+        self._items: dict[str, Mapping[str, Any]] = {}
         self.done: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self.started: asyncio.Future[None] = self._loop.create_future()
         self.touched = self._loop.time()
@@ -44,7 +61,7 @@ class TurnWatch:
         self.usage = Usage()
         self.limited_at: float | None = None
         self.on_limited: Callable[[float | None], None] | None = None
-        self.calls: set[asyncio.Task[Any]] = set()
+        self.calls: set[asyncio.Future[Any]] = set()
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Takes one notification of the turn's thread; what belongs to an earlier turn is passed over."""
@@ -52,12 +69,26 @@ class TurnWatch:
             self.turn_id = params["turn"]["id"]
             if not self.started.done():
                 self.started.set_result(None)
+            self._pass_on(method, params)
         elif method == "turn/completed":
             if self.turn_id in (None, params["turn"]["id"]) and not self.done.done():
                 self.done.set_result(params["turn"])
+                self._pass_on(method, params)
         elif params.get("turnId") == self.turn_id:
             self._progress(method, params)
+            self._pass_on(method, params)
         self.touched = self._loop.time()
+
+    async def call_tool(self, params: Mapping[str, Any], call: Coroutine[Any, Any, Answer], late: Answer) -> Answer:
+        """Answers a tool call. late: the answer when the turn ends first."""
+        self._pass_on("item/tool/call", params)
+        return await self._answer(call, late)
+
+    async def decide(self, method: str, params: Mapping[str, Any], late: Answer | None) -> Answer | None:
+        """Answers an approval request, which may take a person's time. late: the answer when the turn ends first."""
+        item = self._items.get(str(params.get("itemId")))
+        left = self.until - self._loop.time()
+        return await self._answer(self._router.route(method, params, item, left), late)
 
     def fail(self, error: Exception) -> None:
         """The process is gone: whoever waits for the turn gets this error."""
@@ -66,19 +97,40 @@ class TurnWatch:
             self.done.exception()  # nobody may be waiting yet; do not warn about that
 
     def end(self) -> None:
-        """The turn is over: no tool call of it goes on."""
+        """The turn is over: no tool call of it goes on, and nobody is asked."""
         for call in self.calls:
             call.cancel()
+        self._router.end()
 
     def asked_to_wait(self) -> float | None:
         """How long the provider made the app-server wait, seconds; None when it did not ask."""
         waited = self._loop.time() - self.limited_at if self.limited_at is not None else 0.0
         return waited if waited >= ASKED_SECONDS else None
 
+    async def _answer(self, work: Coroutine[Any, Any, T], late: T) -> T:
+        call = asyncio.ensure_future(work)
+        self.calls.add(call)
+        call.add_done_callback(self.calls.discard)
+        try:
+            return await call
+        except asyncio.CancelledError:
+            if not call.cancelled():
+                raise  # the client is closing
+            return late
+        finally:
+            self.touched = self._loop.time()
+
+    def _pass_on(self, method: str, params: Mapping[str, Any]) -> None:
+        if self._listener is not None:
+            self._listener.heard(method, params, self.text)
+
     def _progress(self, method: str, params: Mapping[str, Any]) -> None:
         if method != "error":
             self.limited_at = None
-        if method == "item/completed":
+        if method == "item/started":
+            self._items[params["item"]["id"]] = params["item"]
+        elif method == "item/completed":
+            self._items.pop(params["item"]["id"], None)
             self._item(params["item"])
         elif method == "thread/tokenUsage/updated":
             self.usage += usage_of(params["tokenUsage"]["last"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from pathlib import Path
 
 import uvicorn
@@ -16,6 +15,7 @@ from agents.rulebook.case import Call
 from agents.rulebook.policies.table import POLICIES
 from agents.rulebook.wire import BadRequest, fill, parse, schema_of, stream
 from models.errors import SettingError
+from models.urls import is_loopback
 
 MODEL = "rulebook"
 CONCURRENT = 2048  # connections waiting to be taken: a screen's widest wave opens them at once
@@ -73,7 +73,7 @@ def build_server(
     host: str = "127.0.0.1", port: int = 0, latency_seconds: float = 0.0, *, uds: Path | None = None
 ) -> uvicorn.Server:  # fmt: skip
     """A server that is not running yet, for whoever runs it in a loop or thread of their own."""
-    if uds is None and not _loopback(host):
+    if uds is None and not is_loopback(host):
         raise SettingError(f"rulebook host {host!r}: it listens on loopback only, give 127.0.0.1 or ::1")
     config = uvicorn.Config(
         create_app(latency_seconds), host=host, port=port, uds=str(uds) if uds else None, lifespan="off",
@@ -81,12 +81,3 @@ def build_server(
         timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=STOP_SECONDS,
     )  # fmt: skip
     return uvicorn.Server(config)
-
-
-def _loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

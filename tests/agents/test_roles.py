@@ -14,12 +14,23 @@ from jinja2 import UndefinedError
 
 from agents import roles
 from agents.researchers import FIRST_ROLE, RESEARCH_ROLES, Thesis, validator_subject
-from agents.roles import PROMPTS, ROLES, TOOL_HINTS, Role, constraints, instructions, render, role_of, subject_block
+from agents.roles import (
+    PROMPTS,
+    ROLES,
+    TOOL_HINTS,
+    Role,
+    constraints,
+    instructions,
+    render,
+    role_approvals,
+    role_of,
+    subject_block,
+)
 from agents.rulebook.policies.table import POLICIES
 from agents.rulebook.wire import parse
 from agents.screeners import screener_subject
 from agents.trader import JudgedSymbol, trader_subject
-from models.errors import UsageError
+from models.errors import SettingError, UsageError
 from models.research import ScreenOutput, TraderOutput, ValidatorOutput
 from models.settings import LENSES, Settings
 from tools.toolsets import TOOL_SETS, TOOLS
@@ -42,7 +53,7 @@ def subject_of(role: Role, settings: Settings = SETTINGS, thesis: str = "it rise
     if role.kind == "screener":
         return screener_subject("technical", 0, ["AA", "BB"], settings)
     if role.kind == "validator":
-        return validator_subject("AA", "equity", [Thesis("technical", "high", thesis)], settings, memory=None)
+        return validator_subject("AA", "equity", [Thesis("technical", "high", thesis)], settings)
     return trader_subject("paper", [JudgedSymbol("AA", "equity", "BUY", "high", thesis)], PORTFOLIO, settings)
 
 
@@ -207,13 +218,20 @@ def test_an_undefined_name_in_a_prompt_is_an_error() -> None:
         template.render(role="x")
 
 
+def test_what_roles_may_ask_a_person_for() -> None:
+    assert role_approvals(SETTINGS) == {}
+    given = SETTINGS.model_copy(update={"role_approvals": "trader:command, quick:user_input,trader:permissions"})
+    assert role_approvals(given) == {"trader": {"command", "permissions"}, "quick": {"user_input"}}
+    for wrong in ("trader", "trader:shell", "nobody:command", "trader:"):
+        with pytest.raises(SettingError, match=f"has '{wrong}'"):
+            role_approvals(SETTINGS.model_copy(update={"role_approvals": wrong}))
+
+
 def test_the_subject_of_a_validator() -> None:
-    subject = validator_subject("AA", "equity", [Thesis("options", "medium", "t")], SETTINGS, memory="bought before")
+    subject = validator_subject("AA", "equity", [Thesis("options", "medium", "t")], SETTINGS, 500.0)
     assert subject["screenTheses"] == [{"lens": "options", "confidence": "medium", "thesis": "t"}]
-    assert subject["memory"] == "bought before"
-    assert validator_subject("AA", "equity", [], SETTINGS)["memory"] is None
-    assert subject["notes"] == []
-    assert validator_subject("AA", "equity", [], SETTINGS, notes=("sold it",))["notes"] == ["sold it"]
+    assert subject["constraints"]["capital"] == 500.0
+    assert validator_subject("AA", "equity", [], SETTINGS)["constraints"]["capital"] is None
 
 
 def test_the_subject_of_the_trader() -> None:

@@ -13,12 +13,14 @@ import pytest
 import redis
 
 from agents.codex import CodexRuntime
+from agents.codex.spec import Scope
 from agents.researchers import validator_subject
 from agents.roles import ROLES
 from agents.runner import Assignment, RoleRun, Runner, storable, thread_scope
 from models.research import Completed, Failed, Refused, ReportStatus
 from models.settings import Settings
 from tasks.turns import status_of
+from tests.agents.codex.golden.stage import Collected
 from tests.agents.codex.kit import run, running
 from tests.fakes.responses import Call, FakeResponses, Refusal, Reply, Status, Text, answered
 from tools.market.factory import build_market
@@ -87,6 +89,29 @@ def runner(runtime: CodexRuntime, settings: Settings, market: MarketData) -> Cal
 def job(role: str, settings: Settings) -> Assignment:
     brief = validator_subject("IBM", "equity", [], settings, capital=100_000.0)
     return Assignment("run-1", "step-1", 2, ROLES[role], "IBM", brief)
+
+
+def test_a_role_may_ask_for_what_the_settings_let_it_and_is_known_by_its_step(
+    model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
+) -> None:
+    """Its thread has the tool to ask with, another role's has not; what is observed is filed under the step."""
+    told = Collected()
+    allowed = settings.model_copy(update={"role_approvals": "quick:user_input"})
+
+    async def work() -> None:
+        async with running(model, tmp_path, redis_server, observer=told) as runtime:
+            work = runner(runtime, allowed, market)
+            await work(job("quick", allowed))
+            await work(job("risk", allowed))
+
+    run(work())
+    quick, risk = model.calls()
+    assert "request_user_input" in quick.tools
+    assert "request_user_input" not in risk.tools
+    first = told.conversations[0]
+    assert first.scope == Scope("run-1", "step-1", 2, "quick", "IBM")
+    assert (first.reason, first.kept, first.worker) == ("initial", False, "w")
+    assert {one.run_id for one in told.envelopes} == {"run-1"}
 
 
 def test_a_good_answer_is_completed_and_everything_is_on_record(ask: Ask, model: FakeResponses) -> None:

@@ -124,6 +124,16 @@ def test_the_summary_has_every_role_and_cuts_long_ones() -> None:
     assert len(summary) < 2 * SUMMARY_CHARS
 
 
+def test_a_report_of_an_earlier_run_counts_like_any_other_and_its_age_is_said() -> None:
+    earlier = done("risk", CARE).model_copy(update={"age_hours": 20.4})
+    gone = absent("catalyst", ReportStatus.NO_DATA, "no headlines").model_copy(update={"age_hours": 3.0})
+    result = reduce_reports([done("quick", OK), earlier, gone])
+    assert (result.rating, result.completed) == (Rating.CAUTION, ["quick", "risk"])
+    assert "risk CAUTION (high), 20 h before: risk says" in result.summary
+    assert "quick CONFIRMED (high): quick says" in result.summary
+    assert result.missing == ["catalyst: no_data (no headlines), 3 h before"]
+
+
 def test_a_role_reports_once() -> None:
     with pytest.raises(ValueError, match="more than one report of quick"):
         reduce_reports([done("quick", OK), done("quick", NO)])

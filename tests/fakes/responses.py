@@ -40,6 +40,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Spoken:
+    """A final assistant message that comes in pieces first, this many."""
+
+    text: str
+    pieces: int
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """A call of one tool."""
 
@@ -97,7 +105,7 @@ class Slow:
     reply: Reply
 
 
-Reply = Text | Call | Refusal | Status | Failing | Cut | Malformed | Silence | Slow
+Reply = Text | Spoken | Call | Refusal | Status | Failing | Cut | Malformed | Silence | Slow
 Policy = Callable[[dict[str, Any]], Reply]
 
 
@@ -164,6 +172,22 @@ def _stream(item: dict[str, Any], usage: Mapping[str, Any]) -> bytes:
     )
 
 
+def _spoken(reply: Spoken) -> bytes:
+    number, item = f"resp_{next(_numbers)}", _message({"type": "output_text", "text": reply.text, "annotations": []})
+    size = -(-len(reply.text) // reply.pieces)
+    pieces = [reply.text[start : start + size] for start in range(0, len(reply.text), size)]
+    place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+    return b"".join(
+        (
+            _event("response.created", response={"id": number}),
+            _event("response.output_item.added", output_index=0, item={**item, "content": []}),
+            *(_event("response.output_text.delta", delta=piece, **place) for piece in pieces),
+            _event("response.output_item.done", output_index=0, item=item),
+            _event("response.completed", response={"id": number, "output": [item], "usage": USAGE}),
+        )
+    )
+
+
 def stream_of(reply: Reply) -> bytes:
     """The bytes of a reply that is a whole or a broken stream."""
     if isinstance(reply, Call):
@@ -171,6 +195,8 @@ def stream_of(reply: Reply) -> bytes:
         return _stream({**item, "name": reply.name, "arguments": reply.arguments}, reply.usage)
     if isinstance(reply, Text):
         return _stream(_message({"type": "output_text", "text": reply.text, "annotations": []}), reply.usage)
+    if isinstance(reply, Spoken):
+        return _spoken(reply)
     if isinstance(reply, Refusal):
         return _stream(_message({"type": "refusal", "refusal": reply.text}), USAGE)
     created = _event("response.created", response={"id": f"resp_{next(_numbers)}"})

@@ -11,6 +11,10 @@ from typing import Any
 import redis.asyncio
 
 from agents.codex import CodexRuntime, Conversation, ConversationSpec, RuntimeConfig, TurnResult
+from agents.codex.observer import Observer
+from agents.codex.rollouts import Vault
+from agents.codex.router import Asker
+from agents.codex.spec import Opening
 from tests.fakes.responses import FakeResponses
 from tools.registry import Arguments, ToolAnswer, ToolSpec, failed
 
@@ -59,10 +63,11 @@ def spec(
     subject: str = "ACME",
     toolset_hash: str = "h1",
     model: str = "gpt-5.5",
+    opening: Opening = "same",
 ) -> ConversationSpec:
     return ConversationSpec(
         role="quick", subject=subject, keep=keep, base_instructions="Role: quick\nBe brief.", tools=tools or Kit(),
-        model=model, toolset_hash=toolset_hash,
+        model=model, toolset_hash=toolset_hash, opening=opening,
     )  # fmt: skip
 
 
@@ -85,10 +90,11 @@ def config(served: FakeResponses | str, home: Path, /, **changes: Any) -> Runtim
 
 @asynccontextmanager
 async def running(
-    served: FakeResponses | str, home: Path, redis_url: str, /, grace: float = 5.0, **changes: Any
-) -> AsyncIterator[CodexRuntime]:
+    served: FakeResponses | str, home: Path, redis_url: str, /, grace: float = 5.0, vault: Vault | None = None,
+    observer: Observer | None = None, asker: Asker | None = None, **changes: Any,
+) -> AsyncIterator[CodexRuntime]:  # fmt: skip
     client = redis.asyncio.Redis.from_url(redis_url)
-    runtime = CodexRuntime(config(served, home, **changes), client)
+    runtime = CodexRuntime(config(served, home, **changes), client, vault=vault, observer=observer, asker=asker)
     await runtime.start()
     try:
         yield runtime

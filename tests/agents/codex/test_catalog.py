@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from agents.codex import runtime_config
-from agents.codex.catalog import ALLOCATOR, LEAN, STRIP, link_login, prepare, slim_catalog
+from agents.codex.catalog import ALLOCATOR, LEAN, STRIP, link_login, login_digest, prepare, slim_catalog
 from agents.codex.certificate import LOOPBACK_PEM
 from models.errors import BinaryMissing, CodexError, LoginMissing, SettingError
 from models.settings import Settings
@@ -194,3 +194,19 @@ def test_runtimes_that_start_at_once_in_one_home_share_the_files(tmp_path: Path)
         assert not list((tmp_path / "codex" / "catalog").glob(".aside-*"))
 
     run(work())
+
+
+def test_another_login_has_another_digest(tmp_path: Path) -> None:
+    def digest(text: str) -> str:
+        (tmp_path / "auth.json").write_text(text)
+        return login_digest(config(NOWHERE, tmp_path, provider="codex", provider_url=None, login_home=tmp_path))
+
+    first, again, other = (
+        digest(f'{{"tokens":{{"account_id":"{account}","access_token":"{token}"}}}}')
+        for account, token in (("acct-1", "x"), ("acct-1", "y"), ("acct-2", "y"))
+    )
+    assert first == again, "a token that was renewed is the same account's"
+    assert first != other
+    assert "acct" not in first
+    assert digest('{"tokens":null,"OPENAI_API_KEY":"sk-login"}') == digest("no JSON") == digest("[]") == ""
+    assert login_digest(config(NOWHERE, tmp_path)) == "", "other providers have no login"

@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from agents.codex.approvals import declined
 from agents.codex.client import Client
 from models.errors import BinaryMissing, ProcessDied, RpcTimeout
 from tests.agents.codex.kit import run
@@ -32,7 +33,7 @@ class Talk:
     async def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         if method == "raise":
             raise ValueError("no such luck")
-        return {"served": params} if method == "item/tool/call" else None
+        return {"served": params} if method == "item/tool/call" else declined(method)
 
 
 async def talk(mode: str, seconds: float = 5.0) -> Talk:
@@ -67,7 +68,7 @@ def test_an_overloaded_server_is_asked_again() -> None:
         ("item/tool/call", {"result": {"served": {"a": 1}}}),
         ("item/commandExecution/requestApproval", {"result": {"decision": "decline"}}),
         ("item/fileChange/requestApproval", {"result": {"decision": "decline"}}),
-        ("execCommandApproval", {"result": {"decision": "denied"}}),
+        ("mcpServer/elicitation/request", {"result": {"action": "decline", "content": None}}),
         ("item/permissions/requestApproval", {"result": {"permissions": {}, "scope": "turn"}}),
         ("never/heard/of", {"error": {"code": -32601, "message": "never/heard/of is not served by this client"}}),
         ("raise", {"error": {"code": -32603, "message": "raise: no such luck"}}),

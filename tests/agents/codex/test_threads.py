@@ -256,6 +256,90 @@ def test_a_lease_is_renewed_and_seen_to_be_lost(registry: str) -> None:
     run(work())
 
 
+def a_record(**values: Any) -> ThreadRecord:
+    told = {
+        "thread_id": "t",
+        "turns": 1,
+        "last_turn_id": None,
+        "created_at": 1.0,
+        "updated_at": 1.0,
+        "reason": "initial",
+    }
+    return ThreadRecord(**{**told, "toolset_hash": "h", "binary_version": "1", "home": "x", "model": "m", **values})
+
+
+def test_each_lease_has_a_greater_token_and_each_change_a_greater_generation(registry: str) -> None:
+    async def work() -> None:
+        client = redis.asyncio.Redis.from_url(registry)
+        threads = ThreadRegistry(client, 20)
+        tokens = []
+        for number in range(1, 4):
+            async with threads.hold("quick", "ACME", lambda: 0) as lease:
+                assert lease.generation == number - 1
+                assert await lease.save(a_record(turns=number))
+                tokens.append(lease.token)
+            record = record_in(registry)
+            assert record is not None
+            assert (record.generation, record.token) == (number, lease.token)
+        assert tokens == sorted(set(tokens))
+        await client.delete("desk:thread-token")  # a counter that was lost may not begin again below what is written
+        async with threads.hold("quick", "ACME", lambda: 0) as lease:
+            assert lease.token > tokens[-1]
+            assert await lease.save(a_record())
+        await client.aclose()
+
+    run(work())
+
+
+@pytest.mark.parametrize("ahead", [{"generation": 9}, {"token": 99}])
+def test_a_record_that_moved_on_is_not_written_over(registry: str, ahead: dict[str, int]) -> None:
+    async def work() -> None:
+        client = redis.asyncio.Redis.from_url(registry)
+        async with ThreadRegistry(client, 20).hold("quick", "ACME", lambda: 0) as lease:
+            assert await lease.save(a_record())
+            change(registry, **ahead)
+            before = record_in(registry)
+            assert not await lease.save(a_record(turns=2))
+            assert record_in(registry) == before
+        await client.aclose()
+
+    run(work())
+
+
+def test_who_lost_the_lease_cannot_drop_the_record(registry: str) -> None:
+    async def work() -> None:
+        client = redis.asyncio.Redis.from_url(registry)
+        async with ThreadRegistry(client, 20).hold("quick", "ACME", lambda: 0) as lease:
+            assert await lease.save(a_record())
+            await client.set(LEASE, "another")
+            assert not await lease.forget()
+            assert record_in(registry) is not None
+        assert await client.get(LEASE) == b"another"
+        await client.aclose()
+
+    run(work())
+
+
+def test_the_registry_lists_its_records(registry: str) -> None:
+    async def work() -> None:
+        client = redis.asyncio.Redis.from_url(registry)
+        threads = ThreadRegistry(client, 20)
+        assert await threads.records() == []
+        for place, subject in enumerate(("endpoint@http://h:1/v1/live/paper/A", "B")):
+            async with threads.hold("risk", subject, lambda: 0) as lease:
+                await lease.save(a_record(thread_id=subject[-1], updated_at=float(place)))
+        await client.set("desk:thread:risk:C", "{}")
+        async with threads.hold("risk", "B", lambda: 0):
+            found = await threads.records()
+        assert [(one.role, one.subject, one.record.thread_id, one.busy) for one in found] == [
+            ("risk", "B", "B", True),
+            ("risk", "endpoint@http://h:1/v1/live/paper/A", "A", False),
+        ]
+        await client.aclose()
+
+    run(work())
+
+
 def test_an_unreadable_record_counts_as_none(registry: str) -> None:
     async def work() -> None:
         client = redis.asyncio.Redis.from_url(registry)

@@ -1,0 +1,191 @@
+"""The thread and turn gateway: what the desk asks of threads and turns, in the app-server's own words."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agents.codex.approvals import needs_environment, thread_settings
+from agents.codex.process import AppServer
+from agents.codex.rollouts import relative
+from agents.codex.spec import ConversationSpec, Opened
+from agents.codex.threads import ThreadRecord
+from models.errors import ProcessDied, RpcError
+
+log = logging.getLogger(__name__)
+
+# The process of a thread's last conversation, which may be draining, still unloads it for a moment.
+UNLOAD_SECONDS = 5.0
+UNLOAD_PAUSE = 0.02
+UNLOADING = ("is closing", "active writer")
+
+
+def wanted_record(spec: ConversationSpec, server: AppServer, home: str, owner: str) -> ThreadRecord:
+    """The record a fresh thread of this spec would get."""
+    now = time.time()
+    return ThreadRecord(
+        thread_id="",
+        turns=0,
+        last_turn_id=None,
+        created_at=now,
+        updated_at=now,
+        reason="initial",
+        toolset_hash=spec.toolset_hash,
+        binary_version=server.launch.version,
+        owner=owner,
+        home=home,
+        model=spec.model,
+        login=server.launch.login,
+    )
+
+
+async def start(server: AppServer, spec: ConversationSpec, reason: str) -> Opened:
+    """Starts a thread with the spec's tools. Raises CodexError."""
+    tools = [
+        {"type": "function", "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+        for tool in spec.tools.specs()
+    ]
+    kind: dict[str, Any] = {"historyMode": "legacy"} if spec.keep else {"ephemeral": True}
+    if not needs_environment(spec.approvals):
+        kind["environments"] = []
+    params = {**_common(server, spec), "dynamicTools": tools, **kind}
+    answer = await server.client.request("thread/start", params)
+    return _opened(answer, reason)
+
+
+async def resume_or_start(
+    server: AppServer, spec: ConversationSpec, record: ThreadRecord | None, why: str | None
+) -> Opened:
+    """Resumes the record's thread unless there is a reason for a fresh one; a thread that is gone is `lost`.
+
+    Raises CodexError when neither can be done.
+    """
+    if record is None or why is not None:
+        return await start(server, spec, why or "initial")
+    try:
+        return await resume(server, spec, record.thread_id)
+    except RpcError as error:
+        log.warning("thread %s of %s/%s cannot be resumed: %s", record.thread_id, spec.role, spec.subject, error)
+        return await start(server, spec, "lost")
+
+
+async def fork_or_start(
+    server: AppServer,
+    spec: ConversationSpec,
+    record: ThreadRecord | None,
+    why: str | None,
+    cause: str,
+    source: Path | None = None,
+) -> Opened:
+    """For a thread that may not be gone on with: a fork at its last completed turn, else a fresh thread.
+
+    cause: `busy` or `retry`. source: the rollout to fork from, when it is not the one in the process's home.
+    Raises CodexError when neither can be done.
+    """
+    if record is None or record.last_turn_id is None or why is not None:
+        return await start(server, spec, why if why not in (None, "initial") else cause)
+    point = {"threadId": record.thread_id, "lastTurnId": record.last_turn_id, "excludeTurns": True}
+    if source is not None:
+        point["path"] = str(source)
+    try:
+        answer = await server.client.request("thread/fork", {**_common(server, spec), **point})
+    except RpcError as error:
+        log.warning("thread %s of %s/%s cannot be forked: %s", record.thread_id, spec.role, spec.subject, error)
+        return await start(server, spec, "lost")
+    return _opened(answer, f"forked:{cause}")
+
+
+async def fork_before(
+    server: AppServer, spec: ConversationSpec, thread_id: str, before_turn: str | None, source: Path | None
+) -> Opened:
+    """A thread with the history of another one before one of its turns, or with all of it. source: its rollout, when
+    that is not in the process's home. Raises CodexError."""
+    point: dict[str, Any] = {"threadId": thread_id, "excludeTurns": True}
+    if before_turn is not None:
+        point["beforeTurnId"] = before_turn
+    if source is not None:
+        point["path"] = str(source)
+    answer = await server.client.request("thread/fork", {**_common(server, spec), **point})
+    return _opened(answer, "forked:manual")
+
+
+async def resume(server: AppServer, spec: ConversationSpec, thread_id: str) -> Opened:
+    """Loads a kept thread, after its last conversation has let go of it. Raises CodexError."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + UNLOAD_SECONDS
+    params = {**_common(server, spec), "threadId": thread_id, "excludeTurns": True}
+    while True:
+        try:
+            return _opened(await server.client.request("thread/resume", params), "resumed")
+        except RpcError as error:
+            if loop.time() > until or not any(word in str(error) for word in UNLOADING):
+                raise
+        await asyncio.sleep(UNLOAD_PAUSE)
+
+
+async def start_turn(
+    server: AppServer, thread_id: str, text: str, schema: dict[str, Any], metadata: Mapping[str, str]
+) -> str:
+    """Starts a turn and gives back its id. metadata goes with every model call of it. Raises CodexError."""
+    params = {
+        "threadId": thread_id,
+        "input": [{"type": "text", "text": text}],
+        "outputSchema": schema,
+        "responsesapiClientMetadata": dict(metadata),
+    }
+    answer = await server.client.request("turn/start", params)
+    return str(answer["turn"]["id"])
+
+
+async def interrupt(server: AppServer, thread_id: str, turn_id: str, seconds: float) -> None:
+    """Asks for a turn's end, which `turn/completed` then tells of. Raises CodexError."""
+    await server.client.request("turn/interrupt", {"threadId": thread_id, "turnId": turn_id}, seconds)
+
+
+async def unloaded(servers: Callable[[], Iterable[AppServer]], thread_id: str) -> bool:
+    """Waits until none of these processes has the thread in its memory; False when one still has after some seconds.
+    servers: asked each time, for a process may end meanwhile, and its memory with it."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + UNLOAD_SECONDS
+    while await _loaded(servers(), thread_id):
+        if loop.time() > until:
+            return False
+        await asyncio.sleep(UNLOAD_PAUSE)
+    return True
+
+
+def unsubscribe(server: AppServer, thread_id: str) -> None:
+    """Lets go of a thread: the process unloads one that nobody is subscribed to a second later."""
+    server.client.post("thread/unsubscribe", {"threadId": thread_id})
+
+
+async def _loaded(servers: Iterable[AppServer], thread_id: str) -> bool:
+    for server in servers:
+        try:
+            answer = await server.client.request("thread/loaded/list", {})
+        except ProcessDied:
+            continue
+        if thread_id in answer["data"]:
+            return True
+    return False
+
+
+def _opened(answer: Mapping[str, Any], reason: str) -> Opened:
+    """path is null for a thread that is not kept on disk."""
+    thread = answer["thread"]
+    return Opened(str(thread["id"]), reason, relative(thread.get("path")))
+
+
+def _common(server: AppServer, spec: ConversationSpec) -> dict[str, Any]:
+    common = {
+        "model": spec.model,
+        "modelProvider": server.launch.model_provider,
+        "baseInstructions": spec.base_instructions,
+        **thread_settings(spec.approvals),
+    }
+    # Commands start in a folder of their own, not among the threads of CODEX_HOME.
+    return {**common, "cwd": str(server.work)} if needs_environment(spec.approvals) else common

@@ -1,0 +1,150 @@
+"""One app-server with conversations in it, and all that is told of them: the real one or a recorded one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import codex_cli_bin
+
+from agents.codex.approvals import ApprovalRequest, Decision
+from agents.codex.catalog import prepare
+from agents.codex.config import RuntimeConfig
+from agents.codex.conversation import Conversation, TurnResult
+from agents.codex.gateway import resume, unsubscribe
+from agents.codex.observer import ConversationSeen
+from agents.codex.process import AppServer
+from agents.codex.spec import ConversationSpec, Opened, Scope
+from agents.codex.teller import Teller
+from models.events import Envelope
+from models.lifecycle import ItemLifecycle, TurnLifecycle
+from tests.agents.codex.golden import wire
+from tests.agents.codex.kit import METADATA, SCHEMA
+
+SCOPE = Scope(run_id="run-1", step_id="step-1", attempt=2, role="quick", subject="ACME")
+
+
+class Collected:
+    """An observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.envelopes: list[Envelope] = []
+        self.turns: list[TurnLifecycle] = []
+        self.items: list[ItemLifecycle] = []
+        self.conversations: list[ConversationSeen] = []
+
+    def events(self, events: list[Envelope]) -> None:
+        self.envelopes += events
+
+    def turn(self, turn: TurnLifecycle, run_id: str) -> None:
+        assert run_id == SCOPE.run_id
+        self.turns.append(turn)
+
+    def item(self, item: ItemLifecycle, run_id: str) -> None:
+        assert run_id == SCOPE.run_id
+        self.items.append(item)
+
+    def conversation(self, conversation: ConversationSeen) -> None:
+        self.conversations.append(conversation)
+
+
+class Person:
+    """Somebody who is asked, and always says the same."""
+
+    def __init__(self) -> None:
+        self.word = Decision(approved=True)
+        self.asked: list[ApprovalRequest] = []
+
+    async def ask(self, request: ApprovalRequest, scope: Scope, seconds: float) -> Decision:
+        assert scope == SCOPE
+        assert 0 < seconds <= 60
+        self.asked.append(request)
+        return self.word
+
+
+class Stage:
+    def __init__(self, server: AppServer, config: RuntimeConfig) -> None:
+        self.server, self._config = server, config
+        self.told, self.person = Collected(), Person()
+        self.results: list[TurnResult] = []
+        self.on_started: Callable[[str], None] | None = None
+
+    @asynccontextmanager
+    async def talk(self, spec: ConversationSpec, opened: Opened) -> AsyncIterator[Conversation]:
+        """A conversation as the runtime makes one."""
+        teller = Teller(self.told, spec, opened, "w")
+        teller.opened()
+        deadline = asyncio.get_running_loop().time() + 60
+        reopen = partial(resume, self.server, spec, opened.thread_id) if opened.reason == "resumed" else None
+        yield Conversation(self.server, spec, opened, deadline, self._config, reopen, teller=teller, asker=self.person)
+        teller.closed()
+        unsubscribe(self.server, opened.thread_id)
+
+    async def turn(self, conversation: Conversation, text: str = "What of ACME?") -> TurnResult:
+        self.results.append(await conversation.turn(text, SCHEMA, METADATA, self.on_started))
+        return self.results[-1]
+
+    def summary(self) -> dict[str, Any]:
+        """All that came of it but ids of our own, times and the process's number."""
+        seen = {
+            "results": [_plain(asdict(result)) for result in self.results],
+            "events": [told(one) for one in self.told.envelopes],
+            "turns": [one.model_dump(mode="json", exclude=_TIMES) for one in self.told.turns],
+            "items": [one.model_dump(mode="json", exclude=_TIMES) for one in self.told.items],
+            "conversations": [_conversation(one) for one in self.told.conversations],
+            "asked": [asdict(request) for request in self.person.asked],
+        }
+        named: dict[str, Any] = json.loads(json.dumps(seen).replace(f"app-server {self.server.pid} ", "app-server "))
+        return named
+
+
+_TIMES = {"started_at", "ended_at"}
+
+
+def told(envelope: Envelope) -> dict[str, Any]:
+    return envelope.model_dump(mode="json", exclude={"event_id", "occurred_at"})
+
+
+def _plain(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value.model_dump() if hasattr(value, "model_dump") else value for key, value in result.items()}
+
+
+def _conversation(seen: ConversationSeen) -> dict[str, Any]:
+    assert seen.scope == SCOPE
+    return {
+        **seen.ref.model_dump(mode="json"),
+        "reason": seen.reason,
+        "kept": seen.kept,
+        "closed": seen.closed_at is not None,
+    }
+
+
+@asynccontextmanager
+async def stage(mode: str, stream: Path, folder: Path, url: str, **changes: Any) -> AsyncIterator[Stage]:
+    """mode: `record` or `play`, see `wire`. folder must not be below the temporary one: the binary minds."""
+    real = str(codex_cli_bin.bundled_codex_path())
+    binary = folder / "codex.sh"
+    command = [sys.executable, "-S", str(Path(wire.__file__)), mode, real, str(stream)]
+    binary.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n', encoding="utf-8")
+    binary.chmod(0o700)
+    config = RuntimeConfig(
+        home=folder, worker="w", provider="rulebook", model="gpt-5.5", provider_url=url, binary=binary,
+        no_progress_seconds=20, turn_seconds=30, **changes,
+    )  # fmt: skip
+    launch = await prepare(config)
+    home = folder / "home"
+    home.mkdir()
+    server = AppServer("kept", launch, home, config)
+    await server.start()
+    try:
+        yield Stage(server, config)
+    finally:
+        await server.stop()

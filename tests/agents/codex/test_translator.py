@@ -1,0 +1,110 @@
+"""The translator and the teller where no recorded stream goes: long texts, odd ones, and turns that never began."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from agents.codex.failures import failure
+from agents.codex.spec import Opened, Scope
+from agents.codex.teller import Teller
+from agents.codex.translator import TEXT_LIMIT, translate
+from models.events import Envelope
+from models.lifecycle import LifecycleStatus
+from tests.agents.codex.golden.stage import Collected
+from tests.agents.codex.kit import spec
+
+SCOPE = Scope("run-1", "step-1", 2, "quick", "ACME")
+KEYS = {"threadId": "thread-1", "turnId": "turn-1"}
+
+
+def item(**fields: Any) -> dict[str, Any]:
+    return {**KEYS, "item": {"id": "item-1", **fields}, "startedAtMs": 1_000, "completedAtMs": 2_000}
+
+
+def one(method: str, params: dict[str, Any], said: str | None = None) -> Envelope:
+    (found,) = translate(method, params, SCOPE, said)
+    return found
+
+
+def teller() -> tuple[Teller, Collected]:
+    told = Collected()
+    return Teller(told, replace(spec(), scope=replace(SCOPE, run_id="run-1")), Opened("thread-1", "initial"), "w"), told
+
+
+def test_what_is_nobodys_concern_is_no_event() -> None:
+    assert translate("thread/status/changed", KEYS, SCOPE) == []
+    assert translate("never/heard/of", {}, SCOPE) == []
+
+
+def test_texts_are_cut_and_hold_no_nul() -> None:
+    said = one("item/completed", item(type="agentMessage", text="a\x00b" + "x" * 10_000)).payload["text"]
+    assert said == "ab" + "x" * (TEXT_LIMIT - 3)
+    called = {**KEYS, "callId": "call-1", "tool": "t", "arguments": {"text": "y" * 10_000}}
+    assert len(one("item/tool/call", called).payload["arguments"]) == TEXT_LIMIT
+    content = [{"type": "inputText", "text": "z" * 10_000}]
+    done = item(type="dynamicToolCall", tool="t", status="completed", success=True, contentItems=content)
+    assert len(one("item/completed", done).payload["answer"]) == TEXT_LIMIT
+
+
+@pytest.mark.parametrize("method", ["item/agentMessage/delta", "item/reasoning/summaryTextDelta"])
+def test_a_long_delta_is_told_whole_in_pieces(method: str) -> None:
+    text = "".join(map(str, range(400)))
+    pieces = translate(method, {**KEYS, "itemId": "item-1", "delta": text}, SCOPE)
+    assert len(pieces) == 3
+    assert "".join(piece.payload["text"] for piece in pieces) == text
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"type": "reasoning", "summary": ["one", "two"]}, {"type": "reasoning", "text": "one\ntwo"}),
+        ({"type": "webSearch", "query": "secret"}, {"type": "webSearch"}),
+        ({"type": "contextCompaction"}, {"type": "contextCompaction"}),
+    ],
+)
+def test_an_item_is_told_by_its_type(fields: dict[str, Any], told: dict[str, Any]) -> None:
+    assert one("item/completed", item(**fields)).payload == told
+
+
+def test_every_payload_is_json_and_small() -> None:
+    huge = [{"path": "p" * 5_000, "kind": {"type": "add"}, "diff": "d" * 50_000}] * 100
+    for fields in (
+        {"type": "fileChange", "changes": huge, "status": "completed"},
+        {"type": "commandExecution", "command": "c" * 50_000, "status": "completed", "exitCode": 0},
+    ):
+        assert len(orjson.dumps(one("item/completed", item(**fields)).payload)) < 6_000
+
+
+def test_a_turn_that_never_began_is_told_as_failed() -> None:
+    voice, told = teller()
+    voice.opened()
+    voice.over("failed", failure("process_died", "gone"))
+    voice.closed()
+    assert [(event.type, event.turn_id) for event in told.envelopes] == [
+        ("thread.started", None), ("turn.failed", None), ("thread.closed", None),
+    ]  # fmt: skip
+    assert told.envelopes[1].payload == {"role": "quick", "kind": "process_died", "why": "gone"}
+    assert told.turns == []
+
+
+def test_a_turn_that_is_given_up_takes_its_items_along_and_is_told_once() -> None:
+    voice, told = teller()
+    voice.opened()
+    for _ in range(2):
+        voice.heard("turn/started", {"threadId": "thread-1", "turn": {"id": "turn-1"}})
+        voice.heard("item/started", item(type="commandExecution", command="c", status="inProgress"))
+        voice.over("interrupted", None)
+    assert [event.type for event in told.envelopes if event.domain == "turn"] == [
+        "turn.started",
+        "turn.interrupted",
+    ] * 2
+    assert [one.status for one in told.items] == [LifecycleStatus.IN_PROGRESS, LifecycleStatus.INTERRUPTED] * 2
+    assert [one.status for one in told.turns] == [LifecycleStatus.IN_PROGRESS, LifecycleStatus.INTERRUPTED] * 2
+    assert [seen.ref.active_turn_id for seen in told.conversations] == [None, "turn-1", None, "turn-1", None]
+    for lifecycle in (*told.turns[1::2], *told.items[1::2]):
+        assert lifecycle.ended_at is not None
+        assert lifecycle.started_at <= lifecycle.ended_at
