@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 
+from models.setting_sources import load_settings
+from tasks import logs
+from tests.bench.overhead import overhead
+from tests.bench.replay import replay
 from tests.bench.scaling import TURNS, crowd, scaling
 from tests.bench.screen import screen_times
 from tests.bench.throughput import Throughput, throughput
 
-PARTS = ("throughput", "screen", "scaling", "crowd")
+PARTS = ("throughput", "screen", "scaling", "crowd", "replay", "overhead")
+READERS, EVENTS, PACE = 200, 5_000, 500
 
 
 def main() -> None:
@@ -17,11 +22,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=PARTS)
     given = parser.parse_args()
+    logs.configure(load_settings({"DESK_LOG_LEVEL": "WARNING"}))
     parts = {
         "throughput": lambda: show_throughput(given.turns, given.rounds),
         "screen": show_screen,
         "scaling": show_scaling,
         "crowd": show_crowd,
+        "replay": show_replay,
+        "overhead": lambda: show_overhead(given.turns, given.rounds),
     }
     for name in [given.only] if given.only else PARTS:
         parts[name]()
@@ -65,6 +73,25 @@ def show_crowd() -> None:
     line("reports, verdicts", f"{found.reports}, {found.verdicts}", "")
     line("wall", f"{found.seconds:.1f} s", f"{found.seconds / max(found.reports, 1) * 1000:.1f} ms a report")
     line("CPU of worker and ops a report", f"{found.cpu_ms:.1f} ms", "without their app-servers")
+
+
+def show_replay() -> None:
+    print(f"(g) {READERS} readers that come and go at random while two processes write {EVENTS} events of one run")
+    for pace, how in ((PACE, f"{PACE} events a second"), (None, "as fast as they can")):
+        found = replay(READERS, EVENTS, pace)
+        line(f"{how}: written and read", f"{found.rate:.0f}/s", f"{found.connections} connections")
+        same = f"{found.identical} of {found.readers}"
+        line("    ended with 1 to N, the same", same, f"all, N = {found.events}")
+        late = f"{found.late_ms[1]:.0f} ms"
+        line("    notification to reader, 99%", late, f"half of them within {found.late_ms[0]:.0f} ms")
+
+
+def show_overhead(turns: int, rounds: int) -> None:
+    found = overhead("quick", turns, 64, 2 * rounds - 1)
+    print("(h) turns per second with events and telemetry and with neither, 64 at once, zero latency")
+    line("with", f"{found.with_them:.1f}/s", "")
+    line("without", f"{found.without:.1f}/s", "")
+    line("cost", f"{found.share:.1%}", "at most 10%")
 
 
 def show(found: Throughput, kind: str, bound: float, least: float | None) -> None:

@@ -51,12 +51,12 @@ def throughput(role: str, turns: int, at_once: int, rounds: int) -> Throughput:
         for _ in range(rounds):
             bare = _bare(desk, role, turns, at_once, desk.home / "bare")
             desk.workers("research", concurrency=at_once)
-            _queued(desk, role, at_once)
-            pairs.append((bare, _queued(desk, role, turns)))
+            queued(desk, role, at_once)
+            pairs.append((bare, queued(desk, role, turns)))
             desk.end("research")
     pairs.sort(key=lambda pair: pair[1][0] / pair[0])
-    bare, (queued, _) = pairs[len(pairs) // 2]
-    return Throughput(role, bare, queued, max(peak for _, (_, peak) in pairs))
+    bare, (rate, _) = pairs[len(pairs) // 2]
+    return Throughput(role, bare, rate, max(peak for _, (_, peak) in pairs))
 
 
 def _bare(desk: Processes, role: str, turns: int, at_once: int, folder: Path) -> float:
@@ -68,7 +68,7 @@ def _bare(desk: Processes, role: str, turns: int, at_once: int, folder: Path) ->
     return float(found["turns"] / found["seconds"])
 
 
-def _queued(desk: Processes, role: str, turns: int) -> tuple[float, float]:
+def queued(desk: Processes, role: str, turns: int) -> tuple[float, float]:
     """(turns per second, peak MiB) of that many report steps of one run, from sending them to the last one's end."""
     mine = desk_of(desk.app)
     symbols = [listing.symbol for listing in mine.market.universe("sp500")]

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from sqlmodel import Session, col, select
 
 from models.columns import utcnow
-from models.errors import OrderError, UsageError
+from models.errors import NotFound, OrderError, UsageError
 from models.order_tables import Approval, Order, Preview
 from models.orders import DenialCode, Denied
 from models.settings import Settings
 from models.states import ApprovalState, OrderState
 from tools.decimals import exact, money
-from tools.orders import audit
+from tools.orders import audit, events
 from tools.orders.states import advance, deny_order, load_order
 
 MANUAL, AUTO = "manual", "auto"
@@ -41,6 +41,7 @@ def ask(session: Session, settings: Settings, order: Order, preview: Preview) ->
     )
     session.add(approval)
     session.flush()
+    events.asked(session, order, approval)
     facts = {"payload_hash": approval.payload_hash, "notional": approval.notional}
     audit.record(
         session, settings, "approval_asked",
@@ -62,16 +63,19 @@ def pending(session: Session) -> Sequence[tuple[Approval, Order]]:
 
 
 def find(session: Session, id_: str) -> Approval:
-    """The approval of this id, or of this order's id; the beginning of either is enough. Raises UsageError."""
+    """The approval of this id, or of this order's id; the beginning of either is enough. Raises UsageError,
+    NotFound when there is none."""
+    remedy = "`desk approvals` lists what waits"
     if not id_ or not id_.replace("-", "").isalnum():
-        raise UsageError(f"{id_!r} is no approval's id", remedy="`desk approvals` lists what waits")
+        raise NotFound(f"{id_!r} is no approval's id", remedy=remedy)
     rows = session.exec(
         select(Approval).where(col(Approval.id).startswith(id_) | col(Approval.order_id).startswith(id_)).limit(2)
     ).all()
     if len(rows) == 1:
         return rows[0]
-    what = "more than one approval begins" if rows else "no approval begins"
-    raise UsageError(f"{what} with {id_!r}", remedy="`desk approvals` lists what waits")
+    if rows:
+        raise UsageError(f"more than one approval begins with {id_!r}", remedy=remedy)
+    raise NotFound(f"no approval begins with {id_!r}", remedy=remedy)
 
 
 def decide(session: Session, settings: Settings, id_: str, approve: bool, by: str, why: str | None) -> Approval:
@@ -97,14 +101,14 @@ def decide(session: Session, settings: Settings, id_: str, approve: bool, by: st
         _expire(session, settings, approval, order)
     elif approve:
         advance(session, order, OrderState.APPROVED)
-        _close(session, settings, approval, ApprovalState.APPROVED, by, why)
+        _close(session, settings, approval, order, ApprovalState.APPROVED, by, why)
     else:
         reason = f"{by} said no" + (f": {why}" if why else "")
         refused = Denied(
             code=DenialCode.APPROVAL_DENIED, reason=reason, measured="denied", limit="approved by a person"
         )
         deny_order(session, order, refused)
-        _close(session, settings, approval, ApprovalState.DENIED, by, why)
+        _close(session, settings, approval, order, ApprovalState.DENIED, by, why)
     return approval
 
 
@@ -129,15 +133,15 @@ def overtake(session: Session, account: str, denied: Denied) -> dict[str, str]:
     Called before the orders are locked: a person's answer takes the two rows in that order too.
     """
     rows = session.exec(
-        select(Approval)
+        select(Approval, Order)
         .join(Order, col(Order.id) == col(Approval.order_id))
         .where(col(Order.account) == account, col(Approval.state) == ApprovalState.PENDING.value)
         .with_for_update(of=Approval)
         .execution_options(populate_existing=True)
     ).all()
-    for approval in rows:
-        _decided(session, approval, ApprovalState.DENIED, DESK, f"{denied.code}: {denied.reason}")
-    return {approval.order_id: approval.id for approval in rows}
+    for approval, order in rows:
+        _decided(session, approval, order, ApprovalState.DENIED, DESK, f"{denied.code}: {denied.reason}")
+    return {approval.order_id: approval.id for approval, _ in rows}
 
 
 def approved(session: Session, order_id: str) -> Approval | None:
@@ -155,18 +159,27 @@ def _expire(session: Session, settings: Settings, approval: Approval, order: Ord
     )
     if order.state == OrderState.APPROVAL_PENDING:  # else a halt that did not see the question has denied it
         deny_order(session, order, denied)
-    _close(session, settings, approval, ApprovalState.EXPIRED, None, None)
+    _close(session, settings, approval, order, ApprovalState.EXPIRED, None, None)
 
 
 def _close(
-    session: Session, settings: Settings, approval: Approval, state: ApprovalState, by: str | None, why: str | None
+    session: Session,
+    settings: Settings,
+    approval: Approval,
+    order: Order,
+    state: ApprovalState,
+    by: str | None,
+    why: str | None,
 ) -> None:
-    _decided(session, approval, state, by, why)
+    _decided(session, approval, order, state, by, why)
     kind = "approval_expired" if state is ApprovalState.EXPIRED else "approval_decided"
     audit.record(session, settings, kind, order=approval.order_id, approval=approval.id, state=state, by=by, why=why)
 
 
-def _decided(session: Session, approval: Approval, state: ApprovalState, by: str | None, why: str | None) -> None:
+def _decided(
+    session: Session, approval: Approval, order: Order, state: ApprovalState, by: str | None, why: str | None
+) -> None:
     approval.state, approval.decided_at, approval.decided_by, approval.why = state.value, utcnow(), by, why
     session.add(approval)
     session.flush()
+    events.answered(session, order, approval)

@@ -15,7 +15,7 @@ from models.settings import Settings
 from models.states import ORDER_FINAL, OrderState
 from tools.decimals import exact, plain
 from tools.ledger import apply_fill
-from tools.orders import audit
+from tools.orders import audit, events
 from tools.orders.states import advance
 
 # Whether the fills of an answer may be none, a part, or all of the order.
@@ -50,6 +50,7 @@ def book(session: Session, settings: Settings, order: Order, answer: BrokerAnswe
     _move(session, settings, order, to, answer)
     for row in fresh:
         session.add(row)
+        events.fill(session, order, row)
         apply_fill(session, order.account, row.symbol, row.side, _fill(row))
         audit.record(session, settings, "fill", order=order.id, **_facts(row))
     session.flush()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlmodel import Session
 
+from models import event_log, run_events
 from models.columns import utcnow
 from models.contracts import multiplier_of, parse_contract
 from models.market import Quote
@@ -15,7 +16,7 @@ from models.orders import BrokerPosition
 from models.states import OrderState, RunKind, RunState, StepKind, StepState
 from models.tables import Decision, Run, Step
 from tools.ledger import ensure_account
-from tools.orders import audit
+from tools.orders import audit, events
 from tools.orders.context import Sized, ticket_of
 from tools.orders.drafts import order_id
 from tools.orders.previews import preview, terms_of
@@ -35,6 +36,7 @@ def write_orders(
         order = _order(decision, ordinal, row, now)
         session.add(order)
         session.flush()
+        events.state(session, order, None)
         _approve(session, funnel, order, quotes[row.symbol], decision)
         ids.append(order.id)
     return ids
@@ -61,6 +63,7 @@ def _decision(session: Session, funnel: Funnel, held: Sequence[BrokerPosition], 
     )
     session.add(run)
     session.flush()
+    event_log.append(session, [run_events.started(run), run_events.completed(run)])
     step = Step(run_id=run.id, kind=StepKind.SUBMIT, state=StepState.DONE, finished_at=now)
     session.add(step)
     session.flush()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR
 
-from sqlmodel import Session
+from sqlmodel import Session, col, func, select
 
 from models.contracts import multiplier_of
 from models.errors import MarketError
@@ -16,7 +16,7 @@ from models.orders import AccountView, Cleared, DenialCode, Denied, OrderTicket,
 from models.research import Instrument, Rating
 from models.settings import Settings
 from models.states import TradingState
-from models.tables import Candidate, Run, Verdict
+from models.tables import Candidate, Report, Run, Verdict, VerdictReport
 from tools.decimals import exact, plain
 from tools.ledger import account_view
 from tools.orders import pledges
@@ -170,7 +170,8 @@ def _symbols(order: Order, view: AccountView, pledged: Iterable[Pledge]) -> set[
 
 
 def _researched(session: Session, order: Order) -> tuple[Rating | None, Instrument | None, dt.datetime | None]:
-    """The verdict's rating, the candidate's instrument, and the market time at which the verdict's run began."""
+    """The verdict's rating, the candidate's instrument, and since when what the verdict rests on is known: the market
+    time at which its run began, or of its oldest report if that is of an earlier run."""
     verdict = session.get(Verdict, order.verdict_id) if order.verdict_id else None
     if verdict is None:
         return None, None, None
@@ -179,4 +180,10 @@ def _researched(session: Session, order: Order) -> tuple[Rating | None, Instrume
     instruments = {instrument.value: instrument for instrument in Instrument}
     ratings = {rating.value: rating for rating in Rating}
     instrument = instruments.get(candidate.instrument) if candidate else None
-    return ratings.get(verdict.rating), instrument, run.market_now if run else None
+    oldest = session.exec(
+        select(func.min(Report.market_at))
+        .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
+        .where(VerdictReport.verdict_id == verdict.id)
+    ).one()
+    since = [at for at in (run.market_now if run else None, oldest) if at is not None]
+    return ratings.get(verdict.rating), instrument, min(since, default=None)

@@ -17,6 +17,7 @@ from models.orders import DenialCode, Denied
 from models.research import ActionKind, TraderAction
 from models.states import OrderState
 from models.tables import Decision, Run, Verdict
+from tools.orders import events
 from tools.orders.states import deny_order
 from tools.risk import deny, no_verdict
 
@@ -100,6 +101,7 @@ def _draft(
     )
     session.add(order)
     session.flush()
+    events.state(session, order, None)
     if denied is None and verdict is None:
         denied = no_verdict(order.symbol)
     if denied is not None:

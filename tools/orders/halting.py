@@ -20,7 +20,7 @@ from models.orders import Denied
 from models.settings import Settings
 from models.states import ORDER_NEXT, ApprovalState, OrderState, TradingState
 from models.store import Store
-from tools.orders import approvals, audit, fence
+from tools.orders import approvals, audit, events, fence
 from tools.orders.states import deny_order
 from tools.risk import halted
 
@@ -152,3 +152,4 @@ def _write(session: Session, account: str, state: TradingState, why: str, by: st
     row.state, row.why, row.by, row.since = state.value, why, by, utcnow()
     session.add(row)
     session.flush()
+    events.trading(session, account, state, why, by)

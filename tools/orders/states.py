@@ -12,6 +12,7 @@ from models.errors import OrderError
 from models.order_tables import Order
 from models.orders import Denied
 from models.states import ORDER_NEXT, OrderState
+from tools.orders import events
 
 
 def load_order(session: Session, order_id: str) -> Order:
@@ -48,6 +49,7 @@ def advance(session: Session, order: Order, to: OrderState, **changes: Any) -> N
     if moved.rowcount != 1:
         raise OrderError(f"order {order.id} is no longer {was}", remedy="another worker has it; read it again")
     session.refresh(order)
+    events.state(session, order, was.value)
 
 
 def deny_order(session: Session, order: Order, denied: Denied) -> None:

@@ -17,7 +17,8 @@ from models.market import Listing
 from models.order_tables import Account, EquityMark, Fill, Order, Position, Trading
 from models.orders import DenialCode, OrderOutcome
 from models.states import OrderState, TradingState
-from models.tables import Run
+from models.tables import Run, Verdict, VerdictReport
+from tests.tools.ledger_rows import add_candidate, add_report, add_run
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tools.market.clock import ReplayClock
@@ -101,6 +102,27 @@ def test_a_halt_file_halts_without_a_row(new_desk: NewDesk) -> None:
     assert "the door is open" in denied(desk.run(action("NOPE"))[0], DenialCode.HALTED)
     (desk.settings.home / "HALT").unlink()
     assert desk.run(action("AAA"))[0].state == PREVIEWED
+
+
+def test_a_verdict_is_as_old_as_the_oldest_report_that_it_rests_on(new_desk: NewDesk) -> None:
+    """One over the portfolio may rest on reports of earlier runs: a new run does not make them young."""
+    market = Tape({"AAA": 100.0})
+    desk = new_desk(market, trader_live=False)
+    now = market.clock.now()
+    for age, fresh in ((dt.timedelta(hours=24), True), (dt.timedelta(hours=24, seconds=1), False)):
+        decision = desk.decide(action("AAA"))
+        with desk.store.session() as session:
+            verdict = session.exec(select(Verdict).order_by(col(Verdict.created_at).desc())).first()
+            assert verdict is not None
+            for at, role in ((now, "quick"), (now - age, "risk")):
+                run = add_run(session, at)
+                report = add_report(session, run, add_candidate(session, run, "AAA"), role)
+                session.add(VerdictReport(verdict_id=verdict.id, report_id=report.id))
+        (outcome,) = desk.process(decision)
+        if fresh:
+            assert outcome.state == PREVIEWED
+        else:
+            denied(outcome, DenialCode.VERDICT_STALE)
 
 
 def test_the_age_of_a_verdict_is_that_of_its_run(new_desk: NewDesk) -> None:

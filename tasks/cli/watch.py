@@ -1,0 +1,77 @@
+"""`desk watch`: what happens in a run, or on the whole desk, as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated
+
+import typer
+
+from models.errors import UsageError
+from models.events import DESK, Envelope, EventType
+from models.setting_sources import load_settings
+from models.settings import Settings
+from models.states import RunState
+from models.store import Store, require_current
+from tasks.cli.output import console
+from tasks.cli.render_events import event_line
+from tasks.cli.start import INTERRUPTED
+from tasks.events.feed import Feed
+from tasks.run_view import find_run
+
+WENT_WRONG = frozenset({RunState.FAILED, RunState.STOPPED})
+
+
+def register(app: typer.Typer) -> None:
+    app.command("watch")(watch)
+
+
+def watch(
+    run: Annotated[
+        str | None, typer.Argument(help="A run's id or the beginning of it; `desk` for what belongs to none.")
+    ] = None,
+    since: Annotated[int | None, typer.Option(help="Only events after this one; 0 is before the first.", min=0)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print an envelope a line for programs.")] = False,
+) -> None:
+    """Show a run's events, first those that were, then those that come; without a run, all that happens from now on."""
+    if run is None and since is not None:
+        raise UsageError("--since goes with a run", remedy="name the run; each one counts its own events")
+    settings = load_settings()
+    require_current(settings.database)
+    store = Store(settings.database)
+    try:
+        last = asyncio.run(_watch(store, settings, run, since or 0, as_json=as_json))
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        store.close()
+    failed = last is not None and last.payload.get("state") in WENT_WRONG
+    raise typer.Exit(1 if failed else 0)
+
+
+async def _watch(store: Store, settings: Settings, run: str | None, since: int, *, as_json: bool) -> Envelope | None:
+    """Prints until the run has ended; the event that says so."""
+    address = settings.redis_url.get_secret_value() if settings.redis_url is not None else None
+    out, ended = console(), None
+    async with Feed(store, address, settings) as feed, aclosing(_events(feed, store, run, since)) as events:
+        async for one in events:
+            if as_json:
+                sys.stdout.write(one.model_dump_json() + "\n")
+            else:
+                out.print(event_line(one, with_run=run is None), soft_wrap=True, highlight=False)
+            sys.stdout.flush()
+            if one.type is EventType.RUN_COMPLETED:
+                ended = one
+    return ended if run is not None else None
+
+
+def _events(feed: Feed, store: Store, run: str | None, since: int) -> AsyncGenerator[Envelope]:
+    if run is None:
+        return feed.follow_desk()
+    if run == DESK:
+        return feed.follow(DESK, since)
+    with store.read() as session:
+        return feed.follow(find_run(session, run).id, since)

@@ -1,0 +1,1 @@
+"""Events of runs: published, recorded, followed, trimmed."""

@@ -1,0 +1,69 @@
+"""The rows of conversations, turns and items as a runtime reports them: the last word on each, written together."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy.engine import Dialect
+from sqlmodel import Session, SQLModel
+
+from agents.codex.observer import ConversationSeen
+from models.event_tables import Conversation, RuntimeItem, RuntimeTurn
+from models.lifecycle import ItemLifecycle, TurnLifecycle
+from models.prepared import BulkInsert
+
+Row = dict[str, Any]
+
+
+class Lifecycles:
+    """What was told and is not written yet."""
+
+    def __init__(self) -> None:
+        self.conversations: dict[str, Row] = {}
+        self.turns: dict[tuple[str, str], Row] = {}
+        self.items: dict[tuple[str, str], Row] = {}
+
+    def __len__(self) -> int:
+        return len(self.conversations) + len(self.turns) + len(self.items)
+
+    def conversation(self, seen: ConversationSeen) -> None:
+        self.conversations[seen.id] = {
+            "id": seen.id,
+            "run_id": seen.ref.run_id,
+            "step_id": seen.scope.step_id,
+            "role": seen.scope.role,
+            "subject": seen.scope.subject,
+            "runtime_kind": seen.ref.runtime_kind.value,
+            "thread_id": seen.ref.thread_id,
+            "thread_reason": seen.reason,
+            "kept": seen.kept,
+            "worker": seen.worker,
+            "active_turn_id": seen.ref.active_turn_id,
+            "opened_at": seen.opened_at,
+            "closed_at": seen.closed_at,
+        }
+
+    def turn(self, turn: TurnLifecycle, run_id: str) -> None:
+        self.turns[turn.thread_id, turn.turn_id] = {**turn.__dict__, "run_id": run_id}
+
+    def item(self, item: ItemLifecycle, run_id: str) -> None:
+        self.items[item.turn_id, item.item_id] = {**item.__dict__, "run_id": run_id}
+
+    def older(self, before: Lifecycles) -> None:
+        """Adds what was told before, where nothing was told since."""
+        self.conversations = before.conversations | self.conversations
+        self.turns = before.turns | self.turns
+        self.items = before.items | self.items
+
+    def write(self, session: Session) -> None:
+        """Rows are written in one order by all, so that two writers never wait for each other."""
+        connection = session.connection()
+        for model, rows in ((Conversation, self.conversations), (RuntimeTurn, self.turns), (RuntimeItem, self.items)):
+            ordered = [row for _, row in sorted(rows.items())]
+            _upsert(model, connection.dialect).run(connection, ordered)
+
+
+@lru_cache(8)
+def _upsert(model: type[SQLModel], dialect: Dialect) -> BulkInsert:
+    return BulkInsert(model.__table__, dialect, replace=True)  # type: ignore[attr-defined]

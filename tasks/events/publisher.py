@@ -1,0 +1,108 @@
+"""Puts committed events, and deltas, on the Redis streams: what makes readers quick. Nothing rests on it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+
+import redis
+import structlog
+
+from models.events import Envelope
+from tasks.events.streams import ALL, EXPIRE_SECONDS, PUBLISH, key_of
+from tasks.redis_clients import client
+
+log = structlog.get_logger(__name__)
+
+QUEUED_MOST = 20_000
+BATCH = 500
+REDIS_SECONDS = 3.0
+AWAY_SECONDS = 1.0
+# Between two calls: a call costs as much as many events in it. What comes after a longer rest goes out at once.
+PAUSE_SECONDS = 0.02
+
+
+class Publisher:
+    """Threads may share it; its own thread begins with the first event. What Redis does not take, or what is more than
+    the queue holds, is left out: readers miss it by its sequence and read it from the database.
+
+    length: how many events a stream keeps.
+    """
+
+    def __init__(self, redis_url: str, length: int) -> None:
+        self._client = client(redis_url, REDIS_SECONDS, again=False)
+        self._publish = self._client.register_script(PUBLISH)
+        self._length = length
+        self._queue: deque[Envelope] = deque()
+        self._more = threading.Condition()
+        self._closing = threading.Event()
+        self._away = self._idle = False
+        self._thread: threading.Thread | None = None
+        self.dropped = 0
+
+    def publish(self, events: Sequence[Envelope]) -> None:
+        """Neither waits for Redis nor raises."""
+        with self._more:
+            room = QUEUED_MOST - len(self._queue)
+            self._queue.extend(events[:room])
+            self.dropped += max(len(events) - room, 0)
+            if self._thread is None and not self._closing.is_set():
+                self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+                self._thread.start()
+            if self._idle:
+                self._more.notify()
+
+    def close(self, seconds: float = 2.0) -> None:
+        """Sends what is queued, for so long at the most."""
+        with self._more:
+            self._closing.set()
+            self._more.notify()
+        if self._thread is not None:
+            self._thread.join(seconds)
+        self._client.close()
+
+    def _run(self) -> None:
+        while events := self._next():
+            began = time.monotonic()
+            pause = PAUSE_SECONDS if self._send(events) else AWAY_SECONDS
+            if len(events) < BATCH:
+                self._closing.wait(max(began + pause - time.monotonic(), 0.0))
+
+    def _next(self) -> list[Envelope]:
+        """What to send now; nothing when there never will be more."""
+        with self._more:
+            while not self._queue and not self._closing.is_set():
+                self._idle = True
+                self._more.wait()
+            self._idle = False
+            return [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
+
+    def _send(self, events: list[Envelope]) -> bool:
+        """False when Redis is away: these are left out."""
+        # A process that has set up no log would print them among its answers.
+        if structlog.is_configured() and log.is_enabled_for(logging.DEBUG):
+            for one in events:
+                log.debug("event", **one.model_dump(mode="json", exclude_none=True))
+        by_run: dict[str, list[str]] = {}
+        for one in events:
+            by_run.setdefault(one.run_id, []).append(one.model_dump_json())
+        try:
+            for run_id, texts in by_run.items():
+                self._publish(keys=[key_of(run_id), ALL], args=[self._length, EXPIRE_SECONDS, *texts])
+        except (redis.RedisError, OSError) as error:
+            self._left_out(len(events), error)
+            return False
+        if self._away:
+            self._away = False
+            log.info("events.published_again", left_out=self.dropped)
+        return True
+
+    def _left_out(self, count: int, error: Exception) -> None:
+        with self._more:
+            self.dropped += count
+        if not self._away:
+            self._away = True
+            log.warning("events.not_published", error=f"{type(error).__name__}: {error}")

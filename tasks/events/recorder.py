@@ -1,0 +1,180 @@
+"""Writes down what runtimes tell: events, and the lifecycles of conversations, turns and items.
+
+It is told on the event loop and writes in a thread of its own, many at once: a row costs little, a transaction much.
+A step that ends takes its events and those of its threads into its own transaction, so that they come before its end.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from agents.codex.observer import ConversationSeen
+from models import event_log
+from models.events import Envelope, EventType
+from models.lifecycle import ItemLifecycle, TurnLifecycle
+from models.store import Store
+from tasks.events.lifecycles import Lifecycles
+from tasks.events.publisher import Publisher
+from tasks.events.sources import AWAY
+
+log = structlog.get_logger(__name__)
+
+PAUSE_SECONDS = 0.05  # between two transactions; what comes after a longer rest is written at once
+# Lifecycles are not followed live, and most have changed again within this time.
+LIVES_SECONDS = 0.5
+AWAY_SECONDS = 1.0
+BATCH = 500
+QUEUED_MOST = 20_000
+STEPS_MOST = 10_000
+
+
+class Recorder:
+    """The observer of a process's runtimes. Threads may share it; its own thread begins with the first word.
+
+    Events wait here without a sequence: one that is left out because the database is away for too long leaves no gap.
+    deltas: who streams what is never stored; None leaves it out.
+    """
+
+    def __init__(self, store: Store, deltas: Publisher | None = None) -> None:
+        self._store, self._deltas = store, deltas
+        self._more = threading.Condition()
+        self._events: list[Envelope] = []
+        self._lives = Lifecycles()
+        self._lives_at = 0.0
+        self._threads_of: dict[str, set[str]] = defaultdict(set)
+        # Held while events are on their way into the database: later ones of their threads wait for them.
+        self._writing = threading.Lock()
+        self._closing = threading.Event()
+        self._away = self._idle = False
+        self._thread: threading.Thread | None = None
+        self.dropped = 0
+
+    def events(self, events: list[Envelope]) -> None:
+        kept = [one for one in events if one.type is not EventType.ITEM_DELTA]
+        if self._deltas is not None and len(kept) < len(events):
+            self._deltas.publish([one for one in events if one.type is EventType.ITEM_DELTA])
+        with self._more:
+            room = QUEUED_MOST - len(self._events)
+            self._events += kept[:room]
+            self.dropped += max(len(kept) - room, 0)
+            self._wake()
+
+    def conversation(self, conversation: ConversationSeen) -> None:
+        with self._more:
+            self._lives.conversation(conversation)
+            self._threads_of[conversation.scope.step_id].add(conversation.ref.thread_id)
+            if len(self._threads_of) > STEPS_MOST:  # of steps whose end was written without them
+                del self._threads_of[next(iter(self._threads_of))]
+            self._wake()
+
+    def turn(self, turn: TurnLifecycle, run_id: str) -> None:
+        with self._more:
+            self._lives.turn(turn, run_id)
+            self._wake()
+
+    def item(self, item: ItemLifecycle, run_id: str) -> None:
+        with self._more:
+            if len(self._lives) < QUEUED_MOST:
+                self._lives.item(item, run_id)
+            self._wake()
+
+    @contextmanager
+    def taken(self, step_id: str) -> Iterator[list[Envelope]]:
+        """What is still to be written of a step and its threads, for the transaction that ends it; an error gives it
+        back."""
+        with self._writing, self._more:
+            threads = self._threads_of.pop(step_id, set())
+            mine: list[Envelope] = []
+            rest: list[Envelope] = []
+            for one in self._events:
+                its = one.thread_id in threads or one.payload.get("step") == step_id
+                (mine if its else rest).append(one)
+            self._events = rest
+        try:
+            yield mine
+        except BaseException:
+            with self._more:
+                self._events[:0] = mine
+                self._wake()
+            raise
+
+    def close(self, seconds: float = 5.0) -> None:
+        """Writes what is left, for so long at the most."""
+        with self._more:
+            self._closing.set()
+            self._more.notify()
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _wake(self) -> None:
+        if self._thread is None and not self._closing.is_set():
+            self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+            self._thread.start()
+        if self._idle:
+            self._more.notify()
+
+    def _run(self) -> None:
+        while self._wait():
+            began = time.monotonic()
+            written = self._write()
+            if self._closing.is_set() and not written:
+                return
+            pause = PAUSE_SECONDS if written else AWAY_SECONDS
+            self._closing.wait(max(began + pause - time.monotonic(), 0.0))
+
+    def _wait(self) -> bool:
+        """Until there is something to write; False when there never will be."""
+        with self._more:
+            while not self._events and not self._closing.is_set():
+                left = self._lives_at - time.monotonic() if self._lives else None
+                if left is not None and left <= 0:
+                    break
+                self._idle = True
+                self._more.wait(left)
+            self._idle = False
+            return bool(self._events or self._lives)
+
+    def _write(self) -> bool:
+        """One transaction. False when the database is away: all of it waits for the next one."""
+        with self._writing:
+            with self._more:
+                events, self._events = self._events[:BATCH], self._events[BATCH:]
+                lives = self._due()
+            try:
+                with self._store.session() as session:
+                    event_log.append(session, events)
+                    lives.write(session)
+            except AWAY as error:
+                self._give_back(events, lives, error)
+                return False
+            except Exception:
+                # Not to be written, now or later: whatever else waits must not wait for it.
+                self.dropped += len(events)
+                log.exception("events.refused", events=len(events))
+        if self._away:
+            self._away = False
+            log.info("events.recorded_again", left_out=self.dropped)
+        return True
+
+    def _due(self) -> Lifecycles:
+        """The lifecycles, when it is their time."""
+        now = time.monotonic()
+        if now < self._lives_at and not self._closing.is_set():
+            return Lifecycles()
+        self._lives_at = now + LIVES_SECONDS
+        lives, self._lives = self._lives, Lifecycles()
+        return lives
+
+    def _give_back(self, events: list[Envelope], lives: Lifecycles, error: Exception) -> None:
+        with self._more:
+            self._events[:0] = events
+            self._lives.older(lives)
+        if not self._away:
+            self._away = True
+            log.warning("events.not_recorded", error=f"{type(error).__name__}: {error}".splitlines()[0])

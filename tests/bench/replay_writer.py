@@ -1,0 +1,37 @@
+"""A process that is told of so many notifications of a run, at a pace, and writes them down as a worker does."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from models.events import EventType, event
+from models.setting_sources import load_settings
+from tasks import logs
+from tasks.bootstrap import Desk
+
+TEXT = "The trend is up and the volume confirms it. " * 5
+
+
+def main(run_id: str, count: int, pace: float) -> None:
+    """pace: events a second; 0 is without a pause."""
+    settings = load_settings()
+    logs.configure(settings)
+    desk = Desk(settings, "writer")
+    recorder = desk.recorder
+    began = time.perf_counter()
+    for number in range(count):
+        if pace and (ahead := began + number / pace - time.perf_counter()) > 0:
+            time.sleep(ahead)
+        keys = {"thread_id": "thread", "turn_id": f"turn-{number // 8}", "item_id": f"item-{number}"}
+        recorder.events([event(EventType.ITEM_COMPLETED, run_id, **keys, text=TEXT)])
+    desk.close()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("run_id")
+    parser.add_argument("count", type=int)
+    parser.add_argument("pace", type=float)
+    given = parser.parse_args()
+    main(given.run_id, given.count, given.pace)

@@ -1,0 +1,142 @@
+"""What happens to runs and steps is told as events, in the transaction that makes it happen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from models import event_log
+from models.errors import LeaseLost
+from models.events import Domain, Envelope, EventType
+from models.settings import Settings
+from models.states import AttemptEnd, RunState, StepState
+from models.store import Store
+from tasks import graph, step_events, stopping, sweeping
+from tests.tasks.test_graph import ago, claimed, opened, report, set_step
+
+
+def told(store: Store, run_id: str) -> list[Envelope]:
+    with store.read() as session:
+        return event_log.read(session, run_id, 0, 100)
+
+
+def steps_told(store: Store, run_id: str) -> list[tuple[Any, ...]]:
+    return [
+        (
+            one.type.value,
+            one.payload["subject"],
+            one.payload["attempt"],
+            one.payload.get("state") or one.payload["outcome"],
+        )
+        for one in told(store, run_id)
+        if one.domain is Domain.STATUS
+    ]
+
+
+def test_a_run_from_its_opening_to_its_end(store: Store) -> None:
+    run, _ = opened(store, report("IBM"))
+    with store.session() as session:
+        assert graph.close_run(session, run.id, RunState.PARTIAL, {}, ["too few data"])
+    with store.session() as session:
+        assert not graph.close_run(session, run.id, RunState.DONE, {}, [])
+    started, completed = told(store, run.id)
+    assert started.type is EventType.RUN_STARTED
+    assert (started.payload["kind"], started.payload["spoken_by"]) == ("screen", run.model)
+    assert completed.type is EventType.RUN_COMPLETED
+    assert (completed.payload["state"], completed.payload["notes"]) == ("partial", ["too few data"])
+
+
+@pytest.mark.parametrize("state", [StepState.DONE, StepState.FAILED, StepState.STOPPED])
+def test_a_step_that_ends(store: Store, state: StepState) -> None:
+    step = report("IBM")
+    run, _ = opened(store, step)
+    held = claimed(store, step.id)
+    with store.session() as session:
+        graph.finish(session, held, state, error=None if state is StepState.DONE else "why")
+    assert steps_told(store, run.id) == [("status.ended", "IBM", 1, state)]
+    found = told(store, run.id)[-1].payload
+    assert (found["step"], found["kind"], found["role"]) == (step.id, "report", "quick")
+
+
+def test_a_step_that_is_given_back_and_lost_and_done(store: Store) -> None:
+    step = report("IBM")
+    run, _ = opened(store, step, attempts=5)
+    first = claimed(store, step.id)
+    with store.session() as session:
+        graph.give_back(session, first, 0, "the market is away")
+    claimed(store, step.id, "gone")
+    set_step(store, step.id, lease_until=ago(1))
+    held = claimed(store, step.id, "b")
+    with store.session() as session:
+        graph.finish(session, held, StepState.DONE)
+    assert steps_told(store, run.id) == [
+        ("status.again", "IBM", 1, "again"),
+        ("status.again", "IBM", 2, "lost"),
+        ("status.ended", "IBM", 3, "done"),
+    ]
+
+
+def test_an_end_that_is_refused_is_not_told(store: Store) -> None:
+    step = report("IBM")
+    run, _ = opened(store, step)
+    held = claimed(store, step.id)
+    set_step(store, step.id, owner="another")
+    with pytest.raises(LeaseLost), store.session() as session:
+        event_log.append(session, [step_events.again(held, AttemptEnd.AGAIN, None)])
+        graph.finish(session, held, StepState.DONE)
+    assert steps_told(store, run.id) == []
+
+
+def test_what_the_sweep_gives_up(store: Store) -> None:
+    worn, lost = report("IBM"), report("GE")
+    run, _ = opened(store, worn, lost)
+    set_step(store, worn.id, attempt=2, error="no data")
+    claimed(store, lost.id, "gone")
+    set_step(store, lost.id, attempt=2, lease_until=ago(1))
+    with store.session() as session:
+        sweeping.fail_worn_out(session)
+    assert sorted(steps_told(store, run.id)) == [
+        ("status.ended", "GE", 2, "failed"),
+        ("status.ended", "IBM", 2, "failed"),
+    ]
+
+
+def test_what_is_abandoned_with_its_run_is_told_once(store: Store) -> None:
+    held, waiting, done = report("IBM"), report("GE"), report("AAPL")
+    run, _ = opened(store, held, waiting, done)
+    claimed(store, held.id)
+    ended = claimed(store, done.id)
+    with store.session() as session:
+        graph.finish(session, ended, StepState.DONE)
+    with store.session() as session:
+        graph.abandon(session, run.id, "too late")
+    assert sorted(steps_told(store, run.id)) == [
+        ("status.ended", "", 0, "failed"),  # the finish step
+        ("status.ended", "AAPL", 1, "done"),
+        ("status.ended", "GE", 0, "failed"),
+        ("status.ended", "IBM", 1, "failed"),
+    ]
+    assert {one.payload["why"] for one in told(store, run.id) if one.payload.get("state") == "failed"} == {"too late"}
+
+
+def test_a_run_that_is_stopped(store: Store, settings: Settings) -> None:
+    held, waiting = report("IBM"), report("GE")
+    run, _ = opened(store, held, waiting)
+    claimed(store, held.id, "gone")
+    with store.session() as session:
+        stopping.mark(session, run.id)
+    with store.session() as session:
+        stopping.mark(session, run.id)  # asked for twice, told once
+    set_step(store, held.id, lease_until=ago(1))
+    with store.session() as session:
+        assert stopping.settle(session, settings, run.id) == 0
+    types = [one.type.value for one in told(store, run.id) if one.domain is Domain.RUN]
+    assert types == ["run.started", "run.stopping", "run.completed"]
+    assert sorted(steps_told(store, run.id)) == [
+        ("status.ended", "", 0, "stopped"),
+        ("status.ended", "GE", 0, "stopped"),
+        ("status.ended", "IBM", 1, "stopped"),
+    ]
+    last = told(store, run.id)[-1]
+    assert (last.type, last.payload["state"]) == (EventType.RUN_COMPLETED, "stopped")

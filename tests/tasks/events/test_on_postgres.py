@@ -1,0 +1,46 @@
+"""The log and its readers on a real PostgreSQL, where writers are not kept apart by the database's one lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from models.store import Store, upgrade
+from tests.tasks.events import test_feed as feed_cases
+from tests.tasks.events import test_log as log_cases
+from tests.tasks.events import test_recorder as recorder_cases
+
+pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
+from tests.postgres import Server, binaries, server
+
+FOUND = binaries()
+WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
+pytestmark = [pytest.mark.postgres, pytest.mark.skipif(FOUND is None, reason=WHY)]
+
+# Run here too, on this module's `store`.
+globals().update({name: case for name, case in vars(log_cases).items() if name.startswith("test_")})
+test_readers_that_come_and_go_all_get_the_same = feed_cases.test_readers_that_come_and_go_all_get_the_same
+test_the_last_word_on_each_lifecycle_is_kept = recorder_cases.test_the_last_word_on_each_lifecycle_is_kept
+recorder = recorder_cases.recorder
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    assert FOUND is not None
+    with server(FOUND) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def template(postgres: Server) -> str:
+    name = postgres.fresh()
+    upgrade(postgres.url(name))
+    return name
+
+
+@pytest.fixture
+def store(postgres: Server, template: str) -> Iterator[Store]:
+    found = Store(postgres.url(postgres.fresh(template)))
+    yield found
+    found.close()

@@ -1,0 +1,124 @@
+"""Pages of stored events that readers share: read once, never stale, never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from models.errors import DatabaseDown, HistoryTrimmed
+from models.events import Envelope
+from tasks.events.pages import PAGE, PAGES, Pages
+from tests.tasks.events.kit import sequences
+from tests.tasks.events.test_order import stored
+
+
+class Log:
+    """A stored log of one run, and how often it was asked."""
+
+    def __init__(self, last: int, trimmed: int = 0) -> None:
+        self.last, self.trimmed = last, trimmed
+        self.reads: list[int] = []
+        self.away = False
+
+    async def read(self, run_id: str, after: int, limit: int) -> list[Envelope]:
+        self.reads.append(after)
+        last = self.last
+        await asyncio.sleep(0)
+        if self.away:
+            raise DatabaseDown("away")
+        if after < self.trimmed:
+            raise HistoryTrimmed(run_id, after, self.trimmed, last)
+        return [stored(run_id, sequence) for sequence in range(after + 1, min(after + limit, last) + 1)]
+
+
+def after(pages: Pages, position: int) -> list[int | None]:
+    return sequences(asyncio.run(pages.after("r", position)))
+
+
+def both(pages: Pages, first: int, second: int) -> list[list[Envelope]]:
+    async def main() -> list[list[Envelope]]:
+        return await asyncio.gather(pages.after("r", first), pages.after("r", second))
+
+    return asyncio.run(main())
+
+
+def test_a_full_page_is_read_once_for_all_readers_wherever_they_are_in_it() -> None:
+    log = Log(3 * PAGE)
+    pages = Pages(log.read)
+    one, two = both(pages, 0, 10)
+    assert (sequences(one), sequences(two)) == (list(range(1, PAGE + 1)), list(range(11, PAGE + 1)))
+    assert after(pages, PAGE - 1) == [PAGE]
+    assert log.reads == [0]
+    assert after(pages, PAGE)[0] == PAGE + 1
+    assert log.reads == [0, PAGE]
+
+
+def test_the_last_page_grows_and_is_never_stale() -> None:
+    log = Log(10)
+    pages = Pages(log.read)
+    assert after(pages, 0) == list(range(1, 11))
+    log.last = 12
+    assert after(pages, 10) == [11, 12]
+    assert after(pages, 12) == []
+
+
+def test_a_page_that_was_asked_for_before_the_event_is_not_the_answer() -> None:
+    """The second reader knows of event 11; the page that the first one waits for ends with 10."""
+    log = Log(10)
+    pages = Pages(log.read)
+
+    async def main() -> list[Envelope]:
+        first = asyncio.create_task(pages.after("r", 0))
+        await asyncio.sleep(0)
+        log.last = 11
+        found = await pages.after("r", 10)
+        await first
+        return found
+
+    assert sequences(asyncio.run(main())) == [11]
+
+
+def test_what_is_asked_for_is_there_though_the_pages_beginning_was_trimmed() -> None:
+    log = Log(PAGE, trimmed=100)
+    pages = Pages(log.read)
+    assert after(pages, 100) == list(range(101, PAGE + 1))
+    with pytest.raises(HistoryTrimmed):
+        after(pages, 99)
+
+
+def test_an_error_is_not_kept() -> None:
+    log = Log(PAGE)
+    pages = Pages(log.read)
+    log.away = True
+    with pytest.raises(DatabaseDown):
+        after(pages, 0)
+    log.away = False
+    assert len(after(pages, 0)) == PAGE
+
+
+def test_a_reader_that_goes_away_takes_the_page_from_nobody() -> None:
+    log = Log(PAGE)
+    pages = Pages(log.read)
+
+    async def main() -> list[Envelope]:
+        first = asyncio.create_task(pages.after("r", 0))
+        second = asyncio.create_task(pages.after("r", 5))
+        await asyncio.sleep(0)
+        first.cancel()
+        return await second
+
+    assert sequences(asyncio.run(main())) == list(range(6, PAGE + 1))
+    assert log.reads == [0]
+
+
+@pytest.mark.parametrize(("again", "reads"), [(lambda last: last, 0), (lambda last: 0, 1)])
+def test_the_page_used_least_goes(again: Callable[[int], int], reads: int) -> None:
+    log = Log((PAGES + 1) * PAGE)
+    pages = Pages(log.read)
+    for number in range(PAGES + 1):
+        after(pages, number * PAGE)
+    before = len(log.reads)
+    after(pages, again(PAGES * PAGE))
+    assert len(log.reads) - before == reads

@@ -1,0 +1,110 @@
+"""Events on the Redis streams: each once, in order, bounded, and without harm when Redis is away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+import redis
+from structlog.testing import capture_logs
+
+from models.events import Envelope, EventType, event
+from tasks.events import publisher as publishing
+from tasks.events.publisher import Publisher
+from tasks.events.streams import ALL, EXPIRE_SECONDS, FIELD, key_of
+from tests.stack import wait_for
+from tests.tasks.events.kit import RedisServer, a_note
+
+
+@pytest.fixture
+def client(redis_own: RedisServer) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(redis_own.url) as found:
+        yield found
+
+
+def on(client: redis.Redis, key: str) -> list[Envelope]:
+    return [Envelope.model_validate_json(fields[FIELD.encode()]) for _, fields in client.xrange(key)]
+
+
+def numbered(run_id: str, *numbers: int) -> list[Envelope]:
+    return [a_note(run_id, number).model_copy(update={"sequence": number}) for number in numbers]
+
+
+def test_an_event_is_on_its_runs_stream_and_on_the_desks(redis_own: RedisServer, client: redis.Redis) -> None:
+    publisher = Publisher(redis_own.url, 100)
+    one, two, three = numbered("a", 1), numbered("b", 1), numbered("a", 2)
+    for events in (one, two, three):
+        publisher.publish(events)
+    publisher.close()
+    assert on(client, key_of("a")) == one + three
+    assert on(client, key_of("b")) == two
+    assert sorted(each.event_id for each in on(client, ALL)) == sorted(each.event_id for each in one + two + three)
+    assert 0 < client.ttl(key_of("a")) <= EXPIRE_SECONDS
+    assert client.ttl(ALL) == -1
+
+
+def test_a_stream_holds_no_more_than_it_may(redis_own: RedisServer, client: redis.Redis) -> None:
+    publisher = Publisher(redis_own.url, 200)
+    for start in range(0, 3000, 100):
+        publisher.publish(numbered("a", *range(start + 1, start + 101)))
+    publisher.close(20)
+    for key in (key_of("a"), ALL):
+        found = on(client, key)
+        # Redis trims whole nodes, of 100 entries by default.
+        assert 200 <= len(found) <= 300
+        assert found[-1].sequence == 3000
+
+
+def test_while_redis_is_away_events_are_left_out_and_said_to_be_once(
+    redis_own: RedisServer, client: redis.Redis
+) -> None:
+    publisher = Publisher(redis_own.url, 100)
+    redis_own.kill()
+    with capture_logs() as lines:
+        publisher.publish(numbered("a", 1, 2))
+        wait_for(lambda: publisher.dropped == 2, "they are left out")
+        publisher.publish(numbered("a", 3))
+        wait_for(lambda: publisher.dropped == 3, "it is left out")
+        redis_own.start()
+        wait_for(lambda: _published(publisher, client), "it goes on")
+    publisher.close()
+    assert [line["event"] for line in lines if line["log_level"] == "warning"] == ["events.not_published"]
+    assert {"event": "events.published_again", "left_out": 3, "log_level": "info"} in lines
+
+
+def _published(publisher: Publisher, client: redis.Redis) -> bool:
+    publisher.publish(numbered("a", 4))
+    time.sleep(0.05)
+    return bool(client.exists(key_of("a")))
+
+
+def test_more_than_the_queue_holds_is_left_out(redis_own: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "QUEUED_MOST", 5)
+    publisher = Publisher(redis_own.url, 100)
+    publisher.publish(numbered("a", *range(1, 9)))
+    assert publisher.dropped == 3
+    publisher.close()
+
+
+def test_closing_sends_what_is_queued_and_ends_without_redis_too(redis_own: RedisServer, client: redis.Redis) -> None:
+    publisher = Publisher(redis_own.url, 10_000)
+    publisher.publish(numbered("a", *range(1, 1201)))
+    publisher.close(20)
+    assert [one.sequence for one in on(client, key_of("a"))] == list(range(1, 1201))
+    away = Publisher("unix:///nowhere/redis", 100)
+    away.publish(numbered("a", 1))
+    away.close(20)
+    assert away.dropped == 1
+    Publisher(redis_own.url, 100).close()  # one that never had anything to say
+
+
+def test_one_instance_is_what_is_logged(redis_own: RedisServer) -> None:
+    one = event(EventType.TURN_STARTED, "a", turn_id="u", role="quick").model_copy(update={"sequence": 7})
+    publisher = Publisher(redis_own.url, 100)
+    with capture_logs() as lines:
+        publisher.publish([one])
+        publisher.close()
+    (line,) = [line for line in lines if line["event"] == "event"]
+    assert (line["event_id"], line["sequence"], line["type"], line["turn_id"]) == (one.event_id, 7, "turn.started", "u")
+    assert line["payload"] == {"role": "quick"}

@@ -1,0 +1,119 @@
+"""What is trimmed of events, and what readers are told of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+import pytest
+import redis
+from sqlmodel import select
+
+from models import event_log
+from models.columns import utcnow
+from models.errors import HistoryTrimmed
+from models.event_tables import Conversation, EventHead, RuntimeItem, RuntimeTurn, StoredEvent
+from models.events import DESK, EventType, event
+from models.settings import Settings
+from models.store import Store
+from models.tables import Run
+from tasks.events import retention
+from tasks.events.retention import Trimmed, trim, trim_hourly
+from tests.tasks.events.kit import RedisServer, a_note, ended, opened, sequences, write
+
+DAY = dt.timedelta(days=1)
+
+
+def ended_before(store: Store, days: float) -> str:
+    """A run of four events that ended so long ago."""
+    run_id = opened(store)
+    write(store, a_note(run_id, 1), a_note(run_id, 2))
+    ended(store, run_id)
+    at = utcnow() - days * DAY
+    with store.session() as session:
+        session.get_one(Run, run_id).finished_at = at
+        session.get_one(EventHead, run_id).updated_at = at
+        lived = {"run_id": run_id, "thread_id": "t", "turn_id": f"u-{run_id}", "status": "completed", "started_at": at}
+        session.add(RuntimeTurn(**lived))
+        session.add(RuntimeItem(**lived, item_id="i", type="agentMessage"))
+        talk = {"run_id": run_id, "step_id": "s", "role": "quick", "subject": "IBM", "runtime_kind": "codex"}
+        session.add(Conversation(**talk, thread_id="t", thread_reason="initial", kept=False, worker="w"))
+    return run_id
+
+
+def left(store: Store, run_id: str) -> list[int | None]:
+    """What can be read of a run from where it was trimmed."""
+    with store.read() as session:
+        trimmed, _ = event_log.head(session, run_id)
+        return sequences(event_log.read(session, run_id, trimmed, 100_000))
+
+
+def test_runs_that_ended_long_ago_lose_their_events_and_keep_their_manifest(store: Store, settings: Settings) -> None:
+    old, new, going = ended_before(store, 31), ended_before(store, 29), opened(store)
+    assert trim(store, settings, utcnow()) == Trimmed(runs=1, events=4)
+    assert (left(store, old), left(store, new), left(store, going)) == ([], [1, 2, 3, 4], [1])
+    with store.read() as session:
+        with pytest.raises(HistoryTrimmed, match="gone up to 4"):
+            event_log.read(session, old, 0, 1)
+        for model in (RuntimeTurn, RuntimeItem):
+            assert [row.run_id for row in session.exec(select(model)).all()] == [new]  # type: ignore[attr-defined]
+        assert {row.run_id for row in session.exec(select(Conversation)).all()} == {old, new}
+    assert trim(store, settings, utcnow()) == Trimmed()
+
+
+def test_a_late_event_of_an_old_run_is_kept_its_time(store: Store, settings: Settings) -> None:
+    run_id = ended_before(store, 31)
+    trim(store, settings, utcnow())
+    write(store, event(EventType.ORDER_FILL, run_id, order="late"))
+    assert trim(store, settings, utcnow()) == Trimmed()
+    assert left(store, run_id) == [5]
+
+
+def test_of_a_long_run_the_newest_are_kept(store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while it goes on; a chunk a transaction."""
+    monkeypatch.setattr(retention, "CHUNK", 30)
+    run_id = opened(store)
+    write(store, *(a_note(run_id, number) for number in range(249)))
+    small = settings.model_copy(update={"events_per_run": 100})
+    assert trim(store, small, utcnow()) == Trimmed(runs=1, events=150)
+    assert left(store, run_id) == list(range(151, 251))
+    assert trim(store, small, utcnow()) == Trimmed()
+    write(store, a_note(run_id, 250))
+    assert trim(store, small, utcnow()) == Trimmed(runs=1, events=1)
+    with store.read() as session:
+        assert len(session.exec(select(StoredEvent.sequence)).all()) == 100
+
+
+def test_what_belongs_to_no_run_goes_by_its_own_age(store: Store, settings: Settings) -> None:
+    old = event(EventType.ORDER_TRADING, DESK).model_copy(update={"occurred_at": utcnow() - 31 * DAY})
+    write(store, old, old, event(EventType.ORDER_TRADING, DESK))
+    assert trim(store, settings, utcnow()) == Trimmed(runs=1, events=2)
+    assert left(store, DESK) == [3]
+    assert trim(store, settings, utcnow()) == Trimmed()
+
+
+class TestHourly:
+    @pytest.fixture
+    def client(self, redis_own: RedisServer) -> Iterator[redis.Redis]:
+        with redis.Redis.from_url(redis_own.url, retry=None) as found:
+            yield found
+
+    def test_it_is_done_once_an_hour(self, store: Store, settings: Settings, client: redis.Redis) -> None:
+        first = ended_before(store, 31)
+        trim_hourly(client, store, settings, utcnow())
+        second = ended_before(store, 31)
+        trim_hourly(client, store, settings, utcnow())
+        assert (left(store, first), left(store, second)) == ([], [1, 2, 3, 4])
+        assert 0 < client.ttl(retention.HOURLY_KEY) <= retention.HOUR_SECONDS
+        client.delete(retention.HOURLY_KEY)
+        trim_hourly(client, store, settings, utcnow())
+        assert left(store, second) == []
+
+    def test_without_redis_it_is_left_for_later(
+        self, store: Store, settings: Settings, redis_own: RedisServer, client: redis.Redis
+    ) -> None:
+        run_id = ended_before(store, 31)
+        redis_own.kill()
+        trim_hourly(client, store, settings, utcnow())
+        assert left(store, run_id) == [1, 2, 3, 4]
+        redis_own.start()

@@ -1,0 +1,178 @@
+"""A whole run of real workers, followed live and watched by the command: all that happened, in a sensible order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+from sqlmodel import select
+
+from models import event_log
+from models.event_tables import Conversation, RuntimeItem, RuntimeTurn
+from models.events import DESK, Domain, Envelope, EventType, event
+from models.states import StepKind
+from models.store import Store
+from models.tables import Step, Turn
+from tasks.bootstrap import desk_of, redis_url
+from tasks.events.feed import Feed
+from tasks.runs import open_research
+from tests.stack import REPOSITORY, Processes, processes, wait_for
+from tests.tasks.cli.running import desk as command
+from tests.tasks.events.kit import listening, read, sequences
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Processes]:
+    with processes() as found:
+        found.rulebook()
+        found.workers("research", "ops", "trade")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def run(desk: Processes) -> str:
+    """A research run on two symbols, begun."""
+    return open_research(desk.app, ["IBM", "AAPL"]).id
+
+
+@pytest.fixture(scope="module")
+def live(desk: Processes, run: str) -> list[Envelope]:
+    """What a reader got that was there from the beginning to the end."""
+
+    async def main() -> list[Envelope]:
+        async with Feed(store_of(desk), redis_url(desk.settings), desk.settings) as feed:
+            return await asyncio.wait_for(read(feed, run), 60)
+
+    return asyncio.run(main())
+
+
+def store_of(desk: Processes) -> Store:
+    return desk_of(desk.app).store
+
+
+def desk_command(desk: Processes, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return command(desk.home, *arguments, **{name: desk.environ[name] for name in ("DESK_REDIS_URL", "DESK_HOME")})
+
+
+def test_a_live_reader_gets_all_that_is_stored(desk: Processes, run: str, live: list[Envelope]) -> None:
+    assert sequences(live) == list(range(1, len(live) + 1))
+    with store_of(desk).read() as session:
+        assert event_log.read(session, run, 0, 10_000) == live
+    assert live[0].type is EventType.RUN_STARTED
+    assert (live[-1].type, live[-1].payload["state"]) == (EventType.RUN_COMPLETED, "done")
+
+
+def test_every_step_begins_and_ends_and_its_turns_lie_between(desk: Processes, run: str, live: list[Envelope]) -> None:
+    places: dict[str, dict[EventType, int]] = defaultdict(dict)
+    threads: dict[str, str] = {}
+    for place, one in enumerate(live):
+        if one.domain is Domain.STATUS:
+            assert one.type not in places[one.payload["step"]], "told twice"
+            places[one.payload["step"]][one.type] = place
+        elif one.type is EventType.TURN_STARTED:
+            threads[str(one.thread_id)] = one.payload["step"]
+    with store_of(desk).read() as session:
+        steps = session.exec(select(Step).where(Step.run_id == run)).all()
+    for step in steps:
+        # A step that waited for others and only joined them is claimed as any other.
+        assert set(places[step.id]) == {EventType.STATUS_STARTED, EventType.STATUS_ENDED}, step.kind
+    for place, one in enumerate(live):
+        if one.thread_id is not None:
+            mine = places[threads[one.thread_id]]
+            assert mine[EventType.STATUS_STARTED] < place < mine[EventType.STATUS_ENDED]
+    reports = sum(step.kind == StepKind.REPORT for step in steps)
+    assert len(threads) == reports > 2
+
+
+def test_conversations_turns_and_items_are_stored_as_they_ended(
+    desk: Processes, run: str, live: list[Envelope]
+) -> None:
+    def rows() -> tuple[list[Conversation], list[RuntimeTurn], list[RuntimeItem]]:
+        with store_of(desk).read() as session:
+            talks = session.exec(select(Conversation).where(Conversation.run_id == run)).all()
+            turns = session.exec(select(RuntimeTurn).where(RuntimeTurn.run_id == run)).all()
+            items = session.exec(select(RuntimeItem).where(RuntimeItem.run_id == run)).all()
+        return list(talks), list(turns), list(items)
+
+    wait_for(lambda: all(talk.closed_at for talk in rows()[0]), "the last words are written")
+    talks, turns, items = rows()
+    with store_of(desk).read() as session:
+        rested = session.exec(select(Turn).where(Turn.run_id == run)).all()
+    assert {(row.thread_id, row.turn_id) for row in turns} == {(row.thread_id, row.codex_turn_id) for row in rested}
+    assert {row.thread_id for row in talks} == {row.thread_id for row in rested}
+    assert {row.status for row in turns} == {row.status for row in items} == {"completed"}
+    assert all(row.ended_at and row.started_at <= row.ended_at for row in (*turns, *items))
+    assert {row.turn_id for row in items} == {row.turn_id for row in turns}
+    assert all(talk.active_turn_id is None for talk in talks)
+
+
+def test_the_manifest_lists_the_conversations(desk: Processes, run: str, live: list[Envelope]) -> None:
+    wait_for(lambda: "0 with a turn that runs now" in desk_command(desk, "runs", "show", run).stdout, "all are over")
+    found = json.loads(desk_command(desk, "runs", "show", run, "--json").stdout)["conversations"]
+    assert {(row["role"], row["subject"]) for row in found} >= {("quick", "IBM"), ("quick", "AAPL")}
+    assert {row["run_id"] for row in found} == {run}
+    assert {row["runtime_kind"] for row in found} == {"codex"}
+    assert {row["thread_id"] for row in found} == {one.thread_id for one in live if one.thread_id}
+
+
+class TestWatch:
+    def test_it_prints_a_run_that_has_ended_and_says_so(self, desk: Processes, run: str, live: list[Envelope]) -> None:
+        found = desk_command(desk, "watch", run[:20])
+        assert found.returncode == 0, found.stderr
+        lines = found.stdout.splitlines()
+        assert len(lines) == len(live)
+        assert "run.started" in lines[0]
+        assert "run.completed" in lines[-1]
+        assert "done" in lines[-1]
+        assert any("turn.started" in line and "quick IBM" in line for line in lines)
+
+    def test_as_json_it_prints_the_envelopes_after_a_sequence(
+        self, desk: Processes, run: str, live: list[Envelope]
+    ) -> None:
+        found = desk_command(desk, "watch", run, "--since", "5", "--json")
+        assert [Envelope.model_validate_json(line) for line in found.stdout.splitlines()] == live[5:]
+
+    def test_a_run_that_is_not_there_and_a_sequence_that_is_none(self, desk: Processes, run: str) -> None:
+        for arguments, words in (
+            (("0000000",), "no run '0000000'"),
+            ((run, "--since", "99999"), "99999 is none of them"),
+            (("--since", "5"), "--since goes with a run"),
+        ):
+            found = desk_command(desk, "watch", *arguments)
+            assert found.returncode == 2
+            assert words in " ".join(found.stderr.split())
+
+    def test_trimmed_history_is_said_to_be(self, desk: Processes, live: list[Envelope]) -> None:
+        other = "trimmed"
+        with store_of(desk).session() as session:
+            event_log.append(session, [event(EventType.ORDER_TRADING, DESK, why=other) for _ in range(5)])
+        with store_of(desk).session() as session:
+            event_log.trim(session, DESK, 3)
+        found = desk_command(desk, "watch", DESK, "--since", "2")
+        assert found.returncode == 2
+        assert "gone up to 3" in found.stderr
+        assert "read from 3 on" in " ".join(found.stderr.split())
+
+    def test_without_a_run_it_shows_all_that_happens_until_ctrl_c(self, desk: Processes, live: list[Envelope]) -> None:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tasks.cli.main", "watch", "--json"],
+            cwd=REPOSITORY, env=desk.environ, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        try:
+            wait_for(lambda: listening(redis_url(desk.settings)) == 1, "it listens")
+            new = open_research(desk.app, ["GE"]).id
+            got: list[Envelope] = []
+            while not got or got[-1].type is not EventType.RUN_COMPLETED:
+                got.append(Envelope.model_validate_json(process.stdout.readline()))
+            assert {one.run_id for one in got} == {new}
+            assert sequences(got) == list(range(1, len(got) + 1))
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130

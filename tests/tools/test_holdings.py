@@ -1,0 +1,116 @@
+"""What is held, by the symbol that research is about; a figure that is not known says why."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Callable
+
+import pytest
+
+from models.market import Quote
+from models.order_tables import Account, Fill, Position
+from models.store import Store
+from tests.tools.conftest import MakeContext
+from tests.tools.ledger_rows import filled_order
+from tests.tools.orders.tape import Tape
+from tools.holdings import NO_COST, NOT_YET, Holding, holdings
+from tools.registry import ToolContext
+
+PUT = "AAA101218P00090000"
+BEFORE = dt.datetime(2010, 8, 9, 13, 30, tzinfo=dt.UTC)
+
+
+@dataclasses.dataclass
+class OptionTape(Tape):
+    """Quotes contracts too."""
+
+    def option_quote(self, contract: str) -> Quote:
+        return self.quote(contract)
+
+
+Hold = Callable[..., ToolContext]
+
+
+@pytest.fixture
+def hold(store: Store, make_context: MakeContext) -> Hold:
+    """An account with (symbol, quantity, average cost) on a market with these prices."""
+
+    def hold(*rows: tuple[str, float, float], prices: dict[str, float], account: str = "paper") -> ToolContext:
+        with store.session() as session:
+            session.add(Account(name=account, cash=1000.0))
+            session.flush()
+            session.add_all(
+                Position(account=account, symbol=symbol, quantity=quantity, average_cost=cost, filled_at=BEFORE)
+                for symbol, quantity, cost in rows
+            )
+        return make_context(OptionTape(prices), store)
+
+    return hold
+
+
+def test_nothing_is_held(hold: Hold) -> None:
+    assert holdings(hold(("AAA", 1, 1.0), prices={"AAA": 1.0}, account="other")) == []
+
+
+def test_price_and_gain_by_symbol(hold: Hold) -> None:
+    context = hold(("BBB", -10, 50.0), ("AAA", 10, 80.0), prices={"AAA": 100.0, "BBB": 45.0})
+    long, short = Holding("AAA", ("AAA",), 100.0, 0.25), Holding("BBB", ("BBB",), 45.0, pytest.approx(0.1))
+    assert holdings(context) == [long, short]
+    assert holdings(context, only="BBB") == [short]
+    assert holdings(context, only="CCC") == []
+
+
+def test_shares_and_contracts_on_them_are_one_holding(hold: Hold) -> None:
+    """100 shares gained 1,000; two puts that were sold for 3.00 and cost 2.00 now gained 200."""
+    context = hold(("AAA", 100, 90.0), (PUT, -2, 3.0), prices={"AAA": 100.0, PUT: 2.0})
+    (found,) = holdings(context)
+    assert found == Holding("AAA", ("AAA", PUT), 100.0, pytest.approx(1200 / 9600))
+
+
+def test_of_contracts_alone_the_price_is_the_share_s(hold: Hold) -> None:
+    context = hold((PUT, 1, 2.0), prices={"AAA": 100.0, PUT: 3.0})
+    assert holdings(context) == [Holding("AAA", (PUT,), 100.0, 0.5)]
+    assert holdings(context, only=PUT) == []
+
+
+def test_a_price_that_is_missing_is_said_to_be(hold: Hold) -> None:
+    reason = "unknown symbol AAA"
+    shares, option = hold(("AAA", 1, 5.0), (PUT, 1, 2.0), prices={PUT: 3.0}), "AAA"
+    (found,) = holdings(shares, only=option)
+    assert (found.price, found.unrealized) == (None, None)
+    assert found.missing == (f"price: {reason}", f"unrealized: AAA has no price: {reason}")
+
+
+def test_a_contract_without_a_price_leaves_the_share_s(hold: Hold) -> None:
+    (found,) = holdings(hold(("AAA", 1, 5.0), (PUT, 1, 2.0), prices={"AAA": 6.0}))
+    assert (found.price, found.unrealized) == (6.0, None)
+    assert found.missing == (f"unrealized: {PUT} has no price: unknown symbol {PUT}",)
+
+
+def test_a_contract_whose_share_has_no_price(hold: Hold) -> None:
+    (found,) = holdings(hold((PUT, 1, 2.0), prices={PUT: 3.0}))
+    assert (found.price, found.unrealized, found.missing) == (None, 0.5, ("price: unknown symbol AAA",))
+
+
+def test_what_cost_nothing_has_no_gain_to_tell(hold: Hold) -> None:
+    (found,) = holdings(hold(("AAA", 5, 0.0), prices={"AAA": 6.0}))
+    assert (found.unrealized, found.missing) == (None, (f"unrealized: {NO_COST}",))
+
+
+def test_a_fill_of_tomorrow_has_no_cost_yet(hold: Hold, store: Store) -> None:
+    context = hold(("AAPL", 10, 247.0), ("AAA", 1, 2.0), prices={"AAPL": 250.0, "AAA": 3.0})
+    with store.session() as session:
+        order = filled_order(session)
+        session.add(order)
+        session.flush()
+        opening = context.clock.now() + dt.timedelta(hours=18)
+        session.add(
+            Fill(
+                order_id=order.id, account="paper", symbol="AAPL", side="buy", quantity=10, price=247.0, commission=0.0,
+                filled_at=opening,
+            )
+        )  # fmt: skip
+    other, found = holdings(context)
+    assert (found.price, found.unrealized, found.missing) == (250.0, None, (f"unrealized: {NOT_YET}",))
+    assert (other.unrealized, other.missing) == (0.5, ())
