@@ -1,0 +1,152 @@
+"""Who may ask: whoever shows the token, from no web page but one of this server's own.
+
+A page in a browser on this machine reaches a server on loopback, too. It has no token; and should it have got hold of
+one, it still cannot pass: its Origin is another, and a name of its own that it had resolved to 127.0.0.1 (DNS
+rebinding) is no Host of ours. There is no CORS answer, so no preflight passes either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tasks.web.problems import Problem, answer, problem
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+MOST_BYTES = 64 * 1024
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
+_ORIGIN = re.compile(r"https?://([^/]+)")
+_LENGTH = re.compile(r"\d{1,12}")
+_OWN_SITE = ("same-origin", "none")
+_HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+)
+
+
+class Guard:
+    """Middleware around everything, what is not there included. hosts: names that this server answers to, in lower
+    case and without port."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], token: str) -> None:
+        self._app, self._hosts, self._token = app, hosts, _digest(token.encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answering = _hardened(send)
+        refused = self._refusal(Headers(scope))
+        if refused is None:
+            await self._app(scope, receive, answering)
+            return
+        extra = {"WWW-Authenticate": "Bearer"} if refused.status == HTTPStatus.UNAUTHORIZED else None
+        await answer(refused, extra)(scope, receive, answering)
+
+    def _refusal(self, headers: Headers) -> Problem | None:
+        host = headers.only("host").lower()
+        if not self._is_ours(host):
+            return problem(
+                HTTPStatus.MISDIRECTED_REQUEST, "wrong_host", "this server does not go by that Host name",
+                "ask for it by the address it printed, or add the name to DESK_API_HOSTS",
+            )  # fmt: skip
+        if not _same_site(headers, host):
+            return problem(
+                HTTPStatus.FORBIDDEN, "foreign_origin", "the request comes from a web page of another server",
+                "call the service from a program",
+            )  # fmt: skip
+        if not self._is_known(headers.only("authorization")):
+            return problem(
+                HTTPStatus.UNAUTHORIZED, "no_token", "the token is missing or wrong",
+                "send Authorization: Bearer TOKEN; `desk api` prints where the token is",
+            )  # fmt: skip
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        found = _HOST.fullmatch(host)
+        return found is not None and found[1].strip("[]") in self._hosts
+
+    def _is_known(self, authorization: str) -> bool:
+        scheme, _, token = authorization.partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(_digest(token.strip().encode()), self._token)
+
+
+class Headers:
+    """The headers of a request by name. One that was sent twice counts as not sent: who reads the other of the two may
+    see something else."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._found: dict[str, list[str]] = {}
+        for name, value in scope["headers"]:
+            self._found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found
+
+    def only(self, name: str) -> str:
+        values = self._found.get(name, [])
+        return values[0] if len(values) == 1 else ""
+
+
+def _same_site(headers: Headers, host: str) -> bool:
+    """Programs send neither of the two headers; browsers send the first with all that may change something."""
+    if "origin" in headers:
+        found = _ORIGIN.fullmatch(headers.only("origin").lower())
+        if found is None or found[1] != host:
+            return False
+    return "sec-fetch-site" not in headers or headers.only("sec-fetch-site").lower() in _OWN_SITE
+
+
+class JsonRoute(APIRoute):
+    """A route that, if it takes a body, takes JSON alone: what a form sends, a browser would send without asking."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def checked(request: Request) -> Response:
+            wrong = _wrong_body(Headers(request.scope)) if request.method not in SAFE_METHODS else None
+            return await handle(request) if wrong is None else answer(wrong)
+
+        return checked
+
+
+def _wrong_body(headers: Headers) -> Problem | None:
+    if headers.only("content-type").partition(";")[0].strip().lower() != "application/json":
+        detail, remedy = "the body is not application/json", "send Content-Type: application/json"
+        return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "wrong_content_type", detail, remedy)
+    length = headers.only("content-length")
+    if not _LENGTH.fullmatch(length):
+        return problem(HTTPStatus.LENGTH_REQUIRED, "no_length", "the body's length is not said", "send Content-Length")
+    if int(length) > MOST_BYTES:
+        detail = f"the body has {length} bytes, at most {MOST_BYTES} are allowed"
+        return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", detail, "send less")
+    return None
+
+
+def _digest(token: bytes) -> bytes:
+    """Of one length whatever the token's: how long a comparison takes must not tell it."""
+    return hashlib.sha256(token).digest()
+
+
+def _hardened(send: Send) -> Send:
+    """Answers that no browser keeps, frames, guesses a type of or lets another page read."""
+
+    async def hardened(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = {name.lower() for name, _ in message.get("headers", ())}
+            added = [pair for pair in _HEADERS if pair[0] not in given]
+            message = {**message, "headers": [*message.get("headers", ()), *added]}
+        await send(message)
+
+    return hardened

@@ -1,0 +1,93 @@
+"""Events as text/event-stream, for one reader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import structlog
+from fastapi.responses import StreamingResponse
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from starlette.types import Receive, Scope, Send
+
+from models.errors import DeskError
+from models.events import Envelope
+from tasks.web.problems import Problem, fault, problem_of
+
+log = structlog.get_logger(__name__)
+
+QUIET_SECONDS = 15.0  # after which a comment shows that the connection stands
+AHEAD = 256  # events encoded before the reader takes them
+_END = b""
+# One message, as OpenAPI describes those of a stream; an envelope's own description is beside it.
+MESSAGE = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "event": {"type": "string"},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"$ref": "#/components/schemas/Envelope"},
+        },
+    },
+    "required": ["data"],
+}
+
+
+class EventStream(StreamingResponse):
+    """Ends with the events, or as soon as the reader leaves; either way nothing of it is left. A reader that does not
+    take them holds up nobody but itself: no more are asked for meanwhile."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[Envelope], quiet_seconds: float = QUIET_SECONDS) -> None:
+        self._events, self._quiet_seconds = events, quiet_seconds
+        self._ready: asyncio.Queue[bytes] = asyncio.Queue(AHEAD)
+        # nginx would keep events back until its buffer is full.
+        super().__init__(self._chunks(), headers={"X-Accel-Buffering": "no"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        filling = asyncio.create_task(self._fill())
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            filling.cancel()
+
+    async def _fill(self) -> None:
+        try:
+            async with aclosing(self._events) as events:  # type: ignore[type-var]
+                async for one in events:
+                    await self._ready.put(frame(one))
+        except DeskError as error:
+            await self._ready.put(_told(problem_of(error)))
+        except Exception as error:
+            log.exception("api.events")
+            await self._ready.put(_told(fault(error)))
+        await self._ready.put(_END)
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        while True:
+            try:
+                async with asyncio.timeout(self._quiet_seconds):
+                    chunk = [await self._ready.get()]
+            except TimeoutError:
+                yield KEEPALIVE_COMMENT
+                continue
+            while not self._ready.empty():
+                chunk.append(self._ready.get_nowait())
+            yield b"".join(chunk)
+            if chunk[-1] is _END:
+                return
+
+
+def _told(why: Problem) -> bytes:
+    """For a status it is too late; the reader gets that when it asks again."""
+    return format_sse_event(event="problem", data_str=why.model_dump_json(exclude_none=True))
+
+
+def frame(one: Envelope) -> bytes:
+    """One event. A delta has no id, so that a reader that comes back goes on from the last stored one."""
+    id_ = str(one.sequence) if one.sequence is not None else None
+    return format_sse_event(id=id_, data_str=one.model_dump_json())

@@ -1,0 +1,120 @@
+"""`desk api` as a process on loopback, and the ways to ask it: well-behaved ones, and raw ones for the others."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import redis
+
+from models import event_log
+from models.events import EventType, event
+from models.store import Store
+from models.tables import Run
+from tests.stack import Processes, processes, wait_for
+
+_LISTENING = re.compile(r"listening on (http://\S+), the token is in (.+)")
+SECONDS = 20.0
+
+
+@dataclass(slots=True)
+class Service:
+    """A running service, its desk and the desk's database."""
+
+    processes: Processes
+    store: Store
+    url: str
+    token: str
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def client(self, **headers: str) -> httpx.Client:
+        """Shows the token unless another Authorization is given."""
+        return httpx.Client(
+            base_url=self.url, headers={"Authorization": f"Bearer {self.token}", **headers}, timeout=SECONDS
+        )
+
+    def raw(self, request: str) -> int:
+        """The status that answers these bytes, for what no client library would send."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=SECONDS) as connection:
+            connection.sendall(request.replace("\n", "\r\n").encode())
+            return int(connection.recv(4096).split()[1])
+
+    def blocked_reads(self) -> int:
+        """How many clients of the desk's Redis wait for the entries of a stream."""
+        with redis.Redis.from_url(self.processes.environ["DESK_REDIS_URL"]) as client:
+            return sum(one["cmd"].startswith("xread") for one in client.client_list())
+
+    def add_events(self, run_id: str, count: int) -> None:
+        """So many events of a run, in one transaction."""
+        with self.store.session() as session:
+            event_log.append(session, [event(EventType.TOOL_COMPLETED, run_id, tool="t", n=n) for n in range(count)])
+
+    def end_run(self, run_id: str) -> None:
+        """As the desk ends a run: its state and its last event in one transaction."""
+        with self.store.session() as session:
+            run = session.get_one(Run, run_id)
+            run.state = "done"
+            session.add(run)
+            event_log.append(session, [event(EventType.RUN_COMPLETED, run_id, state="done")])
+
+
+@contextlib.contextmanager
+def service(*arguments: str, **environ: str) -> Iterator[Service]:
+    """A home, a database, Redis and the service on them."""
+    with processes(**environ) as desk:
+        url, token = start(desk, *arguments)
+        store = Store(desk.settings.database)
+        try:
+            yield Service(desk, store, url, token)
+        finally:
+            store.close()
+
+
+def start(desk: Processes, *arguments: str, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """Starts `desk api` and waits until it listens; its URL and the token."""
+    before = len(desk.log("api")) if (desk.home / "api.log").exists() else 0
+    process = desk.desk("api", "api", *arguments, environ=environ)
+
+    def said() -> re.Match[str] | None:
+        assert process.poll() is None, f"it ended with {process.returncode}: {desk.log('api')[before:]}"
+        return _LISTENING.search(desk.log("api"), before)
+
+    wait_for(lambda: said() is not None, "the service listens")
+    found = said()
+    assert found is not None
+    return found[1], (desk.home / "run" / "api-token").read_text(encoding="ascii").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One server-sent event, or a comment."""
+
+    id: int | None = None
+    event: str = "message"
+    data: Any = None
+    comment: str | None = None
+
+
+def messages(response: httpx.Response) -> Iterator[Message]:
+    """What a text/event-stream holds, as a browser would read it."""
+    fields: dict[str, str] = {}
+    for line in response.iter_lines():
+        if line:
+            name, _, value = line.partition(":")
+            fields[name] = value.removeprefix(" ")
+            continue
+        if "" in fields:
+            yield Message(comment=fields[""])
+        elif fields:
+            id_ = int(fields["id"]) if "id" in fields else None
+            yield Message(id_, fields.get("event", "message"), json.loads(fields["data"]))
+        fields = {}

@@ -1,0 +1,108 @@
+"""The service against its own description, by schemathesis: what is described is accepted and answered so, what is not
+is refused, and nothing makes the server fail."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlmodel import select
+
+from models.columns import new_id, utcnow
+from models.order_tables import Approval, Order
+from models.states import ApprovalState, OrderState
+from models.tables import Run
+from models.thread_tables import KeptThread
+from tests.tasks.runs.chain import a_chain
+from tests.tasks.web.kit import Service, service
+
+SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
+EXAMPLES, SEED = 8, 20101
+# What the service is for; a route that goes or comes belongs in this list.
+OPERATIONS = {
+    "GET /approvals",
+    "GET /orders",
+    "GET /orders/{order_id}",
+    "GET /runs",
+    "GET /runs/{run_id}",
+    "GET /runs/{run_id}/candidates",
+    "GET /runs/{run_id}/events",
+    "GET /runs/{run_id}/lineage/{symbol}",
+    "GET /runs/{run_id}/turns",
+    "GET /runs/{run_id}/verdicts",
+    "GET /threads",
+    "GET /threads/{thread_id}",
+    "GET /turns/{turn_id}",
+    "POST /approvals/{id_}",
+    "POST /runs/{run_id}/stop",
+}
+
+
+def fill(running: Service) -> None:
+    """Something of all that can be asked for. The runs have ended: the events of others would go on."""
+    with running.store.session() as session:
+        chain = a_chain(session)
+        order = session.get_one(Order, chain.order_id)
+        order.state = OrderState.APPROVAL_PENDING.value
+        session.add(order)
+        session.add(
+            Approval(
+                order_id=order.id, payload_hash=chain.preview_hash, notional=1.0, state=ApprovalState.PENDING.value,
+                expires_at=utcnow() + dt.timedelta(hours=1),
+            )
+        )  # fmt: skip
+        session.add(
+            KeptThread(
+                thread_id=new_id(), role="risk", subject="KO", mode="kept", model="m", reason="initial", worker="w"
+            )
+        )
+        runs = [run.id for run in session.exec(select(Run)).all()]
+    for run_id in runs:
+        running.add_events(run_id, 3)
+        running.end_run(run_id)
+
+
+@pytest.mark.timeout(300)
+def test_the_service_does_what_it_describes(tmp_path: Path) -> None:
+    with service() as running:
+        fill(running)
+        done = subprocess.run(
+            [
+                SCHEMATHESIS, "run", f"{running.url}/openapi.json", "--header",
+                f"Authorization: Bearer {running.token}", "--phases", "coverage,fuzzing,stateful", "--checks", "all",
+                "--max-examples", str(EXAMPLES), "--seed", str(SEED), "--request-timeout", "30", "--no-color",
+                "--report", "json", "--report-json-path", "report.json",
+            ],
+            cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-8000:] + done.stderr
+        assert "Traceback" not in running.processes.log("api")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["operations"]["tested"] == len(OPERATIONS)
+    accepted = {
+        name: sum(phase["accepted"] for phase in rates.values()) for name, rates in report["valid_rates"].items()
+    }
+    assert set(accepted) == OPERATIONS
+    assert all(accepted.values()), f"none of the requests was answered with what was asked for: {accepted}"
+
+
+def test_the_description_names_every_route_and_the_one_shape_of_errors() -> None:
+    with service() as running, running.client() as client:
+        described = client.get("/openapi.json").json()
+    found = {
+        f"{method.upper()} {path}": operation
+        for path, operations in described["paths"].items()
+        for method, operation in operations.items()
+    }
+    assert set(found) == OPERATIONS
+    for name, operation in found.items():
+        assert operation["security"] == [{"HTTPBearer": []}], name
+        problem = operation["responses"]["default"]["content"]["application/problem+json"]["schema"]
+        assert problem == {"$ref": "#/components/schemas/Problem"}, name
+        assert operation["description"], name
+    assert described["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
+    assert "sequence" in described["components"]["schemas"]["Envelope"]["properties"]

@@ -1,0 +1,212 @@
+"""`desk api` as a command: where it listens, which token it takes, how it ends, and what it costs the others."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from models.settings import Settings
+from tasks.web.address import names_of
+from tests.stack import REPOSITORY, Processes, free_port, processes, wait_for
+from tests.tasks.cli.running import desk, environment
+from tests.tasks.web.kit import start
+
+OWN = "chosen-by-a-person"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Processes]:
+    with processes() as made:
+        yield made
+
+
+def refused(stack: Processes, *arguments: str, **environ: str) -> str:
+    """What a start that is refused says."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tasks.cli.main", "api", *arguments],
+        cwd=REPOSITORY, env={**stack.environ, **environ}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def asked(url: str, token: str) -> int:
+    return httpx.get(f"{url}/runs", headers={"Authorization": f"Bearer {token}"}, timeout=20).status_code
+
+
+def test_the_token_is_the_users_alone_stays_and_is_never_shown(stack: Processes) -> None:
+    url, token = start(stack)
+    path = stack.home / "run" / "api-token"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert len(token) == 43
+    assert asked(url, token) == 200
+    stack.end("api")
+    assert start(stack)[1] == token, "a program that reads it once goes on after a restart"
+    stack.end("api")
+    assert token not in stack.log("api")
+    path.chmod(0o640)
+    again, other = start(stack)
+    assert other != token, "others could have read it"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert (asked(again, other), asked(again, token)) == (200, 401)
+    stack.end("api")
+
+
+@pytest.mark.parametrize("text", ["", "short\n", "x" * 44 + "\n", "é" * 43])
+def test_a_token_file_that_we_did_not_write_is_replaced(stack: Processes, text: str) -> None:
+    path = stack.home / "run" / "api-token"
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+    url, token = start(stack)
+    assert len(token) == 43
+    assert asked(url, token) == 200
+    stack.end("api")
+
+
+def test_a_token_file_that_leads_elsewhere_is_refused(stack: Processes, tmp_path: Path) -> None:
+    path, elsewhere = stack.home / "run" / "api-token", tmp_path / "elsewhere"
+    path.unlink(missing_ok=True)
+    elsewhere.write_text("A" * 43, encoding="ascii")
+    path.symlink_to(elsewhere)
+    said = refused(stack)
+    path.unlink()
+    assert "cannot be used" in said
+    assert "remove it, or set DESK_API_TOKEN" in said
+    assert elsewhere.read_text(encoding="ascii") == "A" * 43
+
+
+def test_two_that_start_at_once_share_one_token(stack: Processes) -> None:
+    (stack.home / "run" / "api-token").unlink(missing_ok=True)
+    names = [f"api-{number}" for number in range(4)]
+    for name in names:
+        stack.desk(name, "api")
+    wait_for(lambda: all("listening on" in stack.log(name) for name in names), "all of them listen")
+    token = (stack.home / "run" / "api-token").read_text(encoding="ascii").strip()
+    urls = [re.search(r"http://\S+(?=,)", stack.log(name)) for name in names]
+    assert [asked(url[0], token) for url in urls if url] == [200] * 4
+    for name in names:
+        stack.end(name)
+    assert sorted(path.name for path in (stack.home / "run").iterdir()) == ["api-token", "redis.sock"]
+
+
+def test_the_users_own_token_is_taken_from_the_setting(stack: Processes) -> None:
+    (stack.home / "run" / "api-token").unlink(missing_ok=True)
+    stack.desk("api", "api", environ={"DESK_API_TOKEN": OWN, "DESK_API_PORT": str(port := free_port())})
+    url = f"http://127.0.0.1:{port}"
+    wait_for(lambda: f"listening on {url}, the token is in DESK_API_TOKEN" in stack.log("api"), "it listens")
+    assert (asked(url, OWN), asked(url, OWN[:-1])) == (200, 401)
+    assert not (stack.home / "run" / "api-token").exists()
+    assert OWN not in stack.log("api")
+    stack.end("api")
+
+
+def test_a_weak_token_is_refused_and_not_repeated(stack: Processes) -> None:
+    for token in ("secret-word", "secret word that is long enough", "secrét-word-of-some-length"):
+        said = refused(stack, DESK_API_TOKEN=token)
+        assert "DESK_API_TOKEN" in said
+        assert "secr" not in said
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "desk.example"])
+def test_other_machines_are_let_in_only_with_a_token_of_the_users(stack: Processes, host: str) -> None:
+    said = refused(stack, DESK_API_HOST=host)
+    assert f"DESK_API_HOST='{host}' lets other machines in, and DESK_API_TOKEN is not set" in said
+
+
+def test_off_loopback_it_answers_to_the_names_it_was_given(stack: Processes) -> None:
+    port = free_port()
+    environ = {"DESK_API_TOKEN": OWN, "DESK_API_HOST": "0.0.0.0", "DESK_API_HOSTS": "desk.example, Other.Example"}
+    process = stack.desk("api", "api", "--port", str(port), environ=environ)
+    wait_for(lambda: f"listening on http://0.0.0.0:{port}," in stack.log("api"), "it listens")
+    url, headers = f"http://127.0.0.1:{port}/runs", {"Authorization": f"Bearer {OWN}"}
+    answers = {
+        host: httpx.get(url, headers={**headers, "Host": host}).status_code
+        for host in ("desk.example", "DESK.example:443", "other.example", "localhost", "0.0.0.0", "third.example")
+    }
+    assert answers == {
+        "desk.example": 200, "DESK.example:443": 200, "other.example": 200, "localhost": 200, "0.0.0.0": 421,
+        "third.example": 421,
+    }  # fmt: skip
+    own = {**headers, "Host": "desk.example", "Origin": "https://desk.example"}
+    assert httpx.get(url, headers=own).status_code == 200, "TLS ends in front of it"
+    assert httpx.get(url, headers={**own, "Origin": "https://other.example"}).status_code == 403
+    assert "put TLS in front" in " ".join(stack.log("api").split())
+    assert process.poll() is None
+    stack.end("api")
+
+
+def test_an_address_of_its_own_is_a_name_too(tmp_path: Path) -> None:
+    assert "192.0.2.1" in names_of(Settings(home=tmp_path, api_host="192.0.2.1"))
+    for everywhere in ("0.0.0.0", "::", ""):
+        assert everywhere not in names_of(Settings(home=tmp_path, api_host=everywhere))
+    assert "::2" in names_of(Settings(home=tmp_path, api_hosts="[::2]"))
+
+
+@pytest.mark.parametrize("hosts", ["https://desk.example", "*", "desk.example:80", "a b", "desk.example/x"])
+def test_what_is_no_host_name_is_refused(tmp_path: Path, hosts: str) -> None:
+    said = desk(tmp_path / "home", "config", DESK_API_HOSTS=hosts)
+    assert said.returncode == 2
+    assert "give names by comma, without scheme, port or *" in said.stderr
+    with pytest.raises(ValueError, match="is no Host name"):
+        Settings(home=tmp_path, api_hosts=hosts)
+
+
+def test_a_port_that_is_taken_is_named(stack: Processes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"cannot listen on '127.0.0.1' port {port}" in refused(stack, "--port", str(port))
+
+
+def test_without_a_desk_there_is_nothing_to_serve(tmp_path: Path) -> None:
+    nothing = desk(tmp_path / "home", "api")
+    assert nothing.returncode == 2
+    assert "`desk up`" in nothing.stderr
+    old = desk(tmp_path / "home", "api", DESK_REDIS_URL="redis://127.0.0.1:1/0")
+    assert old.returncode == 2
+    assert "is at revision none" in old.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_it_ends_on_a_signal_without_a_word(stack: Processes, number: int, code: int) -> None:
+    start(stack)
+    before = len(stack.log("api"))
+    process = stack.running.pop("api")
+    process.send_signal(number)
+    assert process.wait(20) == code
+    assert stack.log("api")[before:] == ""
+
+
+HEAVY = ("fastapi", "tasks.web")
+
+
+def imported(log: str) -> list[str]:
+    """The modules in the output of -X importtime."""
+    return [line.rpartition("|")[2].strip() for line in log.splitlines() if line.startswith("import time:")]
+
+
+def test_the_command_does_not_load_the_web_framework(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "tasks.cli.main", "--help"],
+        cwd=REPOSITORY, env=environment(tmp_path / "home"), capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    modules = imported(done.stderr)
+    assert "tasks.cli.api" in modules
+    assert [name for name in modules if name.startswith(HEAVY)] == []
+
+
+def test_no_worker_loads_the_web_framework(stack: Processes) -> None:
+    stack.workers("research", "ops", "trade", environ={"PYTHONPROFILEIMPORTTIME": "1"})
+    for name in ("research", "ops", "trade"):
+        modules = imported(stack.log(name))
+        assert "tasks.stopping" in modules
+        assert [module for module in modules if module.startswith(HEAVY)] == []
+        stack.end(name)
