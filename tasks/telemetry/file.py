@@ -1,0 +1,98 @@
+"""The telemetry file: JSON lines that any number of processes append to."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import structlog
+
+from models.errors import SettingError
+
+log = structlog.get_logger(__name__)
+
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+_MODE = 0o640
+LOOK_SECONDS = 1.0  # how soon a file that was moved away is made anew
+
+
+class JsonLines:
+    """One line, one write, at the file's end wherever that is by then: the kernel lets no other writer in between.
+
+    A file that cannot be written costs its lines and one warning, never the work that is told of.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._file: int | None = None
+        self._looked = 0.0
+        self._lost = 0
+
+    def check(self) -> None:
+        """Raises SettingError when the file cannot be appended to."""
+        try:
+            os.close(self._open())
+        except OSError as error:
+            remedy = "name a file in a folder that may be written to, or leave it unset"
+            raise SettingError(f"DESK_TELEMETRY_FILE={self.path}: {error.strerror}", remedy=remedy) from None
+
+    def append(self, line: bytes) -> None:
+        """Adds a line, its newline included."""
+        with self._lock:
+            try:
+                self._write(line)
+            except OSError as error:
+                self._close()
+                if not self._lost:
+                    log.warning("telemetry.not_written", file=str(self.path), error=error.strerror)
+                self._lost += 1
+                return
+            if self._lost:
+                log.warning("telemetry.written_again", file=str(self.path), lines_lost=self._lost)
+                self._lost = 0
+
+    def close(self) -> None:
+        with self._lock:
+            self._close()
+
+    def _write(self, line: bytes) -> None:
+        self._look()
+        if self._file is None:
+            self._file = self._open()
+            line = b"\n" + line if _torn(self._file) else line
+        if os.write(self._file, line) != len(line):
+            raise OSError(0, "the disk took a part of a line")
+
+    def _look(self) -> None:
+        """Lets go of a file that is no longer the one of this name, as after a rotation."""
+        now = time.monotonic()
+        if self._file is None or now - self._looked < LOOK_SECONDS:
+            return
+        self._looked = now
+        try:
+            same = os.path.samestat(os.stat(self.path), os.fstat(self._file))
+        except FileNotFoundError:
+            same = False
+        if not same:
+            self._close()
+
+    def _open(self) -> int:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(self.path, _FLAGS, _MODE)
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _torn(file: int) -> bool:
+    """Whether a full disk has left a part of a line at the end, which the next line must not become a part of."""
+    try:
+        size = os.fstat(file).st_size
+        return size > 0 and os.pread(file, 1, size - 1) != b"\n"
+    except OSError:  # a pipe has no end to look at
+        return False

@@ -1,0 +1,104 @@
+"""Prometheus metrics of one process, and the server on loopback that shows them.
+
+Imported by workers with a metrics port alone: the client library takes 50 ms to load.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, start_http_server
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from models.errors import SettingError
+from models.research import Usage
+from models.telemetry import CodexError, ToolInvocation
+from tools.toolsets import TOOLS
+
+LOOPBACK = "127.0.0.1"
+PORTS = 100  # how many are tried, from the one that is set
+# Seconds. A turn takes up to DESK_TURN_SECONDS, a run up to DESK_RUN_DEADLINE_MINUTES, a tool up to DESK_TOOL_SECONDS.
+_TURN = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 180)
+_RUN = (1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1800, 3600)
+_TOOL = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20)
+_TOKENS = {
+    "input": "input_tokens",
+    "cached_input": "cached_input_tokens",
+    "output": "output_tokens",
+    "reasoning": "reasoning_tokens",
+}
+
+
+class Metrics:
+    """Counts what this process did since it was started. dropped: how many events its queues had to drop so far, by
+    queue."""
+
+    def __init__(self, dropped: Callable[[], Mapping[str, int]]) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.registry.register(_Dropped(dropped))
+        self._runs = self._counter("desk_runs", "Runs that ended.", "kind", "state")
+        self._run_seconds = self._histogram("desk_run_seconds", "From opening a run to its end.", _RUN, "kind")
+        self._turns = self._counter("desk_turns", "Turns that ended.", "role", "outcome")
+        self._turn_seconds = self._histogram("desk_turn_seconds", "Length of turns.", _TURN, "role")
+        self._tokens = self._counter("desk_tokens", "Tokens as the provider counted them.", "role", "direction")
+        self._tools = self._counter("desk_tool_invocations", "Tool calls that were answered.", "name", "success")
+        self._tool_seconds = self._histogram("desk_tool_seconds", "Length of tool calls.", _TOOL, "name")
+        self._errors = self._counter("desk_codex_errors", "Failures of the provider or the runtime.", "kind")
+        self._orders = self._counter("desk_orders", "Orders that came into a state.", "state")
+
+    def run(self, kind: str, state: str, seconds: float) -> None:
+        self._runs.labels(kind, state).inc()
+        self._run_seconds.labels(kind).observe(seconds)
+
+    def turn(self, role: str, outcome: str, seconds: float, tokens: Usage) -> None:
+        self._turns.labels(role, outcome).inc()
+        self._turn_seconds.labels(role).observe(seconds)
+        for direction, column in _TOKENS.items():
+            if spent := getattr(tokens, column):
+                self._tokens.labels(role, direction).inc(spent)
+
+    def tool(self, called: ToolInvocation) -> None:
+        # A model may call what there is not, by any name it likes: that is no label.
+        name = called.name if called.name in TOOLS else "unknown"
+        self._tools.labels(name, str(called.success).lower()).inc()
+        self._tool_seconds.labels(name).observe(called.duration_ms / 1000)
+
+    def codex_error(self, error: CodexError) -> None:
+        self._errors.labels(error.kind).inc()
+
+    def order(self, state: str) -> None:
+        self._orders.labels(state).inc()
+
+    def serve(self, first: int) -> int:
+        """Shows them on loopback, on the first port from `first` on that is free; which one. Raises SettingError."""
+        for port in range(first, min(first + PORTS, 65_536)):
+            try:
+                start_http_server(port, LOOPBACK, self.registry)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise SettingError(f"DESK_METRICS_PORT={first}: port {port}: {error.strerror}") from None
+            else:
+                return port
+        raise SettingError(f"DESK_METRICS_PORT={first}: none of the {PORTS} ports from there on is free")
+
+    def _counter(self, name: str, what: str, *labels: str) -> Counter:
+        return Counter(name, what, labels, registry=self.registry)
+
+    def _histogram(self, name: str, what: str, buckets: Iterable[float], *labels: str) -> Histogram:
+        return Histogram(name, what, labels, buckets=tuple(buckets), registry=self.registry)
+
+
+class _Dropped(Collector):
+    """Asked when somebody looks: the queues count by themselves."""
+
+    def __init__(self, dropped: Callable[[], Mapping[str, int]]) -> None:
+        self._dropped = dropped
+
+    def collect(self) -> Iterable[CounterMetricFamily]:
+        family = CounterMetricFamily("desk_events_dropped", "Events that a full queue dropped.", labels=["queue"])
+        for queue, count in self._dropped().items():
+            family.add_metric([queue], count)
+        yield family

@@ -1,0 +1,34 @@
+"""One desk of real processes for the folder: it fills on paper, and tells of itself in every way there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from models.states import RunState
+from models.tables import Run
+from tasks.runs import open_screen
+from tests.stack import free_port
+from tests.tasks.telemetry.runs import Told, told
+
+SYMBOLS = (
+    "AAPL,IBM,MSFT,GOOG,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP,MRK,PFE,"
+    "INTC,CSCO,ORCL,HPQ,T,VZ,CVX,C,WFC,MMM,CAT,BA,DIS,HD,MCD"
+)
+
+
+@pytest.fixture(scope="package")
+def desk() -> Iterator[Told]:
+    with told("research", "ops", "trade", DESK_METRICS_PORT=str(free_port())) as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def screen(desk: Told) -> Run:
+    """A screen that ended with filled orders; the account's first, for a second one would find cooldowns."""
+    run = open_screen(desk.desk.app, SYMBOLS, max_candidates=4)
+    assert run is not None
+    found = desk.ended(run)
+    assert (found.state, "filled" in found.summary["orders"]) == (RunState.DONE, True), found.notes
+    return found

@@ -1,0 +1,75 @@
+"""Runs on a desk of real processes whose telemetry goes to this test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.states import RUN_FINAL
+from models.store import Store
+from models.tables import Run
+from tasks.app import node_name
+from tasks.bootstrap import desk_of
+from tests.fakes.otlp import Collector, Seen
+from tests.stack import Processes, processes, wait_for
+from tests.tasks.queue.steps import get_run
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A desk that fills on paper, and where it tells of itself."""
+
+    desk: Processes
+    collector: Collector
+    file: Path
+
+    @property
+    def store(self) -> Store:
+        return desk_of(self.desk.app).store
+
+    @contextmanager
+    def held_up(self, queue: str) -> Iterator[None]:
+        """The research worker takes nothing from a queue while the block lasts."""
+        control, here = self.desk.app.control, [node_name("research")]
+        assert control.cancel_consumer(queue, destination=here, reply=True)
+        yield
+        assert control.add_consumer(queue, destination=here, reply=True)
+
+    def ended(self, run: Run) -> Run:
+        wait_for(lambda: get_run(self.store, run.id).state in RUN_FINAL, "the run ends", 60)
+        return get_run(self.store, run.id)
+
+    def lines(self, run: Run) -> list[dict[str, Any]]:
+        """What the file says of a run."""
+        rows = [json.loads(line) for line in self.file.read_text().splitlines()]
+        return [row for row in rows if row["run_id"] == run.id]
+
+    def trace(self, run: Run) -> list[Seen]:
+        """The spans of a run that has ended, once its last ones have come: they are sent about every second, by each
+        process by itself."""
+        seen: list[int] = []
+
+        def settled() -> bool:
+            seen.append(len(self.collector.spans(run.id)))
+            return len(seen) > 60 and len(set(seen[-60:])) == 1 and any(not one.parent for one in self.spans(run))
+
+        wait_for(settled, "the run's spans have come", 60)
+        return self.spans(run)
+
+    def spans(self, run: Run) -> list[Seen]:
+        return self.collector.spans(run.id)
+
+
+@contextmanager
+def told(*workers: str, **environ: str) -> Iterator[Told]:
+    """environ: settings of all the desk's processes."""
+    with Collector() as collector, processes(TRADER_LIVE="1", DESK_TRACE_URL=collector.url, **environ) as desk:
+        file = desk.home / "telemetry" / "told.jsonl"
+        desk.environ["DESK_TELEMETRY_FILE"] = str(file)
+        desk.rulebook()
+        desk.workers(*workers)
+        yield Told(desk, collector, file)

@@ -1,0 +1,119 @@
+"""Turns that fail, in this process, with the real app-server: which events they are told as."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from tasks.app import create_app
+from tasks.bootstrap import desk_of
+from tasks.research import examine
+from tasks.work import work
+from tests.fakes.responses import FakeResponses, Refusal, Reply, Silence, Status, Text
+from tests.stack import processes, wait_for
+from tests.tasks.queue.steps import get
+from tests.tasks.queue.test_turns import Silent
+
+DEADLINE = 4.0
+
+
+@pytest.fixture(scope="module")
+def failing() -> Iterator[Silent]:
+    with (
+        FakeResponses(lambda body: Silence(60.0)) as model,
+        processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=model.url) as desk,
+    ):
+        # Unchecked: a turn's own limit is longer here than the step's, so that the step's is what ends it.
+        told = {"telemetry_file": desk.home / "told.jsonl", "step_deadline_seconds": DEADLINE}
+        app = create_app(desk.settings.model_copy(update=told), "test")
+        try:
+            yield Silent(app, model)
+        finally:
+            desk_of(app).close()
+            app.close()
+
+
+def lines(desk: Silent, step: str) -> list[dict[str, Any]]:
+    """What was told of a step's run."""
+    path = desk_of(desk.app).settings.telemetry_file
+    assert path is not None
+    run_id = get(desk.store, step).run_id
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return [row for row in rows if row["run_id"] == run_id]
+
+
+def told_of(desk: Silent, symbol: str, reply: Reply) -> list[dict[str, Any]]:
+    """What is told of a quick report on a symbol whose model replies so."""
+    desk.model.policy = lambda body: reply
+    step, _ = desk.opened(symbol, attempts=2)
+    work(desk.app, step, examine)
+    return lines(desk, step)
+
+
+def test_a_turn_that_the_provider_fails_is_told(failing: Silent) -> None:
+    (failed,) = [row for row in told_of(failing, "IBM", Status(400, {"error": {"message": "no such model"}}))
+                 if row["event"] == "codex.turn.failed"]  # fmt: skip
+    assert (failed["mode"], failed["role"], failed["symbol"], failed["attempt"]) == ("research", "quick", "IBM", 1)
+    assert failed["kind"] == "bad_request"
+    assert "no such model" in failed["error"]
+    assert failed["thread_id"]
+    assert failed["turn_id"]
+    assert failed["duration_ms"] > 0
+
+
+def test_what_the_provider_fails_is_told_with_whether_it_is_tried_again(failing: Silent) -> None:
+    failing.model.policy = lambda body: Status(503)
+    step, _ = failing.opened("CVX", attempts=2)
+    work(failing.app, step, examine)
+
+    def errors() -> list[dict[str, Any]]:
+        return [row for row in lines(failing, step) if row["event"] == "codex.error"]
+
+    wait_for(lambda: bool(errors()) and not errors()[-1]["will_retry"], "the last error is told", 10)
+    found = errors()
+    assert [row["will_retry"] for row in found] == [True] * (len(found) - 1) + [False]
+    (failed,) = [row for row in lines(failing, step) if row["event"] == "codex.turn.failed"]
+    for row in found:
+        assert (row["kind"], row["mode"], row["role"], row["symbol"]) == ("overloaded", "research", "quick", "CVX")
+        assert (row["thread_id"], row["turn_id"]) == (failed["thread_id"], failed["turn_id"])
+        assert "503" in row["error"]
+
+
+def test_both_turns_of_a_repair_that_failed_are_told(failing: Silent) -> None:
+    found = told_of(failing, "AAPL", Text("no JSON"))
+    assert [(row["event"], row["kind"]) for row in found] == [("codex.turn.failed", "invalid_output")] * 2
+    assert "no JSON" in found[1]["error"]
+
+
+def test_a_refusal_is_no_failure(failing: Silent) -> None:
+    assert told_of(failing, "MSFT", Refusal("I will not")) == []
+
+
+def test_a_turn_past_its_step_s_deadline_is_told(failing: Silent) -> None:
+    (failed,) = told_of(failing, "GE", Silence(60.0))
+    assert (failed["event"], failed["kind"], failed["symbol"]) == ("codex.turn.failed", "deadline", "GE")
+    assert (failed["attempt"], failed["duration_ms"]) == (1, DEADLINE * 1000)
+    assert "DESK_STEP_DEADLINE_SECONDS" in failed["error"]
+
+
+def test_a_process_that_dies_is_an_error_of_the_runtime_and_a_failed_turn(failing: Silent) -> None:
+    failing.model.policy = lambda body: Silence(60.0)
+    step, _ = failing.opened("KO", attempts=2)
+    before = len(list(failing.model.calls()))
+    thread = threading.Thread(target=work, args=(failing.app, step, examine))
+    thread.start()
+    try:
+        wait_for(lambda: len(list(failing.model.calls())) > before, "the model is asked", 10)
+        (busy,) = [one for one in desk_of(failing.app).runtime.status() if one.in_flight]
+        psutil.Process(busy.pid).kill()
+    finally:
+        thread.join(20)
+    error, failed = lines(failing, step)
+    assert (error["event"], error["kind"], error["will_retry"]) == ("codex.error", "process_died", False)
+    assert (failed["event"], failed["kind"], failed["symbol"]) == ("codex.turn.failed", "process_died", "KO")
+    assert error["error"] == failed["error"]

@@ -1,0 +1,99 @@
+"""What workers show to Prometheus: as much of everything as the database has, on loopback, each on its own port."""
+
+from __future__ import annotations
+
+import re
+import socket
+import urllib.request
+from collections import Counter
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from sqlmodel import select
+
+from models.errors import SettingError
+from models.order_tables import Order
+from models.tables import Run, ToolCall, Turn
+from tasks.telemetry.metrics import Metrics
+from tests.stack import wait_for
+from tests.tasks.telemetry.runs import Told
+
+WORKERS = ("research", "ops", "trade")
+Counted = Counter[tuple[str, tuple[str, ...]]]
+
+
+def url_of(desk: Told, worker: str) -> str:
+    return re.findall(r"metrics\.shown +url=(\S+)", desk.desk.log(worker))[-1]
+
+
+def totals(desk: Told) -> Counted:
+    """Every counter of the desk and the count of every histogram, over all workers; labels by name."""
+    found: Counted = Counter()
+    for worker in WORKERS:
+        with urllib.request.urlopen(url_of(desk, worker), timeout=10) as answer:
+            text = answer.read().decode()
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.name.startswith("desk_") and sample.name.endswith(("_total", "_count")):
+                    labels = tuple(value for _, value in sorted(sample.labels.items()))
+                    found[sample.name, labels] += int(sample.value)
+    return found
+
+
+def expected(desk: Told) -> Counted:
+    """The same, of all that is in the database."""
+    found: Counted = Counter()
+    with desk.store.read() as session:
+        for run in session.exec(select(Run)).all():
+            found["desk_runs_total", (run.kind, run.state)] += 1
+            found["desk_run_seconds_count", (run.kind,)] += 1
+        for turn in session.exec(select(Turn)).all():
+            found["desk_turns_total", (turn.outcome, turn.role)] += 1
+            found["desk_turn_seconds_count", (turn.role,)] += 1
+            found["desk_tokens_total", ("input", turn.role)] += turn.input_tokens
+            found["desk_tokens_total", ("output", turn.role)] += turn.output_tokens
+        for call in session.exec(select(ToolCall)).all():
+            found["desk_tool_invocations_total", (call.tool, str(call.success).lower())] += 1
+            found["desk_tool_seconds_count", (call.tool,)] += 1
+        for order in session.exec(select(Order)).all():
+            found["desk_orders_total", (order.state,)] += 1
+            found["desk_orders_total", ("submitting",)] += order.sent_at is not None
+    return +found
+
+
+def test_everything_is_counted_as_the_database_has_it(desk: Told, screen: Run) -> None:
+    wanted = expected(desk)
+    assert wanted["desk_orders_total", ("filled",)] > 0
+    runs = {key: count for key, count in wanted.items() if key[0] == "desk_runs_total"}
+    wait_for(lambda: {key: totals(desk)[key] for key in runs} == runs, "all runs are counted", 10)
+    found = totals(desk)
+    assert {key: found[key] for key in wanted} == dict(wanted)
+    beyond = {name for name, _ in found.keys() - wanted.keys()}
+    assert beyond <= {"desk_orders_total", "desk_events_dropped_total"}, (
+        "orders come by states on their way to the last"
+    )
+    assert all(count == 0 for (name, _), count in found.items() if name == "desk_events_dropped_total")
+
+
+def test_each_worker_listens_on_loopback_on_a_port_of_its_own(desk: Told) -> None:
+    ports = set()
+    for worker in WORKERS:
+        url = urlsplit(url_of(desk, worker))
+        sockets = psutil.Process(desk.desk.running[worker].pid).net_connections(kind="inet")
+        listening = {(one.laddr.ip, one.laddr.port) for one in sockets if one.status == psutil.CONN_LISTEN}
+        assert listening == {("127.0.0.1", url.port)}
+        ports.add(url.port)
+    assert len(ports) == len(WORKERS)
+
+
+def test_a_port_that_is_taken_is_passed_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert Metrics(dict).serve(port) > port
+
+
+def test_when_no_port_is_free_the_error_says_which_were_tried() -> None:
+    with socket.create_server(("127.0.0.1", 65_535)), pytest.raises(SettingError, match="DESK_METRICS_PORT=65535"):
+        Metrics(dict).serve(65_535)

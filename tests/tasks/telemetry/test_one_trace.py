@@ -1,0 +1,155 @@
+"""One trace a run, from the screen to the fill, over all processes; and nothing of it when it is off."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping
+
+import redis
+from sqlmodel import col, select
+
+from models.order_tables import Fill, Order
+from models.states import RunState, StepKind
+from models.tables import Attempt, Run, Step, ToolCall, Turn
+from tasks.bootstrap import desk_of, redis_url
+from tasks.dispatch import task_name
+from tasks.runs import open_research
+from tests.fakes.otlp import Seen
+from tests.stack import Processes, free_port, processes, wait_for
+from tests.tasks.queue.steps import change, get_run
+from tests.tasks.telemetry.runs import Told, told
+
+
+def above(span: Seen, by_id: Mapping[str, Seen]) -> list[str]:
+    """The names from a span up to the root."""
+    names = [span.name]
+    while span.parent:
+        span = by_id[span.parent]
+        names.append(span.name)
+    return names
+
+
+def named(trace: list[Seen], name: str) -> list[Seen]:
+    return [span for span in trace if span.name == name]
+
+
+def test_one_trace_from_the_screen_to_the_fill(desk: Told, screen: Run) -> None:
+    trace = desk.trace(screen)
+    by_id = {span.id: span for span in trace}
+    assert len(by_id) == len(trace)
+    (root,) = [span for span in trace if not span.parent]
+    assert (root.name, root.trace, root.about["desk.outcome"]) == ("run screen", screen.id, "done")
+    assert {span.parent for span in trace if span.parent} <= set(by_id), "every span hangs in the tree"
+    assert len({span.service for span in trace}) == 3, "research, ops and trade worker"
+    _fills_hang_below_the_screen(desk, screen, trace, by_id)
+    _what_was_done_has_a_span_each(desk, screen, trace)
+    strangers = [span for span in desk.collector.spans() if span.trace != screen.id]
+    assert not [span.name for span in strangers if "desk.run" in span.about]
+    assert not desk.collector.refused
+
+
+def _fills_hang_below_the_screen(desk: Told, run: Run, trace: list[Seen], by_id: Mapping[str, Seen]) -> None:
+    with desk.store.read() as session:
+        fills = session.exec(
+            select(Fill).join(Order, col(Order.id) == col(Fill.order_id)).where(Order.run_id == run.id)
+        )
+        expected = Counter((fill.order_id, fill.quantity, fill.price) for fill in fills)
+    assert expected
+    spans = named(trace, "order fill")
+    names = ("order.id", "order.fill.quantity", "order.fill.price")
+    assert Counter(tuple(span.about[name] for name in names) for span in spans) == expected
+    submitted = {span.about["order.id"]: span for span in named(trace, "order submit")}
+    for span in spans:
+        path = above(span, by_id)
+        for part in ("step submit", "step decide", "step merge", "step screen_shard", "step screen", "run screen"):
+            assert part in path, f"{part} is above the fill"
+        assert submitted[span.about["order.id"]].about["desk.outcome"] == "filled"
+
+
+def _what_was_done_has_a_span_each(desk: Told, run: Run, trace: list[Seen]) -> None:
+    """As many steps, turns and tool calls as the database knows, each inside what it belongs to."""
+    with desk.store.read() as session:
+        steps = session.exec(select(Step).where(Step.run_id == run.id)).all()
+        attempts = session.exec(select(Attempt.step_id).where(col(Attempt.step_id).in_([step.id for step in steps])))
+        turns = session.exec(select(Turn).where(Turn.run_id == run.id)).all()
+        calls = session.exec(select(ToolCall).where(col(ToolCall.turn_id).in_([turn.id for turn in turns]))).all()
+        assert Counter(attempts) == Counter(s.about["desk.step"] for s in trace if s.name.startswith("step "))
+    by_id = {span.id: span for span in trace}
+    spans = [span for span in trace if span.name.startswith("turn ")]
+    assert {(s.about["gen_ai.conversation.id"], s.about["desk.turn"]) for s in spans} == {
+        (turn.thread_id, turn.codex_turn_id) for turn in turns
+    }
+    assert len(spans) == len(turns)
+    assert sum(int(str(span.about["gen_ai.usage.output_tokens"])) for span in spans) == sum(
+        t.output_tokens for t in turns
+    )
+    tools = [span for span in trace if span.name.startswith("execute_tool ")]
+    assert Counter(span.about["gen_ai.tool.name"] for span in tools) == Counter(call.tool for call in calls)
+    for span in (*spans, *tools):
+        over = by_id[span.parent]
+        assert over.name.startswith("step " if span in spans else "turn ")
+        assert over.start <= span.start <= span.end <= over.end
+    taken = Counter(span.name for span in trace if span.name.startswith("run/"))
+    assert taken == Counter(f"run/{task_name(StepKind(step.kind))}" for step in steps), "Celery's own are in it too"
+
+
+def test_a_step_that_the_sweep_sends_again_joins_the_trace_of_its_run(desk: Told) -> None:
+    with desk.held_up("research"):
+        run = open_research(desk.desk.app, ["KO"])
+        with redis.Redis.from_url(redis_url(desk.desk.settings)) as client:
+            assert client.delete("research") == 1, "its message is lost"
+        with desk.store.read() as session:
+            (lost,) = session.exec(select(Step.id).where(Step.run_id == run.id, Step.kind == StepKind.REPORT)).all()
+        change(desk.store, Step, lost, sent_at=None)
+    desk.desk.app.send_task("desk.maintain")
+    assert desk.ended(run).state == RunState.DONE
+    trace = desk.trace(run)
+    ids = {span.id for span in trace}
+    assert all(span.parent in ids for span in trace if span.parent)
+    assert lost in {span.about.get("desk.step") for span in trace}
+    (sent, *_) = sorted(named(trace, "apply_async/desk.report"), key=lambda span: span.start)
+    assert sent.service.startswith("ops@"), "it was sent by the sweep, which has a trace of its own"
+    assert not named(trace, "run/desk.maintain")
+    strangers = [span for span in desk.collector.spans() if span.trace != run.id]
+    assert [span.name for span in strangers if span.name == "run/desk.maintain"]
+    assert not [span for span in strangers if span.about.get("desk.run") == run.id]
+
+
+def test_a_collector_that_is_away_holds_nothing_up() -> None:
+    with processes(DESK_TRACE_URL=f"http://127.0.0.1:{free_port()}") as desk:
+        desk.rulebook()
+        desk.workers("research", "ops")
+        away = Told(desk, None, desk.home)  # type: ignore[arg-type]
+        assert away.ended(open_research(desk.app, ["KO"])).state == RunState.DONE
+        for name in ("research", "ops"):
+            desk.end(name)
+            assert "Traceback" not in desk.log(name)
+
+
+def loaded(desk: Processes, *roles: str) -> set[tuple[str, str]]:
+    """Which library was loaded by which package, in workers of these roles that did a run."""
+    path = desk.home / "loaded.txt"
+    path.touch()
+    for role in roles:
+        module = "tests.tasks.telemetry.watched"
+        desk.spawn(role, sys.executable, "-m", module, str(path), "worker", role, "--name", role)
+    desk.await_workers(*roles)
+    run = open_research(desk.app, ["KO"])
+    store = desk_of(desk.app).store
+    wait_for(lambda: get_run(store, run.id).state == RunState.DONE, "the run ends", 60)
+    lines = (line.split(" ") for line in path.read_text().splitlines())
+    return {(library, asker.partition(".")[0]) for library, asker in lines if asker.partition(".")[0] != library}
+
+
+def test_when_it_is_off_nothing_of_it_is_loaded() -> None:
+    with processes() as desk:
+        desk.rulebook()
+        # Two libraries look for them by themselves wherever they are installed: that is not ours to change.
+        others = {("opentelemetry", "redis"), ("prometheus_client", "flower")}
+        assert loaded(desk, "research", "ops") <= others
+
+
+def test_when_it_is_on_it_is_seen_to_be_loaded() -> None:
+    with told("ops") as desk:
+        assert ("opentelemetry", "tasks") in loaded(desk.desk, "research")

@@ -1,0 +1,67 @@
+"""What telemetry is asked for and cannot be had, and where its parts go."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from models.columns import new_id
+from models.errors import SettingError
+from models.setting_sources import load_settings
+from tasks.telemetry.trace_ids import headers_of
+from tasks.telemetry.traces import endpoint
+from tests.stack import REPOSITORY
+
+# A finder that finds none of the extra's libraries, as where it is not installed.
+WITHOUT = """
+import sys
+sys.modules["opentelemetry.exporter"] = None
+from tasks.cli.main import main
+sys.argv = ["desk", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize("command", [("worker", "ops"), ("up",)])
+def test_spans_without_the_extra_are_refused_before_anything_starts(tmp_path: Path, command: tuple[str, ...]) -> None:
+    environ = {
+        "DESK_HOME": str(tmp_path / "home"),
+        "DESK_REDIS_URL": f"unix://{tmp_path}/none.sock",
+        "DESK_TRACE_URL": "http://127.0.0.1:4318",
+        "PATH": "/usr/bin:/bin",
+    }
+    whole = [sys.executable, "-c", WITHOUT, *command]
+    done = subprocess.run(whole, cwd=REPOSITORY, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2, done.stderr
+    assert "DESK_TRACE_URL needs the package opentelemetry.exporter" in done.stderr
+    assert "pip install 'chordesk[otel]'" in done.stderr
+
+
+def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="DESK_TRACE_URL"):
+        load_settings({"DESK_TRACE_URL": "collector:4318"}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "posted_to"),
+    [
+        ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
+        ("https://collector/", "https://collector/v1/traces"),
+        ("https://collector/otlp/v1/traces?a=b", "https://collector/otlp/v1/traces?a=b"),
+    ],
+)
+def test_a_bare_address_gets_the_path_of_the_protocol(given: str, posted_to: str) -> None:
+    assert endpoint(given) == posted_to
+
+
+def test_a_run_s_id_is_its_trace_s() -> None:
+    run = new_id()
+    assert headers_of(run) == {"traceparent": f"00-{run}-{run[16:]}-01"}
+
+
+@pytest.mark.parametrize("run_id", ["desk", "", "0" * 32, "A" * 32, "x" * 32])
+def test_what_is_no_run_has_no_trace(run_id: str) -> None:
+    assert headers_of(run_id) == {}

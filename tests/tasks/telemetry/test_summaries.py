@@ -1,0 +1,105 @@
+"""What a run tells that did not go as it should, from rows by hand; and how commits become telemetry."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from models import event_log
+from models.columns import utcnow
+from models.events import EventType, event
+from models.setting_sources import load_settings
+from models.states import RunKind, RunState, StepKind, StepState
+from models.store import Store, upgrade
+from models.tables import Run
+from tasks import graph
+from tasks.telemetry.commits import telling
+from tasks.telemetry.summaries import completed
+from tests.builders import a_run, a_step
+
+NOW = utcnow()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    url = f"sqlite:///{tmp_path / 'desk.db'}"
+    upgrade(url)
+    found = Store(url)
+    yield found
+    found.close()
+
+
+def at(seconds: float) -> dt.datetime:
+    return NOW + dt.timedelta(seconds=seconds)
+
+
+def test_a_mode_that_was_not_come_to_is_not_told(store: Store) -> None:
+    with store.session() as session:
+        run = a_run(session, state=RunState.STOPPED, params={"symbols": ["AAPL"], "lenses": ["technical"]})
+        a_step(session, run, kind=StepKind.SCREEN, state=StepState.DONE, started_at=at(0), finished_at=at(1))
+        a_step(session, run, kind=StepKind.MERGE, state=StepState.DONE, started_at=at(2), finished_at=at(2.5))
+        a_step(session, run, kind=StepKind.REPORT, state=StepState.STOPPED, role="quick", started_at=at(3))
+        a_step(session, run, kind=StepKind.DECIDE, state=StepState.STOPPED)
+        screener, research = completed(session, run)
+    assert (screener.mode, screener.state, screener.duration_ms) == ("screener", "stopped", 2500.0)
+    assert (research.mode, research.duration_ms) == ("research", 0.0)
+
+
+def test_a_run_that_was_stopped_before_it_began_is_told_as_what_it_was_to_be(store: Store) -> None:
+    with store.session() as session:
+        run = a_run(session, kind=RunKind.TRADE, state=RunState.STOPPED, params={"source_run": "gone"})
+        a_step(session, run, kind=StepKind.DECIDE, state=StepState.STOPPED)
+        (told,) = completed(session, run)
+    assert (told.mode, told.duration_ms, told.turns, told.candidate_count) == ("trader", 0.0, 0, 0)
+
+
+def test_what_a_person_does_is_no_mode(store: Store) -> None:
+    with store.session() as session:
+        assert completed(session, a_run(session, kind=RunKind.FLATTEN, state=RunState.DONE)) == []
+
+
+def test_failed_steps_are_told_with_their_reasons_up_to_a_bound(store: Store) -> None:
+    with store.session() as session:
+        run = a_run(session, kind=RunKind.RESEARCH, state=RunState.PARTIAL)
+        for number in range(23):
+            a_step(session, run, state=StepState.FAILED, role="risk", subject=f"S{number:02}", error=f"e{number}" * 200)
+        a_step(session, run, kind=StepKind.DECIDE, state=StepState.FAILED, error="of another mode")
+        (told,) = completed(session, run)
+    assert len(told.errors) == 21
+    assert told.errors[-1] == "and 3 more"
+    assert all(line.startswith("report risk S") and len(line) <= 300 for line in told.errors[:-1])
+
+
+def test_what_cannot_be_told_costs_a_line_in_the_log_and_nothing_else(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "told.jsonl"
+    settings = load_settings({"DESK_HOME": str(tmp_path), "DESK_TELEMETRY_FILE": str(file)}, tmp_path)
+    with store.session() as session:
+        run = a_run(session, kind=RunKind.RESEARCH)
+    with capture_logs() as logged, telling(settings, store, "test"):
+        with store.session() as session:
+            event_log.append(session, [event(EventType.TURN_ERROR, run.id), event(EventType.RUN_COMPLETED, "gone")])
+        with store.session() as session:
+            graph.close_run(session, run.id, RunState.DONE, {}, [])
+    lost = [row for row in logged if row["event"] == "telemetry.lost"]
+    assert [row["about"] for row in lost] == ["turn.error", "run.completed"]
+    (line,) = file.read_text().splitlines()
+    told = json.loads(line)
+    assert (told["event"], told["run_id"], told["state"]) == ("research.run.completed", run.id, "done")
+
+
+def test_a_transaction_that_is_rolled_back_tells_nothing(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "told.jsonl"
+    settings = load_settings({"DESK_HOME": str(tmp_path), "DESK_TELEMETRY_FILE": str(file)}, tmp_path)
+    with store.session() as session:
+        run = a_run(session, kind=RunKind.RESEARCH)
+    with telling(settings, store, "test"), pytest.raises(RuntimeError), store.session() as session:
+        assert graph.close_run(session, run.id, RunState.DONE, {}, [])
+        raise RuntimeError
+    assert not file.exists()
+    with store.read() as session:
+        assert session.get_one(Run, run.id).state == RunState.RUNNING
