@@ -136,10 +136,15 @@ def _follow_worker(app: Celery, warm: bool) -> None:
     def obey(**_: Any) -> None:
         desk_of(app).drain.obey()
 
+    def tell(**_: Any) -> None:
+        desk_of(app).tell()
+
     worker_shutting_down.connect(desk_of(app).drain.ask, weak=False)
     worker_ready.connect(obey, weak=False)
     worker_ready.connect(watch, weak=False)
     worker_process_init.connect(watch, weak=False)
+    worker_ready.connect(tell, weak=False)
+    worker_process_init.connect(tell, weak=False)
     if warm:
         worker_ready.connect(load, weak=False)
         worker_process_init.connect(load, weak=False)

@@ -16,13 +16,20 @@ from celery import Celery
 from agents.codex.config import runtime_config
 from agents.codex.runtime import CodexRuntime
 from agents.runner import Runner
+from models.blobs import blob_store
 from models.errors import RedisDown
 from models.settings import Settings
 from models.store import Store
 from tasks.admission import Admission
+from tasks.asking import Asking
 from tasks.draining import Drain
+from tasks.events.publisher import Publisher
+from tasks.events.recorder import Recorder
 from tasks.leases import LeaseKeeper
 from tasks.loop import LoopThread
+from tasks.telemetry.commits import Commits
+from tasks.telemetry.emit import Telemetry
+from tasks.vault import ThreadVault
 from tools.brokers.factory import build_broker
 from tools.brokers.protocol import Broker, Streaming
 from tools.market.factory import build_market
@@ -44,6 +51,7 @@ class Desk:
         self.settings = settings
         self.name = name
         self.drain = Drain(settings.drain_seconds)
+        self.nudged = threading.Event()  # a look after the orders was asked for and has not begun
         self._lock = threading.RLock()
         self._parts: dict[str, Any] = {}
         self._pid = os.getpid()
@@ -64,7 +72,23 @@ class Desk:
 
     @property
     def store(self) -> Store:
-        return self._part("store", lambda: Store(self.settings.database))
+        return self._part("store", self._make_store)
+
+    @property
+    def publisher(self) -> Publisher:
+        """Tells readers of events sooner than the database does."""
+        return self._part("publisher", self._make_publisher)
+
+    @property
+    def recorder(self) -> Recorder:
+        """Writes down what this process's runtimes tell."""
+        deltas = self.publisher if self.settings.event_deltas else None
+        return self._part("recorder", lambda: Recorder(self.store, deltas))
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """What this process tells the outside of its work; off unless set."""
+        return self._part("telemetry", lambda: Telemetry(self.settings, lambda: self.owner))
 
     @property
     def market(self) -> MarketData:
@@ -104,6 +128,11 @@ class Desk:
         return self._part("runtime", self._make_runtime)
 
     @property
+    def vault(self) -> ThreadVault:
+        """The copies of kept threads."""
+        return self._part("vault", lambda: ThreadVault(self.store, blob_store(self.settings.blob_url, self.store)))
+
+    @property
     def redis_client(self) -> redis.Redis:
         """For the short questions of task threads; the registry has a client of its own on the loop."""
         address = redis_url(self.settings)
@@ -124,6 +153,15 @@ class Desk:
             run_id=run_id,
         )
 
+    def tell(self) -> None:
+        """In a worker: begin to show metrics and to give each task a span, if that is set."""
+        self.telemetry.begin(self._dropped)
+
+    def _dropped(self) -> dict[str, int]:
+        """How many events the queues of this process had to drop so far."""
+        queues = {name: self.made(name) for name in ("recorder", "publisher", "commits")}
+        return {name: queue.dropped if queue is not None else 0 for name, queue in queues.items()}
+
     def warm(self) -> None:
         """Load what the first turn would otherwise wait for: prices, indicators, the exchange's calendar."""
         warm()
@@ -140,9 +178,22 @@ class Desk:
             parts["loop"].submit(parts["admission"].close()).result(timeout=grace_seconds)
         if isinstance(parts.get("broker"), Streaming):
             parts["broker"].close()
-        for key in ("leases", "loop", "redis", "renewals", "store"):
+        # Each before what it tells of its last.
+        last = ("recorder", "commits", "publisher", "telemetry", "store")
+        for key in ("leases", "loop", "redis", "renewals", *last):
             if key in parts:
                 parts[key].close()
+
+    def _make_store(self) -> Store:
+        store = Store(self.settings.database)
+        if self.settings.redis_url is not None:
+            store.on_commit.append(self.publisher.publish)
+        if self.telemetry.wanted:
+            store.on_commit.append(self._part("commits", lambda: Commits(self.telemetry, store)).told)
+        return store
+
+    def _make_publisher(self) -> Publisher:
+        return Publisher(redis_url(self.settings), self.settings.event_stream_length)
 
     def _make_leases(self) -> LeaseKeeper:
         limits = self.settings
@@ -159,7 +210,9 @@ class Desk:
 
     def _make_runtime(self) -> CodexRuntime:
         config = runtime_config(self.settings, self.name)
-        runtime = CodexRuntime(config, redis.asyncio.from_url(redis_url(self.settings)))
+        registry = redis.asyncio.from_url(redis_url(self.settings))
+        asker = Asking(self.store, self.settings)
+        runtime = CodexRuntime(config, registry, observer=self.recorder, asker=asker, vault=self.vault)
         self.loop.submit(runtime.start()).result(START_SECONDS)
         return runtime
 

@@ -4,6 +4,7 @@ by one. A message that cannot be sent is no loss: the sweep sends what the datab
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import structlog
 from celery import Celery, chord, group
@@ -29,8 +30,11 @@ def send(app: Celery, ready: Sequence[Ready], *, chord_sends_conclude: bool = Fa
     """Send steps that were just made ready. With `chord_sends_conclude` a conclude step is left to the body of the
     chord that its last report belongs to."""
     try:
-        for canvas in canvases(app, ready, chord_sends_conclude=chord_sends_conclude):
-            canvas.apply_async()
+        for run_id in dict.fromkeys(step.run_id for step in ready):
+            own = [step for step in ready if step.run_id == run_id]
+            with desk_of(app).telemetry.within(run_id):
+                for canvas in canvases(app, own, chord_sends_conclude=chord_sends_conclude):
+                    canvas.apply_async()
     except (OperationalError, RedisError, OSError) as error:
         log.warning("dispatch.failed", steps=len(ready), error=str(error))
         _note_unsent(app, ready)
@@ -49,23 +53,30 @@ def _note_unsent(app: Celery, ready: Sequence[Ready]) -> None:
 def canvases(app: Celery, ready: Sequence[Ready], *, chord_sends_conclude: bool) -> Iterable[Signature]:
     """Groups of one and chords of one are sent as they are: a single message."""
     shards = [step for step in ready if step.kind is StepKind.SCREEN_SHARD]
-    roles = [step for step in ready if step.kind is StepKind.REPORT and step.role != FIRST_ROLE]
-    together = (shards if len(shards) > 1 else []) + (roles if len(roles) > 1 else [])
+    headers = _headers(ready)
+    together = [*(shards if len(shards) > 1 else ()), *chain.from_iterable(headers)]
     if len(shards) > 1:
         yield group(_signature(app, step) for step in shards)
-    if len(roles) > 1:
-        yield from _chords(app, roles)
+    for header in headers:
+        yield _chord(app, header)
     for step in ready:
         if step not in together and not (chord_sends_conclude and step.kind is StepKind.CONCLUDE):
             yield _signature(app, step)
 
 
-def _chords(app: Celery, roles: Sequence[Ready]) -> Iterable[Signature]:
-    """One flat chord a candidate. The header's results are ids; the body reads the database."""
-    for parent in dict.fromkeys(step.parent_id for step in roles):
-        header = [step for step in roles if step.parent_id == parent]
-        body = Ready(str(parent), StepKind.CONCLUDE, "", None, header[0].subject)
-        yield chord([_signature(app, step) for step in header], body=_signature(app, body), app=app)
+def _headers(ready: Sequence[Ready]) -> list[list[Ready]]:
+    """The roles after the quick one, by candidate, where there is more than one."""
+    by_parent: dict[str | None, list[Ready]] = {}
+    for step in ready:
+        if step.kind is StepKind.REPORT and step.role != FIRST_ROLE:
+            by_parent.setdefault(step.parent_id, []).append(step)
+    return [roles for roles in by_parent.values() if len(roles) > 1]
+
+
+def _chord(app: Celery, header: Sequence[Ready]) -> Signature:
+    """A flat chord. The header's results are ids; the body reads the database."""
+    body = Ready(str(header[0].parent_id), StepKind.CONCLUDE, "", None, header[0].subject, header[0].run_id)
+    return chord([_signature(app, step) for step in header], body=_signature(app, body), app=app)
 
 
 def _signature(app: Celery, step: Ready) -> Signature:
@@ -73,4 +84,5 @@ def _signature(app: Celery, step: Ready) -> Signature:
     # The shown arguments are for Flower's readers; the message itself carries the id alone.
     shown = f"({' '.join(part for part in (step.role, step.subject, step.id) if part)})"
     signature = app.signature(task_name(step.kind), args=(step.id,), immutable=True)
-    return signature.set(ignore_result=True, argsrepr=shown)
+    headers = desk_of(app).telemetry.headers(step.run_id)
+    return signature.set(ignore_result=True, argsrepr=shown, **({"headers": headers} if headers else {}))

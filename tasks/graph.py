@@ -11,18 +11,19 @@ makes the parent ready, so a join is missed by nobody and fired by one.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Update, insert, select, update
 from sqlmodel import Session, col
 
+from models import event_log, run_events
 from models.columns import new_id, utcnow
 from models.errors import LeaseLost
 from models.states import RUN_FINAL, STEP_FINAL, AttemptEnd, RunState, StepKind, StepState
 from models.tables import Run, Step
-from tasks import statements
+from tasks import statements, step_events
 
 LOST = "its worker was lost"
 
@@ -58,13 +59,9 @@ class Claimed:
     error: str | None = None  # why the attempt before this one ended
 
 
-class Attempted(Protocol):
+class Attempted(step_events.Named, Protocol):
     """A step as somebody holds it or held it: one of ours, a row of the table, or a part of one."""
 
-    @property
-    def id(self) -> str: ...
-    @property
-    def attempt(self) -> int: ...
     @property
     def owner(self) -> str | None: ...
     @property
@@ -80,16 +77,18 @@ class Ready:
     role: str
     parent_id: str | None
     subject: str = ""
+    run_id: str = ""
 
 
 def ready_of(step: Claimed) -> Ready:
-    return Ready(step.id, StepKind(step.kind), step.role, step.parent_id, step.subject)
+    return Ready(step.id, StepKind(step.kind), step.role, step.parent_id, step.subject, step.run_id)
 
 
 def open_run(session: Session, run: Run, finish_id: str, attempts: int) -> None:
     """Write a run and its finish step; the first steps are added as children of the finish step."""
     session.add(run)
     session.flush()
+    event_log.append(session, [run_events.started(run)])
     _insert(session, run.id, [NewStep(StepKind.FINISH, "", waits=True, id=finish_id)], attempts)
 
 
@@ -107,7 +106,7 @@ def add(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) 
             .where(col(Step.id) == parent, col(Step.state).not_in(STEP_FINAL))
             .values(pending=col(Step.pending) + count)
         )
-    return [Ready(step.id, step.kind, step.role, step.parent, step.subject) for step in steps if not step.waits]
+    return [Ready(step.id, step.kind, step.role, step.parent, step.subject, run_id) for step in steps if not step.waits]
 
 
 def _insert(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) -> None:
@@ -162,8 +161,20 @@ def _take_over(session: Session, values: dict[str, Any]) -> Any:
     return row
 
 
-def ended(session: Session, held: Attempted, ended_at: dt.datetime, outcome: AttemptEnd, reason: str | None) -> None:
-    """Write down an attempt that has ended, in the transaction that ends it."""
+# How an attempt may end that is the step's end too.
+_ENDS = {AttemptEnd.DONE: StepState.DONE, AttemptEnd.FAILED: StepState.FAILED, AttemptEnd.STOPPED: StepState.STOPPED}
+
+
+def ended(
+    session: Session,
+    held: Attempted,
+    ended_at: dt.datetime,
+    outcome: AttemptEnd,
+    reason: str | None,
+    state: StepState | None = None,
+) -> None:
+    """Write down an attempt that has ended, in the transaction that ends it. state: of the step, where it ends in one
+    that the outcome does not tell."""
     row = {
         "id": new_id(),
         "step_id": held.id,
@@ -175,6 +186,9 @@ def ended(session: Session, held: Attempted, ended_at: dt.datetime, outcome: Att
         "reason": reason,
     }
     session.connection().execute(statements.attempt_ended(), row)
+    final = state or _ENDS.get(outcome)
+    told = step_events.ended(held, final, reason) if final else step_events.again(held, outcome, reason)
+    event_log.append(session, [told])
 
 
 def renew(session: Session, held: Iterable[tuple[str, int]], owner: str, lease_seconds: float) -> set[str]:
@@ -273,7 +287,11 @@ def take_off(session: Session, parent_id: str | None) -> list[Ready]:
     if parent_id is None:
         return []
     rows = session.connection().execute(statements.take_off(), {"parent": parent_id, "now": utcnow()}).all()
-    return [Ready(r.id, StepKind(r.kind), r.role, r.parent_id, r.subject) for r in rows if r.state == StepState.READY]
+    return [
+        Ready(row.id, StepKind(row.kind), row.role, row.parent_id, row.subject, row.run_id)
+        for row in rows
+        if row.state == StepState.READY
+    ]
 
 
 def close_run(session: Session, run_id: str, state: RunState, summary: dict[str, Any], notes: Sequence[str]) -> bool:
@@ -285,18 +303,29 @@ def close_run(session: Session, run_id: str, state: RunState, summary: dict[str,
     run.finished_at, run.summary = utcnow(), summary
     run.notes = [*run.notes, *notes]
     session.add(run)
+    event_log.append(session, [run_events.completed(run)])
     return True
 
 
 def abandon(session: Session, run_id: str, reason: str) -> None:
     """Fail every step of a run that is not final, without joins: the run itself is being closed."""
     now = utcnow()
-    held = select(Step).where(col(Step.run_id) == run_id, col(Step.state) == StepState.RUNNING)
-    for row in session.scalars(held):
+    held = session.scalars(select(Step).where(col(Step.run_id) == run_id, col(Step.state) == StepState.RUNNING)).all()
+    for row in held:
         ended(session, row, now, AttemptEnd.FAILED, reason)
-    session.execute(
+    statement = (
         update(Step)
         .where(col(Step.run_id) == run_id, col(Step.state).not_in(STEP_FINAL))
         .values(state=StepState.FAILED, error=reason, finished_at=now, lease_until=None)
-        .execution_options(synchronize_session=False)
     )
+    close_steps(session, statement, StepState.FAILED, reason, told={row.id for row in held})
+
+
+def close_steps(
+    session: Session, statement: Update, state: StepState, reason: str, told: Collection[str] = frozenset()
+) -> int:
+    """Run an update that ends steps, and tell of each one that was not told of; how many it ended."""
+    names = ("id", "run_id", "kind", "subject", "role", "attempt")
+    rows = session.connection().execute(statement.returning(*(Step.__table__.c[name] for name in names))).all()  # type: ignore[attr-defined]
+    event_log.append(session, [step_events.ended(row, state, reason) for row in rows if row.id not in told])
+    return len(rows)

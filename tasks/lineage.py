@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy import RowMapping, text
 from sqlmodel import Session
 
-from models.errors import UsageError
+from models.errors import NotFound
 from models.tables import Run
 
 _REPORTS = text(
     """
-    select r.role, r.status, r.verdict, r.confidence, r.summary, r.reason, r.spoken_by,
+    select r.run_id as run, r.role, r.status, r.verdict, r.confidence, r.summary, r.reason, r.spoken_by,
            t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn,
            t.total_tokens as tokens,
            (select count(*) from tool_call c where c.turn_id = t.id) as tools
@@ -51,7 +51,7 @@ _ORDERS = text(
            t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn
     from "order" o
     join decision d on d.id = o.decision_id
-    join turn t on t.id = d.turn_id
+    left join turn t on t.id = d.turn_id  -- a person's decision has none
     left join preview p on p.order_id = o.id
     where d.run_id = :decided and o.symbol = :symbol
     order by o.ordinal
@@ -63,7 +63,7 @@ def lineage(session: Session, run: Run, symbol: str) -> dict[str, Any]:
     """The chain of one symbol in one run: orders, verdict, reports with their threads, screen hits.
 
     Of a trade run, the research is its source run's. `verdict` is None for an order on a symbol without research.
-    Raises UsageError when the run never looked at the symbol.
+    Raises NotFound when the run never looked at the symbol.
     """
     symbol = symbol.strip().upper()
     source = run.params.get("source_run")
@@ -71,7 +71,7 @@ def lineage(session: Session, run: Run, symbol: str) -> dict[str, Any]:
     verdict = session.execute(_VERDICT, researched).mappings().one_or_none()
     orders = _plain(session.execute(_ORDERS, {"decided": run.id, "symbol": symbol}).mappings())
     if verdict is None and not orders:
-        raise UsageError(f"run {run.id} has no candidate {symbol}", remedy=f"`desk runs show {run.id}` lists them")
+        raise NotFound(f"run {run.id} has no candidate {symbol}", remedy=f"`desk runs show {run.id}` lists them")
     return {
         "run": run.id,
         "source_run": source,

@@ -17,6 +17,19 @@ _CHATTY = ("celery.worker.strategy", "celery.app.trace")
 _TELLTALE = ("websockets",)
 
 
+def quiet() -> None:
+    """For a command that ends: warnings alone, on stderr. What it prints is its answer."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.dev.ConsoleRenderer(colors=False),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+    )
+
+
 def configure(settings: Settings) -> None:
     """Set up logging for this process, in place of Celery's own."""
     shared: list[Any] = [

@@ -13,11 +13,13 @@ from models.columns import utcnow
 from models.errors import RedisDown
 from models.states import RunState, StepKind, StepState
 from models.tables import Run, Step
-from tasks import graph, redis_mark, stopping, sweep_row, sweeping
+from tasks import graph, redis_mark, requests, stopping, sweep_row, sweeping
 from tasks.bootstrap import Desk, desk_of
 from tasks.dispatch import send
+from tasks.events import retention
 from tasks.summary import run_state, summarise
 from tasks.sweep_row import Look
+from tasks.threads.retention import collect_daily
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +51,9 @@ def take_turn(app: Celery) -> dict[str, int]:
     found, view = _sweep(app)
     with desk.store.session() as session:
         sweep_row.leave(session, desk.owner, found, mark or taken.redis_mark)
+    if mark is not None:
+        collect_daily(desk)
+        retention.trim_hourly(desk.redis_client, desk.store, desk.settings, utcnow())
     if view.grace_seconds and _waited(desk, view.grace_seconds):
         sweep(app)  # now, not with some later tick: in doubt a dead worker's steps have waited for long
     return found
@@ -84,6 +89,7 @@ def _sweep(app: Celery) -> tuple[dict[str, int], Look]:
         worn_out = sweeping.fail_worn_out(session, trusted=view.trusted)
         freed = [*worn_out, *sweeping.fire_joins(session)]
         again = sweeping.resend(session, trusted=view.trusted)
+        requests.expire_overdue(session)
     send(app, _unique([*freed, *again]))
     closed = close_overdue(desk) + stopping.settle_all(desk.store, desk.settings, trusted=view.trusted)
     found = {"sent": len(again), "freed": len(freed), "closed": closed}

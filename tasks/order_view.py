@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.errors import UsageError
+from models.errors import NotFound, UsageError
 from models.order_tables import Approval, Fill, Order, Preview
 from models.tables import Decision, Run, Turn
 from tasks.lineage import lineage
@@ -17,15 +17,16 @@ _LEAST = 4  # characters of an id that are enough, if only one begins so
 
 
 def find_order(session: Session, order_id: str) -> Order:
-    """The order of this id, or of the only id that begins so. Raises UsageError."""
+    """The order of this id, or of the only id that begins so. Raises UsageError, NotFound when there is none."""
     remedy = "`desk orders list` shows them"
     if len(order_id) < _LEAST:
         raise UsageError(f"{order_id!r} is too short for an order's id", remedy=remedy)
     found = session.exec(select(Order).where(col(Order.id).startswith(order_id, autoescape=True)).limit(2)).all()
     if len(found) == 1:
         return found[0]
-    what = "more than one order begins with" if found else "there is no order"
-    raise UsageError(f"{what} {order_id!r}", remedy=remedy)
+    if found:
+        raise UsageError(f"more than one order begins with {order_id!r}", remedy=remedy)
+    raise NotFound(f"there is no order {order_id!r}", remedy=remedy)
 
 
 def list_orders(
@@ -69,16 +70,16 @@ def _decision(session: Session, order: Order) -> dict[str, Any]:
     decision = session.get_one(Decision, order.decision_id)
     action = decision.actions[order.ordinal] if order.ordinal < len(decision.actions) else {}
     why = action.get("reasoning") if isinstance(action, dict) else None
-    turn = session.get_one(Turn, decision.turn_id)
+    turn = session.get(Turn, decision.turn_id) if decision.turn_id is not None else None  # a person decided
     return {
         "decision": decision.id,
         "status": decision.status,
         "spoken_by": decision.spoken_by,
         "reasoning": decision.reasoning,
         "why": why,
-        "turn": turn.id,
-        "thread": turn.thread_id,
-        "codex_turn": turn.codex_turn_id,
+        "turn": turn.id if turn else None,
+        "thread": turn.thread_id if turn else None,
+        "codex_turn": turn.codex_turn_id if turn else None,
     }
 
 

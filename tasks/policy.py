@@ -16,7 +16,7 @@ import redis.exceptions
 from kombu.exceptions import OperationalError as BrokerError
 from sqlalchemy.exc import DBAPIError
 
-from agents.codex.conversation import Opening
+from agents.codex.spec import Opening
 from models.errors import DeskError, kind_of
 from tasks.persistence import is_lost
 
@@ -84,6 +84,7 @@ POLICY: Mapping[str, Retry] = {
     # Services
     "redis_down": Retry(How.SAME, attempts=None, delay=2.0),
     "database_down": Retry(How.SAME, attempts=None, delay=2.0),
+    "blobs_down": Retry(How.SAME, delay=2.0),
     "service_error": Retry(How.SAME, delay=2.0),
     # Tools, where a step uses them itself; within a turn their errors are answers to the model
     "market_unavailable": Retry(How.SAME, delay=2.0),
@@ -96,6 +97,8 @@ POLICY: Mapping[str, Retry] = {
     "crashed": Retry(How.SAME),
     "setting_error": _NEVER,
     "usage_error": _NEVER,
+    "not_waiting": _NEVER,
+    "history_trimmed": _NEVER,
     "desk_error": _NEVER,
 }
 

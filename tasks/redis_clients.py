@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from models.errors import SettingError
 from models.urls import masked
@@ -13,11 +15,12 @@ _REMEDY = (
 )
 
 
-def client(address: str, seconds: float) -> redis.Redis:
-    """A client of the server at this URL that waits so long for each answer; it does not connect yet. Raises
-    SettingError."""
+def client(address: str, seconds: float, *, again: bool = True) -> redis.Redis:
+    """A client of the server at this URL that waits so long for each answer; it does not connect yet. again: a command
+    that fails is sent once more, after a pause. Raises SettingError."""
+    tries = {} if again else {"retry": Retry(NoBackoff(), 0)}
     try:
-        made = redis.Redis.from_url(address, socket_timeout=seconds, socket_connect_timeout=seconds)
+        made = redis.Redis.from_url(address, socket_timeout=seconds, socket_connect_timeout=seconds, **tries)
         made.connection_pool.make_connection()  # looks at the options; it does not connect either
     except (TypeError, ValueError, redis.RedisError):
         raise wrong_url(address) from None

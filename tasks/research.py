@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from celery import Task, shared_task
-from sqlmodel import select
+from sqlmodel import Session, col, select
 
 from agents.researchers import FIRST_ROLE, RESEARCH_ROLES, Thesis, validator_subject
+from agents.runner import RoleRun
 from agents.verdict import reduce_reports
 from models.columns import new_id
 from models.research import Confidence, Instrument, ReportStatus, RoleReport, ScreenConfidence, Stance
 from models.states import StepKind, StepState
 from models.tables import Candidate, Report, Step, Verdict, VerdictReport
-from tasks import policy
 from tasks.bootstrap import Desk
 from tasks.graph import Claimed, NewStep
 from tasks.leases import Held
-from tasks.memory import memory_of
+from tasks.memory import symbol_memory
+from tasks.portfolio.due import DueReason, Look
+from tasks.portfolio.schedule import LOOKED, RoleScheduleStore
 from tasks.turns import last_turn, retry_of, run_role, status_of, value_of
 from tasks.work import Done, Ending, work
-from tools.orders.notes import last_notes
+from tools.holdings import holdings
 
 
 @shared_task(bind=True, name="desk.report")  # type: ignore[untyped-decorator]
@@ -54,85 +58,119 @@ def unscreened(
     ]
 
 
-def candidate_steps(
-    candidates: Sequence[Candidate], theses: Mapping[str, list[dict[str, str]]], capital: float, parent: str
-) -> list[NewStep]:
-    """For each candidate its conclusion, which waits, and its quick report, which is ready.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is done for a candidate. roles: those that run, each with why; stored: ids of reports of earlier runs, of
+    roles that do not, on which its verdict rests too."""
 
-    theses: by symbol, what each lens said; capital: buying power in account currency.
+    roles: Mapping[str, str]
+    stored: Sequence[str] = ()
+
+
+def everyone(reason: str) -> Asked:
+    return Asked(dict.fromkeys((FIRST_ROLE, *RESEARCH_ROLES), reason))
+
+
+def candidate_steps(
+    candidates: Sequence[Candidate],
+    asked: Callable[[str], Asked],
+    capital: float,
+    parent: str,
+    theses: Mapping[str, list[dict[str, str]]] | None = None,
+) -> list[NewStep]:
+    """For each candidate its conclusion and its first reports: the quick one, which the others follow, or all of them
+    where the quick role is not asked. The conclusion waits for them; with nobody to wait for it is ready too.
+
+    asked: by symbol; theses: by symbol, what each lens said; capital: buying power in account currency.
     """
     steps: list[NewStep] = []
     for candidate in candidates:
+        wanted = asked(candidate.symbol)
+        concluded = {"candidate_id": candidate.id, "stored": list(wanted.stored)}
         payload = {
             "candidate_id": candidate.id,
             "instrument": candidate.instrument,
-            "theses": theses.get(candidate.symbol, []),
+            "theses": (theses or {}).get(candidate.symbol, []),
             "capital": capital,
+            "roles": dict(wanted.roles),
         }
-        join = NewStep(StepKind.CONCLUDE, parent, candidate.symbol, payload={"candidate_id": candidate.id}, waits=True)
-        steps += [join, NewStep(StepKind.REPORT, join.id, candidate.symbol, FIRST_ROLE, payload)]
+        first = [FIRST_ROLE] if FIRST_ROLE in wanted.roles else list(wanted.roles)
+        waits = bool(first)
+        join = NewStep(StepKind.CONCLUDE, parent, candidate.symbol, payload=concluded, waits=waits)
+        steps += [join, *(NewStep(StepKind.REPORT, join.id, candidate.symbol, role, payload) for role in first)]
     return steps
 
 
 def examine(desk: Desk, step: Claimed, held: Held) -> Ending:
     symbol, payload = step.subject, step.payload
+    context = desk.tool_context(step.run_id)
     theses = [Thesis(**said) for said in payload["theses"]]
-    # A fresh thread in place of one that was too long is told what the old one knew.
-    fresh = policy.opening(step.error) == "fresh"
-    memory = memory_of(desk.tool_context(step.run_id), symbol) if fresh else None
+    brief = validator_subject(symbol, payload["instrument"], theses, desk.settings, payload["capital"])
+    looks = [Look(context.clock.now(), one.price, one.unrealized) for one in holdings(context, only=symbol)]
     with desk.store.read() as session:
-        notes = last_notes(session, desk.settings, desk.settings.account, [symbol], desk.market.clock.now())
-    brief = validator_subject(
-        symbol,
-        payload["instrument"],
-        theses,
-        desk.settings,
-        memory=memory,
-        notes=notes.get(symbol, ()),
-        capital=payload["capital"],
-    )
-    run = run_role(desk, step, held, step.role, symbol, brief)
+        memory = symbol_memory(session, context, symbol)
+    run = run_role(desk, step, held, step.role, symbol, brief, memory=memory)
     again = retry_of(desk, step, run)
     if again is not None:
         return again
     status, reason = status_of(run)
-    value = value_of(run) if status is ReportStatus.COMPLETED else {}
-    turn = last_turn(run)
-    rows: list[Report] = []
-    if turn is not None:
-        rows.append(
-            Report(
-                run_id=step.run_id,
-                step_id=step.id,
-                candidate_id=payload["candidate_id"],
-                turn_id=turn.id,
-                symbol=symbol,
-                role=step.role,
-                status=status,
-                verdict=value.get("verdict"),
-                confidence=value.get("confidence"),
-                summary=value.get("summary", ""),
-                key_risks=value.get("key_risks", []),
-                reason=reason,
-                spoken_by=desk.settings.spoken_by,
-                market_at=desk.market.clock.now(),
-            )
-        )
+    report = _report(desk, step, run)
     children: list[NewStep] = []
-    if step.role == FIRST_ROLE and value.get("verdict") != Stance.REJECT:
-        children = [NewStep(StepKind.REPORT, str(step.parent_id), symbol, role, payload) for role in RESEARCH_ROLES]
+    stance = report.verdict if report is not None else None
+    if step.role == FIRST_ROLE and stance != Stance.REJECT:
+        following = [role for role in payload.get("roles", RESEARCH_ROLES) if role != FIRST_ROLE]
+        children = [NewStep(StepKind.REPORT, str(step.parent_id), symbol, role, payload) for role in following]
     state = StepState.FAILED if status is ReportStatus.FAILED else StepState.DONE
     error = reason if state is StepState.FAILED else None
-    result = {"status": status, "verdict": value.get("verdict"), "reason": reason}
-    return Done(result, (run.turns, run.calls, rows), children, state, error)
+    result = {"status": status, "verdict": stance, "reason": reason}
+    rows = (run.turns, run.calls, [report] if report is not None else [])
+    also = _scheduled(desk, step, report, looks[0]) if report is not None and looks and status in LOOKED else None
+    return Done(result, rows, children, state, error, also=also)
+
+
+def _report(desk: Desk, step: Claimed, run: RoleRun) -> Report | None:
+    """The row of what a role came to; None when it has no turn to rest on."""
+    turn = last_turn(run)
+    if turn is None:
+        return None
+    status, reason = status_of(run)
+    value = value_of(run) if status is ReportStatus.COMPLETED else {}
+    return Report(
+        id=new_id(),
+        run_id=step.run_id,
+        step_id=step.id,
+        candidate_id=step.payload["candidate_id"],
+        turn_id=turn.id,
+        symbol=step.subject,
+        role=step.role,
+        status=status,
+        verdict=value.get("verdict"),
+        confidence=value.get("confidence"),
+        summary=value.get("summary", ""),
+        key_risks=value.get("key_risks", []),
+        reason=reason,
+        spoken_by=desk.settings.spoken_by,
+        market_at=desk.market.clock.now(),
+    )
+
+
+def _scheduled(desk: Desk, step: Claimed, report: Report, look: Look) -> Callable[[Session], None]:
+    """What notes a look at a holding, in the transaction that ends the step."""
+    kept = RoleScheduleStore(desk.settings.account, desk.market.name)
+    reason = step.payload.get("roles", {}).get(step.role, DueReason.MANUAL)  # a step of an older version has none
+    details = {"reason": reason, "run_id": step.run_id, "report_id": report.id}
+    return lambda session: kept.record(session, step.subject, step.role, look, **details)
 
 
 def reduce(desk: Desk, step: Claimed, held: Held) -> Ending:
     with desk.store.read() as session:
         found = session.exec(select(Report).where(Report.run_id == step.run_id, Report.symbol == step.subject)).all()
         steps = session.exec(select(Step).where(Step.parent_id == step.id)).all()
-    reports = sorted(found, key=lambda row: _order(row.role))
-    reduced = reduce_reports([_role_report(row) for row in reports] + _lost(steps, {row.role for row in reports}))
+        earlier = session.exec(select(Report).where(col(Report.id).in_(step.payload.get("stored", ())))).all()
+    now = desk.market.clock.now()
+    reports = sorted((*found, *earlier), key=lambda row: _order(row.role))
+    said = [_role_report(row, now if row in earlier else None) for row in reports]
+    reduced = reduce_reports(said + _lost(steps, {row.role for row in reports}))
     verdict = Verdict(
         id=new_id(),
         run_id=step.run_id,
@@ -153,7 +191,8 @@ def _order(role: str) -> int:
     return (FIRST_ROLE, *RESEARCH_ROLES).index(role)
 
 
-def _role_report(row: Report) -> RoleReport:
+def _role_report(row: Report, now: dt.datetime | None) -> RoleReport:
+    """now: of the market, for a report of an earlier run."""
     return RoleReport(
         role=row.role,
         status=ReportStatus(row.status),
@@ -162,6 +201,7 @@ def _role_report(row: Report) -> RoleReport:
         summary=row.summary,
         key_risks=row.key_risks,
         reason=row.reason,
+        age_hours=None if now is None else (now - row.market_at).total_seconds() / 3600,
     )
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import func, or_
 from sqlmodel import Session, col, select
 
 from models.columns import utcnow
-from models.errors import UsageError
+from models.errors import NotFound, UsageError
 from models.order_tables import Order, Preview
 from models.research import Frozen
 from models.states import RUN_FINAL, STEP_FINAL, Phase, StepKind, StepState
 from models.tables import Candidate, CandidateHit, Decision, Run, ScreenHit, Step, ToolCall, Turn, Verdict
+from tasks.portfolio.result import PortfolioResearchResult, portfolio_research
 from tasks.summary import was_run
 
 ENTRY = frozenset({"open", "add"})
@@ -87,7 +89,7 @@ class Progress(Frozen):
 
 class RunView(Frozen):
     """A whole run. Of a trade run the candidates are its source run's, and `judged_by` is who spoke in that one;
-    `portfolio` is there when orders were filled."""
+    `portfolio` is there when orders were filled, `portfolio_research` when the run was one over the portfolio."""
 
     run_id: str
     kind: str
@@ -108,10 +110,11 @@ class RunView(Frozen):
     reasoning: str | None
     actions: list[ActionRow]
     portfolio: Portfolio | None
+    portfolio_research: PortfolioResearchResult | None
 
 
 def find_run(session: Session, run_id: str) -> Run:
-    """The run of this id, or of the only id that begins so. Raises UsageError."""
+    """The run of this id, or of the only id that begins so. Raises UsageError, NotFound when there is none."""
     if not run_id:
         raise UsageError("the id of the run is empty", remedy="`desk runs list` shows them")
     found = session.exec(select(Run).where(col(Run.id).startswith(run_id, autoescape=True)).limit(2)).all()
@@ -120,8 +123,21 @@ def find_run(session: Session, run_id: str) -> Run:
     exact = [run for run in found if run.id == run_id]
     if exact:
         return exact[0]
-    what = "more than one run begins with" if found else "there is no run"
-    raise UsageError(f"{what} {run_id!r}", remedy="`desk runs list` shows them")
+    remedy = "`desk runs list` shows them"
+    if found:
+        raise UsageError(f"more than one run begins with {run_id!r}", remedy=remedy)
+    raise NotFound(f"there is no run {run_id!r}", remedy=remedy)
+
+
+def list_runs(
+    session: Session, limit: int, *, offset: int = 0, kind: str | None = None, state: str | None = None
+) -> Sequence[Run]:
+    """Runs, the newest first; None passes everything."""
+    query = select(Run)
+    for column, wanted in ((Run.kind, kind), (Run.state, state)):
+        if wanted is not None:
+            query = query.where(col(column) == wanted)
+    return session.exec(query.order_by(col(Run.created_at).desc()).offset(offset).limit(limit)).all()
 
 
 def progress(session: Session, run_id: str) -> Progress:
@@ -204,16 +220,19 @@ def view(session: Session, run: Run) -> RunView:
         finished_at=run.finished_at,
         notes=run.notes,
         summary=run.summary,
-        candidates=_candidates(session, source or run.id),
+        candidates=candidates(session, run),
         decision=decision.status if decision else None,
         decided_by=decision.spoken_by if decision else None,
         reasoning=decision.reasoning if decision else None,
         actions=_actions(session, decision) if decision else [],
         portfolio=Portfolio.model_validate(ledger) if ledger else None,
+        portfolio_research=portfolio_research(session, run),
     )
 
 
-def _candidates(session: Session, run_id: str) -> list[CandidateRow]:
+def candidates(session: Session, run: Run) -> list[CandidateRow]:
+    """A run's candidates by rank; of a trade run those of its source run."""
+    run_id = run.params.get("source_run") or run.id
     rows = session.exec(select(Candidate).where(Candidate.run_id == run_id).order_by(col(Candidate.rank))).all()
     verdicts = {v.symbol: v for v in session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()}
     lenses: dict[str, list[str]] = defaultdict(list)

@@ -20,7 +20,9 @@ from tasks.bootstrap import Desk, desk_of
 from tasks.dispatch import send
 from tasks.graph import NewStep, Ready
 from tasks.labels import label_of, moment
-from tasks.research import candidate_steps, unscreened
+from tasks.portfolio.due import DueReason
+from tasks.portfolio.plan import PLANS, plan_portfolio
+from tasks.research import Asked, candidate_steps, everyone, unscreened
 from tools.ledger import ensure_account
 from tools.market.protocol import MarketData
 from tools.market.universe import resolve_universe
@@ -66,7 +68,31 @@ def open_research(app: Celery, symbols: Sequence[str]) -> Run:
         candidates = unscreened(row.id, found, "manual", first=1)
         session.add_all(candidates)
         session.flush()
-        return candidate_steps(candidates, {}, session.get_one(Account, row.account).cash, finish)
+        asked = everyone(DueReason.MANUAL)
+        return candidate_steps(candidates, lambda symbol: asked, session.get_one(Account, row.account).cash, finish)
+
+    return _open(app, run, write)
+
+
+def open_portfolio(app: Celery, *, force: bool = False) -> Run:
+    """Start research on what the account holds: of each holding the roles that are due, or with `force` all of them.
+
+    Raises UsageError when nothing is held.
+    """
+    desk = desk_of(app)
+    plans = {one.symbol: one for one in plan_portfolio(desk, force=force)}
+    params = {"symbols": list(plans), "trade": False, PLANS: [one.model_dump(mode="json") for one in plans.values()]}
+    run = _new_run(desk, RunKind.RESEARCH, params)
+
+    def asked(symbol: str) -> Asked:
+        due, skipped = plans[symbol].due, plans[symbol].skipped
+        return Asked({one.role: one.reason for one in due}, [one.report_id for one in skipped if one.report_id])
+
+    def write(session: Session, row: Run, finish: str) -> list[NewStep]:
+        candidates = unscreened(row.id, plans, "position", first=1)
+        session.add_all(candidates)
+        session.flush()
+        return candidate_steps(candidates, asked, session.get_one(Account, row.account).cash, finish)
 
     return _open(app, run, write)
 

@@ -17,7 +17,9 @@ from tasks.bootstrap import Desk
 from tasks.calendar import session_slot
 from tasks.graph import Claimed, NewStep
 from tasks.leases import Held
-from tasks.research import candidate_steps, unscreened
+from tasks.memory import lens_memory
+from tasks.portfolio.schedule import SCREENED
+from tasks.research import candidate_steps, everyone, unscreened
 from tasks.runs import open_screen
 from tasks.turns import last_turn, retry_of, run_role, status_of, value_of
 from tasks.work import Done, Ending, work
@@ -69,7 +71,9 @@ def look(desk: Desk, step: Claimed, held: Held) -> Ending:
     asked = step.payload
     lens, symbols = asked["lens"], asked["symbols"]
     brief = screener_subject(lens, asked["shard"], symbols, desk.settings, asked["capital"])
-    run = run_role(desk, step, held, step.role, f"shard-{asked['shard']}", brief)
+    with desk.store.read() as session:
+        memory = lens_memory(session, desk.tool_context(step.run_id), lens, symbols)
+    run = run_role(desk, step, held, step.role, f"shard-{asked['shard']}", brief, memory=memory)
     again = retry_of(desk, step, run)
     if again is not None:
         return again
@@ -120,7 +124,9 @@ def gather(desk: Desk, step: Claimed, held: Held) -> Ending:
     if not candidates:
         return Done(result)
     decide = NewStep(StepKind.DECIDE, str(step.parent_id), waits=True)
-    return Done(result, (candidates, links), [decide, *candidate_steps(candidates, theses, capital, decide.id)])
+    asked = everyone(SCREENED)
+    steps = candidate_steps(candidates, lambda symbol: asked, capital, decide.id, theses)
+    return Done(result, (candidates, links), [decide, *steps])
 
 
 def _ranked_hit(row: ScreenHit) -> Hit:

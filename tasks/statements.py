@@ -56,9 +56,8 @@ def _expired(*, trusted: bool = True) -> ColumnElement[bool]:
 
 @cache
 def lost() -> Select[Any]:
-    """Who held a step whose lease has run out: id, attempt, owner, claimed_at; the row is locked. Parameters: step,
-    now."""
-    columns = (_c.id, _c.attempt, _c.owner, _c.claimed_at)
+    """Who held a step whose lease has run out, as `graph.Attempted`; the row is locked. Parameters: step, now."""
+    columns = (_c.id, _c.run_id, _c.kind, _c.subject, _c.role, _c.attempt, _c.owner, _c.claimed_at)
     return select(*columns).where(_c.id == bindparam("step"), _expired()).with_for_update()
 
 
@@ -106,5 +105,5 @@ def take_off() -> Update:
             sent_at=case((last, now), else_=_c.sent_at),
             sends=case((last, 1), else_=_c.sends),
         )
-        .returning(_c.id, _c.kind, _c.role, _c.parent_id, _c.subject, _c.state)
+        .returning(_c.id, _c.kind, _c.role, _c.parent_id, _c.subject, _c.run_id, _c.state)
     )

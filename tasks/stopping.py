@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 from sqlalchemy import func, or_, select, update
 from sqlmodel import Session, col
 
+from models import event_log, run_events
 from models.columns import utcnow
 from models.errors import RedisDown
 from models.settings import Settings
@@ -65,14 +66,13 @@ def unfinished(session: Session) -> list[str]:
 
 def mark(session: Session, run_id: str) -> Stop:
     """Ask for a run's end. From here on none of its steps is claimed, and none of its orders is submitted."""
-    session.execute(
-        update(Run)
-        .where(col(Run.id) == run_id, col(Run.state) == RunState.RUNNING)
-        .values(state=RunState.STOPPING)
-        .execution_options(synchronize_session=False)
+    marked = session.connection().execute(
+        update(Run).where(col(Run.id) == run_id, col(Run.state) == RunState.RUNNING).values(state=RunState.STOPPING)
     )
-    state = session.get_one(Run, run_id, populate_existing=True).state
-    found = Stop(run_id, was=state, state=state)
+    run = session.get_one(Run, run_id, populate_existing=True)
+    if marked.rowcount:
+        event_log.append(session, [run_events.stopping(run)])
+    found = Stop(run_id, was=run.state, state=run.state)
     if found.over:
         return found
     found.waiting = _end_waiting(session, run_id)
@@ -110,12 +110,12 @@ def settle_all(store: Store, settings: Settings, *, trusted: bool = True) -> int
 
 def _end_waiting(session: Session, run_id: str) -> int:
     states = (StepState.WAITING, StepState.READY)
-    done = session.connection().execute(
+    statement = (
         update(Step)
         .where(col(Step.run_id) == run_id, col(Step.state).in_(states))
         .values(state=StepState.STOPPED, error=REASON, finished_at=utcnow())
     )
-    return done.rowcount
+    return graph.close_steps(session, statement, StepState.STOPPED, REASON)
 
 
 def _end_lost(session: Session, run_id: str) -> None:
@@ -127,7 +127,7 @@ def _end_lost(session: Session, run_id: str) -> None:
         .with_for_update(skip_locked=True)
     ).all()
     for step in lost:
-        graph.ended(session, step, now, AttemptEnd.LOST, graph.LOST)
+        graph.ended(session, step, now, AttemptEnd.LOST, graph.LOST, StepState.STOPPED)
         step.state, step.finished_at, step.lease_until = StepState.STOPPED, now, None
         step.error = f"{REASON}; {graph.LOST}"
         session.add(step)

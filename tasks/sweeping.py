@@ -9,10 +9,11 @@ from sqlalchemy import ColumnElement, and_, or_, select, update
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col
 
+from models import event_log
 from models.columns import utcnow
 from models.states import STEP_FINAL, AttemptEnd, RunState, StepKind, StepState
 from models.tables import Run, Step
-from tasks import graph
+from tasks import graph, step_events
 from tasks.graph import Ready
 
 # A step that was sent and not claimed is sent again after this long, doubling each time, so that a long queue
@@ -42,7 +43,7 @@ def resend(session: Session, limit: int = 500, *, trusted: bool = True) -> list[
     for step in late:
         step.sent_at, step.sends = now, step.sends + 1
         session.add(step)
-    return [Ready(step.id, StepKind(step.kind), step.role, step.parent_id, step.subject) for step in late]
+    return [Ready(step.id, StepKind(step.kind), step.role, step.parent_id, step.subject, step.run_id) for step in late]
 
 
 def _lost(now: dt.datetime) -> ColumnElement[bool]:
@@ -85,9 +86,11 @@ def fire_joins(session: Session) -> list[Ready]:
         update(Step)
         .where(col(Step.state) == StepState.WAITING, ~left, running)
         .values(state=StepState.READY, pending=0, due_at=now, sent_at=now, sends=1)
-        .returning(col(Step.id), col(Step.kind), col(Step.role), col(Step.parent_id), col(Step.subject))
+        .returning(
+            col(Step.id), col(Step.kind), col(Step.role), col(Step.parent_id), col(Step.subject), col(Step.run_id)
+        )
     )
-    return [Ready(row.id, StepKind(row.kind), row.role, row.parent_id, row.subject) for row in rows]
+    return [Ready(row.id, StepKind(row.kind), row.role, row.parent_id, row.subject, row.run_id) for row in rows]
 
 
 def put_right(session: Session, lease_seconds: float, put_back: float) -> int:
@@ -133,9 +136,11 @@ def fail_worn_out(session: Session, *, trusted: bool = True) -> list[Ready]:
     ready: list[Ready] = []
     for step in worn:
         lost = step.state == StepState.RUNNING
-        if lost:
-            graph.ended(session, step, now, AttemptEnd.LOST, graph.LOST)
         reason = graph.LOST if lost or not step.error else step.error
+        if lost:
+            graph.ended(session, step, now, AttemptEnd.LOST, graph.LOST, StepState.FAILED)
+        else:
+            event_log.append(session, [step_events.ended(step, StepState.FAILED, reason)])
         step.state, step.finished_at, step.lease_until = StepState.FAILED, now, None
         step.error = f"gave up after {step.attempt} attempts: {reason}"
         session.add(step)

@@ -16,6 +16,7 @@ from tasks.bootstrap import Desk, desk_of
 from tasks.graph import Claimed, NewStep
 from tasks.labels import require_market
 from tasks.leases import Held
+from tasks.memory import trader_memory
 from tasks.summary import run_state, summarise
 from tasks.trading import stand_aside
 from tasks.turns import last_turn, retry_of, run_role, status_of, value_of
@@ -59,10 +60,10 @@ def deliberate(desk: Desk, step: Claimed, held: Held) -> Ending:
     if not verdicts:
         return Done({"status": "skipped", "reason": "no verdict to decide on"})
     portfolio = portfolio_get(desk.tool_context(run.id), PortfolioArguments())["portfolio"]
-    notes = _notes(desk, run.account, [row["symbol"] for row in portfolio["positions"]], verdicts)
+    notes, memory = _past(desk, run, [row["symbol"] for row in portfolio["positions"]], verdicts)
     brief = trader_subject(run.account, verdicts, portfolio, desk.settings, notes)
     # Who lets the trader decide on a run that its budget cut short wants the one turn that this takes.
-    turned = run_role(desk, step, held, "trader", run.account, brief, budgeted=not allowed)
+    turned = run_role(desk, step, held, "trader", run.account, brief, memory=memory, budgeted=not allowed)
     again = retry_of(desk, step, turned)
     if again is not None:
         return again
@@ -92,10 +93,14 @@ def deliberate(desk: Desk, step: Claimed, held: Held) -> Ending:
     return Done({"status": status, "actions": len(decision.actions)}, rows, [child])
 
 
-def _notes(desk: Desk, account: str, held: list[str], verdicts: list[JudgedSymbol]) -> dict[str, list[str]]:
+def _past(
+    desk: Desk, run: Run, held: list[str], verdicts: list[JudgedSymbol]
+) -> tuple[dict[str, list[str]], str | None]:
+    """The notes on what is held and judged, and what the account decided last."""
     symbols = [*map(underlying_of, held), *(one.symbol for one in verdicts)]
     with desk.store.read() as session:
-        return last_notes(session, desk.settings, account, symbols, desk.market.clock.now())
+        notes = last_notes(session, desk.settings, run.account, symbols, desk.market.clock.now())
+        return notes, trader_memory(session, desk.tool_context(run.id))
 
 
 def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:

@@ -32,6 +32,7 @@ def orders(self: Task) -> dict[str, int]:
     desk = desk_of(self.app)
     if desk.drain.asked:
         return {}
+    desk.nudged.clear()
     try:
         found = tend(funnel_of(desk))
         _listen(self.app, desk)
@@ -67,7 +68,12 @@ def _listen(app: Celery, desk: Desk) -> None:
 
 
 def _on_change(app: Celery, order_id: str) -> None:
-    nudge(app)
+    """One look is for all that has changed until it begins: a hundred fills must not queue up a hundred."""
+    waiting = desk_of(app).nudged
+    if not waiting.is_set():
+        waiting.set()
+        if not nudge(app):
+            waiting.clear()
 
 
 def nudge(app: Celery) -> bool:

@@ -31,9 +31,10 @@ def run_role(
     subject: str,
     brief: Mapping[str, Any],
     *,
+    memory: str | None = None,
     budgeted: bool = True,
 ) -> RoleRun:
-    """One role's turn; Skipped when a budget is used up, unless it is not `budgeted`.
+    """One role's turn; Skipped when a budget is used up, unless it is not `budgeted`. memory: what came before.
 
     Raises LeaseLost when another worker has the step, UsageError when this worker is not what the run is labelled
     with, Halted when the turn was stopped or drained and has ended, Postponed when it may not start yet.
@@ -41,7 +42,8 @@ def run_role(
     require_speaker(desk, step.run_id)
     if budgeted and (why := _no_budget(desk, step)) is not None:
         return RoleRun(Skipped(reason=why), [_skipped_turn(desk, step, role, subject)])
-    job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief, policy.opening(step.error))
+    opening = policy.opening(step.error)
+    job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief, opening, memory)
     halt = Halt()
     future = desk.loop.submit(desk.runner.run(job, halt))
 
@@ -55,6 +57,7 @@ def run_role(
     held.on_end(end)
     try:
         run = future.result()
+        desk.telemetry.turned(step, role, subject, run)
         if held.halted and isinstance(run.outcome, Interrupted | Failed):
             raise Halted(held.ended or End.STOPPED, run.turns, run.calls)
         return run
@@ -65,7 +68,9 @@ def run_role(
             raise LeaseLost(f"step {step.id}: {held.ended or 'cancelled'}") from None
         seconds = desk.settings.step_deadline_seconds
         message = f"the step did not end within {seconds:g} s (DESK_STEP_DEADLINE_SECONDS)"
-        return RoleRun(Failed(kind="deadline", retryable=True, message=message))
+        run = RoleRun(Failed(kind="deadline", retryable=True, message=message))
+        desk.telemetry.turned(step, role, subject, run)
+        return run
 
 
 def retry_of(desk: Desk, step: Claimed, run: RoleRun) -> Again | None:

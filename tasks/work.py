@@ -12,11 +12,13 @@ from celery import Celery
 from celery.exceptions import Reject
 from sqlmodel import Session, SQLModel
 
-from agents.researchers import FIRST_ROLE
+from agents.researchers import FIRST_ROLE, RESEARCH_ROLES
+from models import event_log
 from models.errors import DeskError, LeaseLost, Postponed
+from models.events import Envelope
 from models.states import AttemptEnd, RunState, StepState
 from models.store import insert_rows
-from tasks import graph, policy
+from tasks import graph, policy, step_events
 from tasks.bootstrap import Desk, desk_of
 from tasks.dispatch import send
 from tasks.graph import Claimed, NewStep, Ready
@@ -40,7 +42,8 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The step's end. Rows are written in the order given, each group before the next (foreign keys)."""
+    """The step's end. Rows are written in the order given, each group before the next (foreign keys); then `also` may
+    write in the same transaction, and is called again when that is begun again."""
 
     result: dict[str, Any] = field(default_factory=dict)
     rows: Sequence[Sequence[SQLModel]] = ()
@@ -48,6 +51,7 @@ class Done:
     state: StepState = StepState.DONE
     error: str | None = None
     closing: Closing | None = None
+    also: Callable[[Session], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +95,26 @@ def _claim(desk: Desk, session: Session, step_id: str) -> Claimed | None:
 
 
 def _hold(desk: Desk, app: Celery, step: Claimed, handler: Handler) -> None:
-    with desk.leases.hold(step) as held:
-        ending = _attempt(desk, step, held, handler)
-        ready = settle(desk, step, ending)
-    # The quick report is in no chord, and the chord of a report tried again has counted its first attempt.
-    in_chord = step.role != FIRST_ROLE and step.attempt == 1
-    send(app, ready, chord_sends_conclude=in_chord)
+    # Not in the transaction of the claim: that is one statement, and an event would make it three.
+    desk.recorder.events([step_events.started(step, step.owner)])
+    with desk.telemetry.step(step) as ended:
+        with desk.leases.hold(step) as held:
+            ending = _attempt(desk, step, held, handler)
+            ready = settle(desk, step, ending)
+        ended(*_how(ending))
+        send(app, ready, chord_sends_conclude=_in_chord(step))
+
+
+def _how(ending: Ending) -> tuple[str, str | None]:
+    """How an attempt ended, and why it did not end well."""
+    return (ending.state, ending.error) if isinstance(ending, Done) else (ending.outcome, ending.reason)
+
+
+def _in_chord(step: Claimed) -> bool:
+    """Whether a chord sends the conclusion that this report leaves ready. The quick report is in none, nor is one that
+    runs alone, and the chord of a report tried again has counted its first attempt."""
+    together = step.payload.get("roles", RESEARCH_ROLES)
+    return step.role != FIRST_ROLE and step.attempt == 1 and len(set(together) - {FIRST_ROLE}) > 1
 
 
 def _attempt(desk: Desk, step: Claimed, held: Held, handler: Handler) -> Ending:
@@ -140,10 +158,12 @@ def settle(desk: Desk, step: Claimed, ending: Ending) -> list[Ready]:
     """Write a step's end, with its rows, in one transaction fenced with its owner; tried for as long as the step may
     take, for a turn was paid for."""
     attempts, patience = desk.settings.step_attempts, desk.settings.step_deadline_seconds
-    return transact(desk.store, lambda session: _write(session, step, ending, attempts), patience)
+    with desk.recorder.taken(step.id) as events:
+        return transact(desk.store, lambda session: _write(session, step, ending, attempts, events), patience)
 
 
-def _write(session: Session, step: Claimed, ending: Ending, attempts: int) -> list[Ready]:
+def _write(session: Session, step: Claimed, ending: Ending, attempts: int, events: Sequence[Envelope]) -> list[Ready]:
+    event_log.append(session, events)  # of its turns: before its end
     # The fence comes first: a second try after a commit whose answer was lost must find it, not its own rows.
     if isinstance(ending, Again):
         drained = ending.outcome is AttemptEnd.DRAINED
@@ -169,6 +189,8 @@ def _write(session: Session, step: Claimed, ending: Ending, attempts: int) -> li
         )
     for group in ending.rows:
         insert_rows(session, group)
+    if isinstance(ending, Done) and ending.also is not None:
+        ending.also(session)
     if isinstance(ending, Done) and ending.closing is not None:
         end = ending.closing
         graph.close_run(session, step.run_id, end.state, end.summary, end.notes)

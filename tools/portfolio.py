@@ -23,7 +23,7 @@ class PortfolioArguments(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
-class _Holdings:
+class Ledger:
     """The account's rows. `ahead` are fills at a time after now: an order of today that fills at the next open."""
 
     account: Account | None
@@ -38,8 +38,8 @@ def portfolio_get(context: ToolContext, arguments: PortfolioArguments) -> dict[s
     as in equity, and the position's average cost is null.
     """
     gaps = Gaps()
-    holdings = _read(context)
-    prices = _prices(context, holdings, gaps)
+    holdings = ledger_of(context)
+    prices = prices_of(context, holdings, gaps)
     cash = _cash(context, holdings, prices, gaps)
     values = {row.symbol: _value(row, prices[row.symbol]) for row in holdings.positions}
     equity = _sum([cash, *values.values()])
@@ -63,7 +63,7 @@ def store_of(context: ToolContext) -> Store:
     return context.store
 
 
-def _read(context: ToolContext) -> _Holdings:
+def ledger_of(context: ToolContext) -> Ledger:
     with store_of(context).read() as session:
         account = session.get(Account, context.account)
         positions = session.exec(
@@ -72,10 +72,11 @@ def _read(context: ToolContext) -> _Holdings:
         ahead = session.exec(
             select(Fill).where(Fill.account == context.account, col(Fill.filled_at) > context.clock.now())
         ).all()
-        return _Holdings(account, positions, ahead)
+        return Ledger(account, positions, ahead)
 
 
-def _prices(context: ToolContext, holdings: _Holdings, gaps: Gaps) -> dict[str, float | None]:
+def prices_of(context: ToolContext, holdings: Ledger, gaps: Gaps) -> dict[str, float | None]:
+    """Per share or contract unit as the market quotes it, by symbol; null with a gap where there is none."""
     symbols = sorted({row.symbol for row in holdings.positions} | {fill.symbol for fill in holdings.ahead})
     prices: dict[str, float | None] = {}
     for symbol in symbols:
@@ -87,7 +88,7 @@ def _prices(context: ToolContext, holdings: _Holdings, gaps: Gaps) -> dict[str, 
     return prices
 
 
-def _cash(context: ToolContext, holdings: _Holdings, prices: Prices, gaps: Gaps) -> float | None:
+def _cash(context: ToolContext, holdings: Ledger, prices: Prices, gaps: Gaps) -> float | None:
     """Ledger cash, with each fill of the future taken back and booked again at the price known now."""
     if holdings.account is None:
         gaps.add("account", "not opened yet: these are the figures it opens with (DESK_STARTING_CASH)")
@@ -102,7 +103,7 @@ def _cash(context: ToolContext, holdings: _Holdings, prices: Prices, gaps: Gaps)
 
 
 def _position(
-    row: Position, holdings: _Holdings, price: float | None, value: float | None, equity: float | None
+    row: Position, holdings: Ledger, price: float | None, value: float | None, equity: float | None
 ) -> dict[str, Any]:
     ahead = any(fill.symbol == row.symbol for fill in holdings.ahead)
     return {

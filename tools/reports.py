@@ -65,11 +65,12 @@ def _reports(session: Session, context: ToolContext, symbols: list[str]) -> list
 
 
 def _seen(context: ToolContext) -> tuple[Any, ...]:
-    return (
-        Run.account == context.account,
-        Run.market == context.market.name,
-        col(Run.market_now) <= context.clock.now(),
-    )
+    return seen_runs(context.account, context.market.name, context.clock.now())
+
+
+def seen_runs(account: Any, market: Any, now: Any) -> tuple[Any, ...]:
+    """Conditions on Run: of an account and a market, and not of later than now. Each a value or a bind parameter."""
+    return Run.account == account, Run.market == market, col(Run.market_now) <= now
 
 
 def _first(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> list[Row]:

@@ -1,28 +1,29 @@
-"""`desk approvals`, `desk approve`, `desk deny`: orders that wait for a person, and the person's answer."""
+"""`desk approvals`, `desk approve`, `desk deny`: orders and models' requests that wait for a person, and the answer."""
 
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from models.columns import utcnow
-from models.order_tables import Approval, Order
+from models.errors import UsageError
 from models.setting_sources import load_settings
 from models.settings import Settings
 from models.states import ApprovalState
 from models.store import Store, require_current
-from tasks.cli.nudging import tell_trade_queue
+from tasks.approving import Answered, Waiting, WaitingRequest, answer, waiting
 from tasks.cli.output import console, print_json, table
 from tasks.cli.person import whoami
+from tasks.cli.render_requests import request_text
+from tasks.messenger import Messenger
 from tools.decimals import money, plain
-from tools.orders import approvals
 
 COLUMNS = ("order", "symbol", "side", "quantity", "notional", "asked (UTC)", "minutes left", "payload hash")
 TOO_LATE = 1
 
-Id = Annotated[str, typer.Argument(help="Id of the order or of its approval, or the beginning of it.")]
+Id = Annotated[str, typer.Argument(help="Id of the order, of its approval or of the request, or its beginning.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -33,43 +34,76 @@ def register(app: typer.Typer) -> None:
 
 
 def listing(as_json: AsJson = False) -> None:
-    """List the orders that wait for a person."""
+    """List what waits for a person: orders, and what models ask for in the middle of a turn."""
     _, store = _opened()
     with store.read() as session:
-        rows = approvals.pending(session)
+        rows = waiting(session)
     if as_json:
-        print_json([_facts(approval, order) for approval, order in rows])
-    elif not rows:
-        console().print("no order waits for approval")
-    else:
-        console().print(table(COLUMNS, [_row(approval, order) for approval, order in rows]))
+        print_json([row.model_dump() for row in rows])
+        return
+    orders = [row for row in rows if isinstance(row, Waiting)]
+    out = console()
+    if not rows:
+        out.print("nothing waits for approval")
+    if orders:
+        out.print(table(COLUMNS, [_row(row) for row in orders]))
+    for row in rows:
+        if isinstance(row, WaitingRequest):
+            out.print(request_text(row), markup=False, highlight=False, soft_wrap=True)
 
 
-def approve(id_: Id, why: Annotated[str | None, typer.Option(help="A word for the record.")] = None) -> None:
-    """Let an order go to the broker, as it was previewed."""
-    _decide(id_, True, why)
+def approve(
+    id_: Id,
+    why: Annotated[str | None, typer.Option(help="A word for the record.")] = None,
+    answers: Annotated[list[str] | None, typer.Option("--answer", help="To a model's question: ID=TEXT.")] = None,
+) -> None:
+    """Let an order go to the broker, as it was previewed, or a model do what it asks for."""
+    _decide(id_, True, why, _by_question(answers or []))
 
 
 def deny(id_: Id, why: Annotated[str, typer.Option(help="The reason, for the record.")]) -> None:
-    """Refuse an order."""
-    _decide(id_, False, why)
+    """Refuse an order or a model's request."""
+    _decide(id_, False, why, {})
 
 
-def _decide(id_: str, yes: bool, why: str | None) -> None:
+def _by_question(answers: list[str]) -> dict[str, list[str]]:
+    """Raises UsageError."""
+    found: dict[str, list[str]] = {}
+    for given in answers:
+        question, parted, text = given.partition("=")
+        if not parted or not text:
+            raise UsageError(f"{given!r} is no answer", remedy="give ID=TEXT; `desk approvals` shows the questions")
+        found.setdefault(question, []).append(text)
+    return found
+
+
+def _decide(id_: str, yes: bool, why: str | None, answers: dict[str, list[str]]) -> None:
     settings, store = _opened()
-    with store.session() as session:
-        found = approvals.decide(session, settings, id_, yes, whoami(), why)
-        order_id, state = found.order_id, found.state
+    found = answer(store, settings, Messenger(settings), id_, approve=yes, by=whoami(), why=why, answers=answers)
+    if found.order is None:
+        _tell_request(found)
+    else:
+        _tell_order(settings, found, yes)
+
+
+def _tell_request(found: Answered) -> None:
     out = console()
-    if state == ApprovalState.EXPIRED:
-        out.print(f"order {order_id}: too late, the question had expired and the order is denied", soft_wrap=True)
+    if found.state is ApprovalState.EXPIRED:
+        out.print(f"request {found.approval}: too late, its time or its turn is over; it was declined", soft_wrap=True)
         raise typer.Exit(TOO_LATE)
-    out.print(f"order {order_id} {state} by {found.decided_by}", highlight=False, soft_wrap=True)
+    out.print(f"request {found.approval} {found.state} by {found.by}", highlight=False, soft_wrap=True)
+
+
+def _tell_order(settings: Settings, found: Answered, yes: bool) -> None:
+    out = console()
+    if found.state is ApprovalState.EXPIRED:
+        out.print(f"order {found.order}: too late, the question had expired and the order is denied", soft_wrap=True)
+        raise typer.Exit(TOO_LATE)
+    out.print(f"order {found.order} {found.state} by {found.by}", highlight=False, soft_wrap=True)
     if yes:
-        told = tell_trade_queue(settings)
-        when = "now" if told else f"within {settings.orders_seconds:g} s of its worker being reachable"
+        when = "now" if found.told else f"within {settings.orders_seconds:g} s of its worker being reachable"
         out.print(
-            f"the trade queue submits it {when}; see: desk orders show {order_id}", highlight=False, soft_wrap=True
+            f"the trade queue submits it {when}; see: desk orders show {found.order}", highlight=False, soft_wrap=True
         )
 
 
@@ -79,28 +113,15 @@ def _opened() -> tuple[Settings, Store]:
     return settings, Store(settings.database)
 
 
-def _facts(approval: Approval, order: Order) -> dict[str, Any]:
-    shown = ("symbol", "contract", "action", "side", "quantity", "order_type", "limit_price", "account")
-    return {
-        "approval": approval.id,
-        "order": order.id,
-        **{name: getattr(order, name) for name in shown},
-        "notional": approval.notional,
-        "payload_hash": approval.payload_hash,
-        "asked_at": approval.asked_at,
-        "expires_at": approval.expires_at,
-    }
-
-
-def _row(approval: Approval, order: Order) -> tuple[str, ...]:
-    left = (approval.expires_at - utcnow()) / dt.timedelta(minutes=1)
+def _row(row: Waiting) -> tuple[str, ...]:
+    left = (row.expires_at - utcnow()) / dt.timedelta(minutes=1)
     return (
-        order.id,
-        order.contract or order.symbol,
-        order.side or "",
-        plain(order.quantity or 0),
-        money(approval.notional),
-        f"{approval.asked_at:%Y-%m-%d %H:%M}",
+        row.order,
+        row.contract or row.symbol,
+        row.side or "",
+        plain(row.quantity or 0),
+        money(row.notional),
+        f"{row.asked_at:%Y-%m-%d %H:%M}",
         f"{left:.0f}" if left > 0 else "expired",
-        approval.payload_hash[:12],
+        row.payload_hash[:12],
     )

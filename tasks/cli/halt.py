@@ -15,9 +15,9 @@ from models.setting_sources import load_settings
 from models.settings import Settings
 from models.states import ORDER_WORKING, OrderState
 from models.store import Store, require_current
-from tasks.cli.nudging import tell_trade_queue
 from tasks.cli.output import console, fail
 from tasks.cli.person import whoami
+from tasks.messenger import Messenger
 from tools.brokers.factory import build_broker
 from tools.decimals import plain
 from tools.market.factory import build_market
@@ -53,7 +53,7 @@ def halt(
         flagged = _flag(settings, store, by, why, filed)
         cleared = _clear(settings, store, by, why, flatten)
         reached = _reached(settings, store, flatten)
-    tell_trade_queue(settings)
+    Messenger(settings).trade()
     if unrecorded:
         fail(_off_record(unrecorded), INCOMPLETE)
     if unrecorded or not (filed and flagged and cleared and reached):

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from models.errors import DeskError
+from tasks import logs
 from tasks.cli import (
+    api,
     approvals,
     arm,
     audit,
@@ -28,7 +30,9 @@ from tasks.cli import (
     status,
     stdout,
     stop,
+    threads,
     up,
+    watch,
 )
 from tasks.cli.output import fail
 from tasks.services.signals import StopRequested
@@ -41,6 +45,8 @@ NOUNS: tuple[Callable[[typer.Typer], None], ...] = (
     start.register,
     stop.register,
     runs.register,
+    watch.register,
+    threads.register,
     status.register,
     orders.register,
     approvals.register,
@@ -53,6 +59,7 @@ NOUNS: tuple[Callable[[typer.Typer], None], ...] = (
     doctor.register,
     config.register,
     db.register,
+    api.register,
     processes.register,
 )
 
@@ -74,7 +81,10 @@ def build() -> typer.Typer:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"chordesk {importlib.metadata.version('chordesk')}")
+        try:
+            typer.echo(f"chordesk {importlib.metadata.version('chordesk')}")
+        except importlib.metadata.PackageNotFoundError:
+            typer.echo("chordesk, not installed: run from its folder")
         raise typer.Exit
 
 
@@ -87,6 +97,7 @@ def _options(
 
 
 def main() -> None:
+    logs.quiet()  # a process that lives long sets its own
     with stdout.watched():
         _run()
 

@@ -17,7 +17,7 @@ from tasks import command as celery_command
 from tasks import logs
 from tasks.app import create_app, node_name
 from tasks.beating import beat_on
-from tasks.bootstrap import redis_url
+from tasks.bootstrap import desk_of, redis_url
 from tasks.cli.output import console, fail
 from tasks.services import folders, nodes, ports
 from tasks.services.programs import QUEUES
@@ -58,6 +58,7 @@ def worker(
     settings = _configured()
     called = name or default_name(role)
     app = create_app(settings, called, warm=role is not Role.OPS)
+    desk_of(app).telemetry.check()
     raise typer.Exit(celery_command.run(app, worker_arguments(settings, role, pool, concurrency, called)))
 
 

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from models.tables import Run
 from tasks.cli.output import inert
+from tasks.cli.render_portfolio import portfolio_research
 from tasks.run_view import ActionRow, CandidateRow, Portfolio, Progress, RunView
 
 COLUMNS = ("Symbol", "Screeners", "Conf.", "Verdict", "Conf.", "Tools", "Tokens")
@@ -120,6 +121,8 @@ def run_report(run: RunView) -> RenderableType:
         parts += ["", _candidates(run)]
     parts += [Text(f"missing {line}", style="dim") for line in _missing(run.candidates)]
     parts += [Text(f"note: {said(note)}", style="dim") for note in run.notes]
+    if run.portfolio_research:
+        parts += ["", portfolio_research(run.portfolio_research)]
     if run.decision:
         parts += ["", Text.assemble((f"Trader ({run.decided_by}): ", "bold"), f"{run.decision}. {said(run.reasoning)}")]
         parts += _actions(run.actions)

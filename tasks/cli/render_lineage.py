@@ -25,7 +25,7 @@ def lineage_report(found: Row) -> RenderableType:
         lines.append(Text("order: none"))
     lines += _verdict(found["verdict"])
     for row in found["reports"]:
-        lines += _report(row)
+        lines += _report(row, found["source_run"] or found["run"])
     for row in found["hits"]:
         lines += _hit(row)
     if not found["hits"] and found["verdict"]:
@@ -38,7 +38,9 @@ def _in(level: int, text: str, style: str = "") -> RenderableType:
 
 
 def _turn(level: int, row: Row) -> RenderableType:
-    """The ids are the app-server's own; a turn that never began has none."""
+    """The ids are the app-server's own; a turn that never began has none, and a person's decision has no turn."""
+    if row["turn"] is None:
+        return _in(level, "decided by a person", "dim")
     turn, thread = row["codex_turn"] or "that never began", row["thread"] or "-"
     reason = f" ({row['thread_reason']})" if row["thread_reason"] else ""
     return _in(level, f"turn {turn}\nof thread {thread}{reason}", "dim")
@@ -65,9 +67,11 @@ def _verdict(row: Row | None) -> Iterable[RenderableType]:
         yield Text(f"verdict {row['verdict']}: {row['rating']} ({row['confidence']})")
 
 
-def _report(row: Row) -> Iterable[RenderableType]:
+def _report(row: Row, run: str) -> Iterable[RenderableType]:
     stance = f"{row['verdict']} ({row['confidence']})" if row["verdict"] else said(row["reason"])
     yield _in(1, f"report {row['role']}: {row['status']} {stance}, by {row['spoken_by']}")
+    if row["run"] != run:
+        yield _in(2, f"of run {row['run']}: the role was not due", "dim")
     yield _in(2, f"{row['tools']} tool calls, {row['tokens']:,} tokens", "dim")
     if row["summary"]:
         yield _in(2, said(row["summary"]))

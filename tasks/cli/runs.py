@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from sqlmodel import col, select
 
 from models.setting_sources import load_settings
 from models.store import Store, require_current
-from models.tables import Run
-from tasks.attempts import attempts
+from tasks import run_view
 from tasks.cli.output import console, print_json
 from tasks.cli.render import progress_line, run_list, run_report
 from tasks.cli.render_attempts import attempts_report
+from tasks.cli.render_conversations import conversations_report
 from tasks.cli.render_lineage import lineage_report
 from tasks.lineage import lineage
-from tasks.run_view import find_run, progress, view
+from tasks.run_detail import detail
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -34,7 +33,7 @@ def list_runs(
 ) -> None:
     """List runs, the newest first."""
     with _store().read() as session:
-        runs = session.exec(select(Run).order_by(col(Run.created_at).desc()).limit(limit)).all()
+        runs = run_view.list_runs(session, limit)
     if as_json:
         print_json([run.model_dump(mode="json") for run in runs])
         return
@@ -51,22 +50,22 @@ def show(
 ) -> None:
     """Show a run: candidates, verdicts, the trader's actions; or the lineage of one symbol."""
     with _store().read() as session:
-        row = find_run(session, run)
+        row = run_view.find_run(session, run)
         if symbol is not None:
             found = lineage(session, row, symbol)
             print_json(found) if as_json else console().print(lineage_report(found))
             return
-        seen, whole, tried = progress(session, row.id), view(session, row), attempts(session, row)
+        whole = detail(session, row)
     if as_json:
-        more = {"progress": seen.model_dump(mode="json"), "attempts": [row.model_dump(mode="json") for row in tried]}
-        print_json({**whole.model_dump(mode="json"), **more})
+        print_json(whole.model_dump(mode="json"))
         return
     out = console()
-    if not seen.final:
-        out.print(progress_line(seen), highlight=False)
+    if not whole.progress.final:
+        out.print(progress_line(whole.progress), highlight=False)
     out.print(run_report(whole))
-    if report := attempts_report(tried):
-        out.print(report)
+    for report in (conversations_report(whole.conversations), attempts_report(whole.attempts)):
+        if report is not None:
+            out.print(report)
 
 
 def _store() -> Store:

@@ -19,7 +19,7 @@ from tasks.cli.live import follow
 from tasks.cli.output import console, print_json
 from tasks.cli.render import run_report
 from tasks.run_view import find_run, view
-from tasks.runs import open_research, open_screen, open_trade
+from tasks.runs import open_portfolio, open_research, open_screen, open_trade
 from tasks.services.redis import wait_ready
 
 REDIS_SECONDS = 3.0
@@ -50,13 +50,23 @@ def screen(
 
 
 def research(
-    symbols: Annotated[list[str], typer.Argument(help="The symbols to research.")],
+    symbols: Annotated[list[str] | None, typer.Argument(help="The symbols to research.")] = None,
+    portfolio: Annotated[
+        bool, typer.Option("--portfolio", help="What the account holds, each role when it is due.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --portfolio: every role, due or not.")] = False,
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
-    """Research symbols that you name; the run ends with their verdicts."""
+    """Research symbols that you name, or what the account holds; the run ends with their verdicts."""
+    if bool(symbols) == portfolio:
+        what = "both symbols and --portfolio are given" if portfolio else "there is nothing to research"
+        raise UsageError(what, remedy="name symbols, or give --portfolio for what the account holds")
+    if force and not portfolio:
+        raise UsageError("--force goes with --portfolio", remedy="symbols that you name are researched in any case")
     app = _app()
-    _see(app, open_research(app, symbols), wait=wait, as_json=as_json)
+    run = open_research(app, symbols) if symbols else open_portfolio(app, force=force)
+    _see(app, run, wait=wait, as_json=as_json)
 
 
 def trade(

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cache
 from typing import Annotated
 
 import typer
-from celery import Celery
 
 from models.errors import RedisDown, UsageError
 from models.setting_sources import load_settings
 from models.settings import Settings
 from models.store import Store, require_current
-from tasks.app import create_app
-from tasks.bootstrap import redis_url
 from tasks.cli.output import console, print_json
+from tasks.messenger import Messenger
 from tasks.run_view import find_run
-from tasks.services.redis import wait_ready
-from tasks.stopping import Stop, stop_runs, tell_workers, unfinished
+from tasks.stopping import Stop, stop_runs, unfinished
+from tasks.telemetry.commits import telling
 
-REDIS_SECONDS = 1.0
 MARGIN_SECONDS = 6.0  # past a lease: what is held by a dead worker ends with its lease
 
 
@@ -43,7 +39,8 @@ def stop(
     with store.read() as session:
         named = [find_run(session, run).id for run in runs or []]
         ids = unfinished(session) if every else list(dict.fromkeys(named))
-    found = stop_runs(store, settings, ids, _teller(settings), settings.lease_seconds + MARGIN_SECONDS)
+    with telling(settings, store, "stop"):
+        found = stop_runs(store, settings, ids, _teller(settings), settings.lease_seconds + MARGIN_SECONDS)
     if as_json:
         print_json([dataclasses.asdict(each) for each in found])
     elif not found:
@@ -68,15 +65,11 @@ def describe(stop: Stop) -> str:
 
 def _teller(settings: Settings) -> Callable[[list[str]], None]:
     """Hands ids to the workers; without Redis they find the mark in the database by themselves."""
-
-    @cache
-    def app() -> Celery:
-        return create_app(settings, "cli")
+    messenger = Messenger(settings)
 
     def tell(ids: list[str]) -> None:
         try:
-            wait_ready(redis_url(settings), REDIS_SECONDS)
-            tell_workers(app(), ids)
+            messenger.stop(ids)
         except RedisDown as error:
             typer.echo(f"{error.args[0]}; workers find out within {settings.lease_seconds / 3:g} s", err=True)
 

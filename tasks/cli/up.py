@@ -32,12 +32,13 @@ def up(
     workers: Annotated[int, typer.Option(help="Research workers.", min=1, max=32)] = 1,
     beat: Annotated[bool, typer.Option(help="Start the schedule.")] = True,
     flower: Annotated[bool, typer.Option(help="Start Flower, the queue's web page.")] = True,
+    api: Annotated[bool, typer.Option("--api", help="Start the service for programs (`desk api`) as well.")] = False,
 ) -> None:
     """Start Redis, the rulebook model, the workers, the schedule and Flower; Ctrl-C stops all of them."""
     out = console()
     loaded = load(join=False)
     warn(loaded.warnings)
-    made = plan.make(loaded, os.environ, Path.cwd(), Choice(workers, beat, flower))
+    made = plan.make(loaded, os.environ, Path.cwd(), Choice(workers, beat, flower, api))
     with signals.raised():
         try:
             out.print(f"starting the desk on {made.folders.home} ...", highlight=False)

@@ -48,10 +48,10 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     """The plan for these settings; choice=None starts the services alone.
 
     A Redis or a rulebook model that the user named is used as it is; else one is embedded.
-    Raises UsageError when the home cannot be used or Flower's port is taken, ServiceError without a Redis server.
+    Raises UsageError when the home cannot be used or a port is taken, ServiceError without a Redis server.
     """
     where = folders.prepare(loaded.settings.home)
-    rulebook_port, flower_port = ports.free_ports(2)
+    rulebook_port, flower_port, api_port = ports.free_ports(3)
     started: list[Program] = []
     urls: dict[str, str] = {}
     if "redis_url" not in loaded.origins:
@@ -62,11 +62,13 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
         urls["rulebook_url"] = f"http://{ports.LOOPBACK}:{rulebook_port}/v1"
         started.append(programs.rulebook(rulebook_port, urls["rulebook_url"]))
     if choice is not None and choice.flower:
-        flower_port = _flower_port(loaded.settings.flower_port, flower_port)
+        flower_port = _port("flower", loaded.settings.flower_port, flower_port)
         urls["flower_url"] = f"http://{ports.LOOPBACK}:{flower_port}"
     if choice is not None:
         suffix = "" if "redis_url" in urls else _suffix(where.home)
         started += programs.workers(choice, Ports(rulebook_port, flower_port, suffix))
+    if choice is not None and choice.api:
+        started.append(programs.api(loaded.settings.api_host, _port("api", loaded.settings.api_port, api_port)))
     given = {name: found.value for name, found in loaded.origins.items()}
     settings = Settings(**{**given, **urls})
     return Plan(
@@ -91,11 +93,11 @@ def _drain(settings: Settings) -> dict[str, str]:
     return {"drain_seconds": f"{min(settings.drain_seconds, DRAIN_SECONDS):g}"}
 
 
-def _flower_port(wanted: int, free: int) -> int:
+def _port(name: str, wanted: int, free: int) -> int:
     if wanted and not ports.is_free(wanted):
         raise UsageError(
-            f"DESK_FLOWER_PORT={wanted} is taken on {ports.LOOPBACK}",
-            remedy="set another port, or 0 for a free one, or pass --no-flower",
+            f"DESK_{name.upper()}_PORT={wanted} is taken on {ports.LOOPBACK}",
+            remedy=f"set another port, or 0 for a free one, or start the desk without {name}",
         )
     return wanted or free
 

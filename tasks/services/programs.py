@@ -46,6 +46,7 @@ class Choice:
     research_workers: int = 1
     beat: bool = True
     flower: bool = True
+    api: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.research_workers <= 32:
@@ -87,6 +88,11 @@ def workers(choice: Choice, ports: Ports) -> tuple[Program, ...]:
         command = desk_command("flower", "--port", str(ports.flower))
         programs.append(Program("flower", command, where=f"http://127.0.0.1:{ports.flower}", stop_seconds=2))
     return tuple(programs)
+
+
+def api(host: str, port: int) -> Program:
+    command = desk_command("api", "--port", str(port))
+    return Program("api", command, where=f"http://{f'[{host}]' if ':' in host else host}:{port}", stop_seconds=3)
 
 
 def _worker(role: str, name: str, suffix: str) -> Program:

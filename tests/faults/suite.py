@@ -73,6 +73,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("model: invalid answers", model_faults.invalid_answers, short=True),
     Scenario("model: refusals", model_faults.refusals, short=True),
     Scenario("stopped in every phase", stops.stopped_in_every_phase, times=2),
+    # First, for it closes whatever others would have left.
+    of_orders("halted while sending", orders_halts.halted_while_sending, 6),
     *(
         of_orders(f"killed, {point}", partial(orders.killed_at, point), 5, short=point == "answered")
         for point in POINTS
@@ -86,7 +88,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     of_orders("Redis killed and restarted", orders_outages.redis_killed, 5),
     of_orders("database away", orders_outages.database_away, 3),
     of_orders("stream of fills lost", orders_outages.stream_lost, 4),
-    of_orders("halted while sending", orders_halts.halted_while_sending, 6),
     of_orders("killed at every step, PostgreSQL", orders.killed_at_every_step, 2, postgres=True),
     of_orders("two trade workers, PostgreSQL", orders.two_trade_workers, 2, claim=False, postgres=True),
 )

@@ -23,6 +23,10 @@ WITH_RESEND = tuple(
 )
 
 
+# The first test waits for all scenarios.
+pytestmark = pytest.mark.timeout(600)
+
+
 @pytest.fixture(scope="module")
 def results() -> dict[str, Result]:
     """All at once: most of the time is leases that run out."""

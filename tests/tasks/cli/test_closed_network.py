@@ -21,12 +21,14 @@ from models.order_tables import Account, Fill, Order
 from models.setting_sources import load_settings
 from models.store import Store
 from models.tables import Run
+from models.thread_tables import KeptThread
 from tasks.cli.main import build
 from tests import zygote
 from tests.tasks.cli.closed import Closed, make_closed
 from tests.tasks.cli.running import ROOT, environment
 
-RUN, ORDER = "{run}", "{order}"  # the ids of the walk's own run, and of an order of it
+# The ids of the walk's own run, of an order and of a kept thread of it.
+RUN, ORDER, THREAD = "{run}", "{order}", "{thread}"
 LIMITS = ("--broker", "alpaca-live", "--max-notional", "1000000", "--max-orders", "100", "--symbols", "*")
 PING = ("ping", "trade", "--name", "trade")  # as `desk up` names it
 
@@ -45,6 +47,13 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("status", ()),
     ("runs list", ()),
     ("runs show", (RUN,)),
+    ("watch", (RUN,)),
+    ("threads list", ()),
+    ("threads show", (THREAD,)),
+    ("threads fork", (THREAD, "--before-turn", "2")),
+    ("threads ask", (THREAD, "What of it?")),
+    ("threads reset", (THREAD,)),
+    ("threads gc", ()),
     ("orders list", ()),
     ("orders show", (ORDER,)),
     ("approvals", ()),
@@ -59,7 +68,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ping", PING[1:]),
     ("stop", ("--all",)),
 )
-BY_UP = {"up": "up", "worker": "worker trade", "beat": "beat", "flower": "flower", "rulebook": "rulebook"}
+BY_UP = {"up": "up", "worker": "worker trade", "beat": "beat", "flower": "flower", "rulebook": "rulebook", "api": "api"}
 BY_DEMO = {"demo": "demo --live"}
 # The keys are a poison of our own: who uses them shows.
 SWITCHED_ON = {"TRADER_LIVE": "1", "ALPACA_API_KEY": "poison-key", "ALPACA_SECRET_KEY": "poison-secret"}
@@ -101,12 +110,15 @@ class Walker:
                 return session.exec(select(Run.id).order_by(col(Run.created_at)).limit(1)).one()
             if argument == ORDER:
                 return session.exec(select(Order.id).order_by(col(Order.created_at)).limit(1)).one()
+            if argument == THREAD:
+                return session.exec(select(KeptThread.thread_id).limit(1)).one()
         return argument
 
     @contextlib.contextmanager
     def up(self) -> Iterator[None]:
         with (self.home / "up.log").open("wb") as log:
-            process = subprocess.Popen(self.command("up"), env=self.environ, cwd=self.home, stdout=log, stderr=log)
+            command = self.command("up", "--api")
+            process = subprocess.Popen(command, env=self.environ, cwd=self.home, stdout=log, stderr=log)
         try:
             until = time.monotonic() + 120
             while self(*PING).returncode != 0:

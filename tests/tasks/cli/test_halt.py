@@ -120,7 +120,7 @@ def test_a_halt_and_a_resume_that_go_well_say_so(desk: Desk) -> None:
     assert (halted.returncode, halted.stderr) == (0, "")
     assert all_was_done(desk)
     shown = command(desk.settings.home, "approvals").stdout
-    assert shown == "no order waits for approval\n"
+    assert shown == "nothing waits for approval\n"
     with desk.store.read() as session:
         question = session.exec(select(Approval)).one()
     late = command(desk.settings.home, "approve", question.id)

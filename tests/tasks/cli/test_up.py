@@ -24,7 +24,7 @@ from tests.tasks.cli.running import desk, environment
 from tests.tasks.services.conftest import gone
 
 DAY = "2010-08-11"
-PROGRAMS = {"redis", "rulebook", "research", "ops", "trade", "beat", "flower"}
+PROGRAMS = {"redis", "rulebook", "research", "ops", "trade", "beat", "flower", "api"}
 
 
 class Up:
@@ -78,7 +78,7 @@ def test_what_is_told_of_a_program() -> None:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    up = Up(tmp_path_factory.mktemp("up") / "home", DESK_REPLAY_DATE=DAY, DESK_MODEL="gpt-5.4")
+    up = Up(tmp_path_factory.mktemp("up") / "home", "--api", DESK_REPLAY_DATE=DAY, DESK_MODEL="gpt-5.4")
     try:
         up.until("Ctrl-C stops all")
         yield up
@@ -116,6 +116,14 @@ def test_whatever_listens_listens_on_loopback(running: Up) -> None:
 def test_flower_is_where_the_table_says(running: Up) -> None:
     services = json.loads((running.home / "run" / "services.json").read_text(encoding="utf-8"))
     with urllib.request.urlopen(f"{services['flower_url']}/healthcheck", timeout=5) as answer:
+        assert answer.status == 200
+
+
+def test_the_service_is_where_the_table_says(running: Up) -> None:
+    (line,) = [line for line in running.lines if line.startswith("api ")]
+    token = (running.home / "run" / "api-token").read_text(encoding="ascii").strip()
+    asked = urllib.request.Request(f"{line.split()[3]}/runs", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(asked, timeout=5) as answer:
         assert answer.status == 200
 
 

@@ -143,7 +143,7 @@ def test_an_order_waits_for_a_person_and_the_queue_does_not(running: Processes, 
     again = command(running, "approve", listed["AAPL"]["order"])
     assert again.returncode == 2
     assert "waits for nobody" in again.stderr
-    assert command(running, "approvals").stdout == "no order waits for approval\n"
+    assert command(running, "approvals").stdout == "nothing waits for approval\n"
 
 
 def test_halt_works_without_redis_and_flatten_closes_what_is_held(running: Processes, desk: Desk) -> None:
@@ -156,6 +156,10 @@ def test_halt_works_without_redis_and_flatten_closes_what_is_held(running: Proce
     assert halted.returncode == 0, halted.stderr
     assert "AAPL: sell 10, filled, 10 filled" in halted.stdout
     assert desk.positions() == {}
+    closed = next(row for row in desk.orders() if row.action == "close" and row.symbol == "AAPL")
+    assert "close sell 10 AAPL: filled" in command(running, "orders", "show", closed.id).stdout
+    rests_on = command(running, "runs", "show", closed.run_id, "--lineage", "AAPL")
+    assert "decided by a person" in rests_on.stdout, rests_on.stderr
     assert (running.home / "HALT").read_text().startswith("fire (")
     (denied,) = desk.run(action("GE"))
     assert denied.denied is not None

@@ -188,9 +188,8 @@ def test_a_full_context_goes_on_in_a_fresh_thread_with_a_summary(model: FakeResp
     assert turns[-1].thread_id != turns[0].thread_id
     asked = [subject(seen.body) for seen in model.calls() if role_of(seen.body) == "risk"]
     memory = asked[-1]["memory"]
-    assert "risk: CONFIRMED (high). Sound." in memory
-    assert "quick: CONFIRMED" in memory
-    assert len(memory) <= 2000
+    assert "risk CONFIRMED (high): Sound." in memory
+    assert memory.startswith("2010-08-12 verdict BUY (high)\n")
     assert asked[0]["memory"] is None
 
 
@@ -247,6 +246,24 @@ def test_trading_on_a_partial_run_can_be_allowed(model: FakeResponses, trading: 
     assert row.state == RunState.PARTIAL
     (decision,) = read(trading, lambda s: s.exec(select(Decision).where(Decision.run_id == run.id)).all())
     assert decision.status == "completed"
+
+
+def test_threads_that_grew_too_long_hand_the_past_on(model: FakeResponses, trading: Processes) -> None:
+    with budgeted(trading, AUTONOMOUS_MAX_THREAD_TURNS="1"):
+        for _ in range(2):
+            run = open_screen(trading.app)
+            assert run is not None
+            assert ended(trading, run).state == RunState.DONE
+    reasons = read(trading, lambda s: s.exec(select(Turn.role, Turn.thread_reason).where(Turn.run_id == run.id)).all())
+    kept = ("screener_technical", "risk", "trader")
+    assert {role: reason for role, reason in reasons if role in kept} == dict.fromkeys(kept, "rollover:turns")
+    last = {role_of(seen.body): seen.body for seen in model.calls()}
+    told = {role: subject(last[role])["memory"] for role in kept}
+    assert told["screener_technical"] == "2010-08-12 put forward AAPL (high): Strong."
+    assert told["risk"].startswith("2010-08-12 verdict BUY")
+    assert told["trader"].endswith("2010-08-12 decided: nothing. Wait.")
+    for role in kept:
+        assert len([item for item in last[role]["input"] if item.get("role") == "user"]) == 1
 
 
 def test_a_used_up_day_skips_every_lens(model: FakeResponses, trading: Processes) -> None:

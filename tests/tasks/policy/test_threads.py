@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import redis
 
-from agents.codex.conversation import Opening
 from agents.codex.failures import reset_in
+from agents.codex.spec import Opening
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, deadline, one_turn, run, running, spec, turn
 from tests.fakes.responses import Cut, Failing, FakeResponses, Status, Text
 

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from models.states import StepKind
 from tasks.dispatch import canvases, send
 from tasks.graph import Ready
-from tests.tasks.queue.steps import client_of, queued
+from tests.tasks.queue.steps import client_of, queued, said
 
 ROLES = ("fundamentals", "risk", "catalyst")
 
@@ -74,6 +74,13 @@ def test_a_quick_report_a_lone_role_and_a_lone_shard_are_single_messages(app: Ce
     }
 
 
+def test_a_lone_role_of_one_candidate_is_in_no_chord_beside_those_of_another(app: Celery) -> None:
+    found = made(app, report("IBM", "risk"), report("AAPL", "risk"), report("AAPL", "catalyst"))
+    assert [type(canvas) for canvas in found] == [_chord, Signature]
+    assert [sent(task) for task in found[0].tasks] == [("desk.report", "AAPL-risk"), ("desk.report", "AAPL-catalyst")]
+    assert sent(found[1]) == ("desk.report", "IBM-risk")
+
+
 def test_every_other_kind_is_sent_under_its_own_name(app: Celery) -> None:
     kinds = [kind for kind in StepKind if kind not in (StepKind.SCREEN_SHARD, StepKind.REPORT)]
     found = made(app, *(single(kind) for kind in kinds))
@@ -127,4 +134,4 @@ def test_with_redis_down_it_is_logged_and_nothing_is_raised(
     with capture_logs() as lines:
         send(app, ready)
     assert time.monotonic() - began < 10
-    assert [(line["event"], line["steps"]) for line in lines] == [("dispatch.failed", len(ready))]
+    assert [(line["event"], line["steps"]) for line in said(lines)] == [("dispatch.failed", len(ready))]

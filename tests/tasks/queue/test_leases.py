@@ -20,7 +20,7 @@ from tasks.bootstrap import Desk, desk_of
 from tasks.graph import Claimed, NewStep
 from tasks.leases import Held
 from tasks.work import Done, Ending, work
-from tests.tasks.queue.steps import change, get, opened, until
+from tests.tasks.queue.steps import change, get, opened, said, until
 
 LEASE = 0.45
 
@@ -126,9 +126,9 @@ def test_renewing_goes_on_after_the_database_was_away(app: Celery, store: Store,
     with working(app, step) as handler:
         with capture_logs() as lines:
             rename(store, "step", "step_away")
-            until(lambda: bool(lines), "a renewal fails", LEASE)
+            until(lambda: bool(said(lines)), "a renewal fails", LEASE)
             rename(store, "step_away", "step")
-        assert [line["event"] for line in lines] == ["leases.renewal_failed"]
+        assert [line["event"] for line in said(lines)] == ["leases.renewal_failed"]
         time.sleep(2 * LEASE)
         assert claim(store, step) is None
         assert handler.ended is None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from celery import Celery
 from pydantic import SecretStr
-from sqlmodel import select
+from sqlmodel import Session, select
 from structlog.testing import capture_logs
 
 from models.columns import utcnow
@@ -23,7 +23,7 @@ from tasks.bootstrap import Desk, desk_of
 from tasks.graph import Claimed, NewStep
 from tasks.leases import Held
 from tasks.work import Again, Closing, Done, Ending, Handler, work
-from tests.tasks.queue.steps import ago, change, get, get_run, opened, queued
+from tests.tasks.queue.steps import ago, change, get, get_run, opened, queued, said
 
 
 def report(subject: str = "IBM", parent: str = "", role: str = "quick") -> NewStep:
@@ -145,7 +145,7 @@ def test_a_defect_is_logged_with_its_traceback_and_an_expected_error_is_not(app:
     with capture_logs() as lines:
         work(app, ours.id, raising(MarketUnavailable("away")))
         work(app, defect.id, raising(RuntimeError("a defect")))
-    assert [(line["event"], line["exc_info"]) for line in lines] == [("step.failed", True)]
+    assert [(line["event"], line["exc_info"]) for line in said(lines)] == [("step.failed", True)]
 
 
 def test_rows_of_a_failed_attempt_are_kept(app: Celery, store: Store) -> None:
@@ -181,7 +181,7 @@ def test_a_lost_lease_drops_everything(app: Celery, store: Store) -> None:
     assert turns(store) == []
     with store.read() as session:
         assert session.exec(select(Step).where(Step.run_id == run.id, Step.subject == child.subject)).all() == []
-    assert [line["event"] for line in lines] == ["step.lease_lost"]
+    assert [line["event"] for line in said(lines)] == ["step.lease_lost"]
     assert queued(app) == {}
 
 
@@ -208,7 +208,7 @@ def test_an_end_that_cannot_be_written_is_no_end(app: Celery, store: Store) -> N
         assert work(app, step.id, orphan) == step.id
     assert (get(store, step.id).state, get(store, finish).pending) == (StepState.RUNNING, 1)
     assert turns(store) == []
-    assert [line["event"] for line in lines] == ["step.broke"]
+    assert [line["event"] for line in said(lines)] == ["step.broke"]
     change(store, Step, step.id, lease_until=ago(1))
     work(app, step.id, done)
     assert (get(store, step.id).state, get(store, step.id).attempt) == (StepState.DONE, 2)
@@ -242,6 +242,35 @@ def test_the_last_report_of_a_chord_leaves_the_conclusion_to_it(app: Celery, sto
     assert queued(app) == {}
 
 
+def test_a_role_that_runs_alone_is_in_no_chord_and_sends_the_conclusion_itself(app: Celery, store: Store) -> None:
+    join = NewStep(StepKind.CONCLUDE, "", "IBM", waits=True)
+    alone = NewStep(StepKind.REPORT, join.id, "IBM", "risk", {"roles": {"quick": "manual", "risk": "age_timeout"}})
+    opened(store, join, alone)
+    work(app, alone.id, done)
+    assert queued(app) == {"ops": [("desk.conclude", [join.id])]}
+
+
+def test_what_an_end_writes_beside_its_rows_is_written_with_it_or_not_at_all(app: Celery, store: Store) -> None:
+    step, told = report(), []
+
+    def ends(desk: Desk, step: Claimed, held: Held) -> Ending:
+        return Done(rows=[[turn_of(step)]], also=lambda session: told.append(len(session.exec(select(Turn)).all())))
+
+    def fails(desk: Desk, step: Claimed, held: Held) -> Ending:
+        def also(session: Session) -> None:
+            raise RuntimeError("cannot be written")
+
+        return Done(rows=[[turn_of(step)]], also=also)
+
+    opened(store, step)
+    with capture_logs():
+        work(app, step.id, fails)
+    assert (turns(store), get(store, step.id).state) == ([], StepState.RUNNING)
+    change(store, Step, step.id, lease_until=ago(1))
+    work(app, step.id, ends)
+    assert (turns(store), get(store, step.id).state, told) == ([2], StepState.DONE, [1])
+
+
 def test_the_last_report_of_a_second_attempt_sends_the_conclusion_itself(app: Celery, store: Store) -> None:
     """Its chord counted the first attempt's end and has fired already."""
     join = NewStep(StepKind.CONCLUDE, "", "IBM", waits=True)
@@ -271,4 +300,4 @@ def test_redis_down_does_not_undo_an_end(make_app: Callable[..., Celery], tmp_pa
         work(away, step.id, done)
     assert get(desk_of(away).store, step.id).state == StepState.DONE
     assert get(desk_of(away).store, finish).state == StepState.READY
-    assert [line["event"] for line in lines] == ["dispatch.failed"]
+    assert [line["event"] for line in said(lines)] == ["dispatch.failed"]

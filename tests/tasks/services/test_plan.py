@@ -91,6 +91,18 @@ def test_a_foolish_number_of_workers_is_refused(count: int) -> None:
         Choice(research_workers=count)
 
 
+def test_the_service_is_started_when_it_is_asked_for(make_plan: Callable[..., Plan]) -> None:
+    free = ports.free_ports(1)[0]
+    made = make_plan(Choice(api=True), DESK_API_PORT=str(free))
+    assert names(made) == [*WHOLE, "api"]
+    assert made.programs[-1].where == f"http://127.0.0.1:{free}"
+    assert made.programs[-1].command[-3:] == ("api", "--port", str(free))
+    with socket.create_server((ports.LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"DESK_API_PORT={port} is taken"):
+            make_plan(Choice(api=True), DESK_API_PORT=str(port))
+
+
 def test_flowers_port_is_the_settings_or_told_as_taken(make_plan: Callable[..., Plan]) -> None:
     free = ports.free_ports(1)[0]
     assert make_plan(Choice(), DESK_FLOWER_PORT=str(free)).urls["flower_url"].endswith(f":{free}")

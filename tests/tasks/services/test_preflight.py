@@ -75,3 +75,8 @@ def test_desk_up_ends_at_once_with_2_and_has_started_nothing(
     assert remedy in told
     assert list((home / "run").iterdir()) == []
     assert list((home / "logs").iterdir()) == []
+
+
+def test_a_place_for_blobs_that_no_file_system_knows_ends_it(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"DESK_BLOB_URL=nosuch://host/x cannot be used"):
+        require_able(settings(tmp_path, blob_url="nosuch://host/x"))

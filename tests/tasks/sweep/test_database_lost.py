@@ -26,6 +26,7 @@ from tasks.leases import Held
 from tasks.persistence import transact
 from tasks.work import Done, Ending, work
 from tests import postgres
+from tests.stack import wait_for
 from tests.tasks.sweep.steps import get, opened, report, tried
 
 
@@ -46,7 +47,14 @@ class Lock:
     def __init__(self, store: Store) -> None:
         self._connection = store.engine.connect()
         self._connection.exec_driver_sql("ROLLBACK")
-        self._connection.exec_driver_sql("BEGIN EXCLUSIVE")
+        wait_for(self._taken, "no other writer has it")
+
+    def _taken(self) -> bool:
+        try:
+            self._connection.exec_driver_sql("BEGIN EXCLUSIVE")
+        except OperationalError:
+            return False
+        return True
 
     def open_after(self, seconds: float) -> threading.Thread:
         thread = threading.Thread(target=self._open, args=(seconds,))

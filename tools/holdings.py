@@ -1,0 +1,105 @@
+"""What the account holds, by the symbol that research is about: its price and its gain, or why they are not known."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import chain
+
+from sqlalchemy import Executable, bindparam, select
+from sqlmodel import col
+
+from models.contracts import multiplier_of
+from models.errors import DeskError
+from models.order_tables import Position
+from tools.market.quotes import quote_of
+from tools.portfolio import Prices, ledger_of, prices_of, store_of
+from tools.registry import Gaps, ToolContext
+from tools.risk import underlying_of
+
+NO_COST = "its cost is zero"
+NOT_YET = "filled at the next open, at a price that is not known yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A symbol with everything that is held of it: shares, and contracts on it.
+
+    price: of the symbol's share, in account currency. unrealized: the gain of all its positions as a share of what
+    they cost. missing: why one of them is None, as "price: reason" or "unrealized: reason".
+    """
+
+    symbol: str
+    positions: tuple[str, ...]
+    price: float | None
+    unrealized: float | None
+    missing: tuple[str, ...] = ()
+
+
+def holdings(context: ToolContext, only: str | None = None) -> list[Holding]:
+    """The account's holdings by symbol, at the prices known now; with `only`, at most that one."""
+    if only is not None and only not in map(underlying_of, _held_symbols(context)):
+        return []  # of most symbols that are researched nothing is held
+    ledger = ledger_of(context)
+    rows: defaultdict[str, list[Position]] = defaultdict(list)
+    for row in ledger.positions:
+        rows[underlying_of(row.symbol)].append(row)
+    wanted = {symbol: rows[symbol] for symbol in sorted(rows) if only in (None, symbol)}
+    gaps = Gaps()
+    priced = replace(ledger, positions=list(chain.from_iterable(wanted.values())), ahead=())
+    prices = prices_of(context, priced, gaps)
+    reasons = {row["symbol"]: row["reason"] for row in gaps.rows()}
+    ahead = {fill.symbol for fill in ledger.ahead}
+    return [_holding(context, symbol, held, prices, reasons, ahead) for symbol, held in wanted.items()]
+
+
+def _held_symbols(context: ToolContext) -> list[str]:
+    with store_of(context).read() as session:
+        return list(session.connection().execute(_symbols(), {"account": context.account}).scalars())
+
+
+@cache
+def _symbols() -> Executable:
+    return select(col(Position.symbol)).where(col(Position.account) == bindparam("account"))
+
+
+def _holding(
+    context: ToolContext,
+    symbol: str,
+    held: Sequence[Position],
+    prices: Prices,
+    reasons: Mapping[str, str],
+    ahead: set[str],
+) -> Holding:
+    price, no_price = (prices[symbol], reasons.get(symbol)) if symbol in prices else _price(context, symbol)
+    unrealized, no_gain = _unrealized(held, prices, reasons, ahead)
+    said = (("price", no_price), ("unrealized", no_gain))
+    missing = tuple(f"{what}: {why}" for what, why in said if why is not None)
+    return Holding(symbol, tuple(row.symbol for row in held), price, unrealized, missing)
+
+
+def _price(context: ToolContext, symbol: str) -> tuple[float | None, str | None]:
+    """Of a symbol of which only contracts are held."""
+    try:
+        return quote_of(context.market, symbol).price, None
+    except DeskError as error:
+        return None, str(error)
+
+
+def _unrealized(
+    held: Sequence[Position], prices: Prices, reasons: Mapping[str, str], ahead: set[str]
+) -> tuple[float | None, str | None]:
+    """The gain as a share of the cost, or why there is none to tell."""
+    gain = cost = 0.0
+    for row in held:
+        price = prices[row.symbol]
+        if price is None:
+            return None, f"{row.symbol} has no price: {reasons[row.symbol]}"
+        if row.symbol in ahead:
+            return None, NOT_YET
+        units = row.quantity * multiplier_of(row.symbol)
+        gain += units * (price - row.average_cost)
+        cost += abs(units * row.average_cost)
+    return (gain / cost, None) if cost else (None, NO_COST)
