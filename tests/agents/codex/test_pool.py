@@ -126,7 +126,7 @@ def test_a_hung_process_is_killed_and_its_turns_fail_retryable(
     model.script(Text(FINAL), Silence(60))
 
     async def work() -> None:
-        async with running(model, tmp_path, registry, health_seconds=0.2, rpc_seconds=0.5) as runtime:
+        async with running(model, tmp_path, registry, health_seconds=0.2, rpc_seconds=1.5) as runtime:
             await one_turn(runtime, spec())
             (old,) = pids(runtime)
             held = asyncio.create_task(one_turn(runtime, spec()))
@@ -145,7 +145,7 @@ def test_a_request_that_times_out_gets_the_process_replaced(
     model: FakeResponses, tmp_path: Path, registry: str
 ) -> None:
     async def work() -> None:
-        async with running(model, tmp_path, registry, health_seconds=60, rpc_seconds=0.5) as runtime:
+        async with running(model, tmp_path, registry, health_seconds=60, rpc_seconds=1.5) as runtime:
             await one_turn(runtime, spec())
             (old,) = pids(runtime)
             os.kill(old, signal.SIGSTOP)
