@@ -13,7 +13,7 @@ from models.errors import DatabaseDown, DeskError, OrderError
 from models.orders import OrderOutcome
 from models.setting_sources import load_settings
 from models.settings import Settings
-from models.states import ORDER_WORKING, OrderState
+from models.states import ORDER_WORKING, OrderState, TradingState
 from models.store import Store, require_current
 from tasks.cli.output import console, fail
 from tasks.cli.person import whoami
@@ -135,7 +135,7 @@ def _reached(settings: Settings, store: Store, flatten: bool) -> bool:
     try:
         with store.read() as session:
             others = accounts.known(session, settings.account)[1:]
-            left = {name: said for name in others if (said := accounts.left_of(session, name))}
+            left = {name: said for name in others if (said := accounts.left_of(session, name, positions=flatten))}
     except SQLAlchemyError as error:
         fail(DatabaseDown(_silent(error)), INCOMPLETE)
         return False
@@ -156,11 +156,9 @@ def resume(
     settings, by = load_settings(agree=False), whoami()
     require_current(settings.database)
     store = Store(settings.database)
+    to = TradingState.REDUCING if reduce_only else TradingState.ACTIVE
     with store.session() as session:
-        if reduce_only:
-            halting.reduce_only(session, settings, settings.account, why, by)
-        else:
-            halting.resume(session, settings, settings.account, by)
+        halting.resume(session, settings, settings.account, by, why, to)
         still = [row.account for row in accounts.halted(session)]
     halting.remove_file(settings)  # last: whoever dies before it leaves the account halted
     what = "gives exposure back only" if reduce_only else "trades again"

@@ -6,7 +6,6 @@ from sqlmodel import Session, col, select
 
 from models.order_tables import Account, Order, Position, Submitter, Trading
 from models.states import ORDER_WORKING, TradingState
-from tools.orders.fence import NOBODY
 
 _WORKING = sorted(state.value for state in ORDER_WORKING)
 
@@ -19,16 +18,15 @@ def known(session: Session, own: str) -> list[str]:
     return [own, *sorted(found - {own})]
 
 
-def left_of(session: Session, account: str) -> list[str]:
-    """What only the account's own broker or submitter can end, in words: its submitter, its working orders, its
+def left_of(session: Session, account: str, positions: bool) -> list[str]:
+    """What of a halted account only its own broker can end, in words: its working orders and, if asked, its
     positions."""
     said = []
-    submitter = session.get(Submitter, account)
-    if submitter is not None and submitter.owner != NOBODY:
-        said.append(f"submitter {submitter.owner}")
     working = select(Order.id).where(col(Order.account) == account, col(Order.state).in_(_WORKING))
     if ids := session.exec(working.order_by(col(Order.id))).all():
         said.append(f"open orders {', '.join(ids)}")
+    if not positions:
+        return said
     held = select(Position.symbol).where(col(Position.account) == account, col(Position.quantity) != 0)
     if symbols := session.exec(held.order_by(col(Position.symbol))).all():
         said.append(f"positions {', '.join(symbols)}")

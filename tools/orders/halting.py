@@ -6,10 +6,12 @@ that do not share the home. Halting waits for no audit log: it is put on record 
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from sqlmodel import Session, col, select
 
@@ -49,10 +51,15 @@ def trading_state(session: Session, settings: Settings, account: str) -> tuple[T
 
     Within a writing transaction the row stays locked until its end, so that a halt comes wholly before or after it.
     """
+    return _read(
+        settings, account, session.get(Trading, account, with_for_update={"read": True}, populate_existing=True)
+    )
+
+
+def _read(settings: Settings, account: str, row: Trading | None) -> tuple[TradingState, str]:
     why = _file_says(settings)
     if why is not None:
         return TradingState.HALTED, why
-    row = session.get(Trading, account, with_for_update={"read": True}, populate_existing=True)
     if row is None:
         return TradingState.ACTIVE, ""
     try:
@@ -106,23 +113,50 @@ def halt(store: Store, account: str, why: str, by: str) -> Halted:
     """
     with store.session() as session:
         _write(session, account, TradingState.HALTED, why, by)
-    denied = halted(TradingState.HALTED, why, account)
     with store.session() as session:
-        questions = approvals.overtake(session, account, denied)
-        rows = session.exec(
-            select(Order)
-            .where(col(Order.account) == account, col(Order.state).in_(_NOT_SENT))
-            .with_for_update()
-            .execution_options(populate_existing=True)
-        ).all()
-        for order in rows:
-            deny_order(session, order, denied)
+        return _deny_waiting(session, account, why, by)
+
+
+def enforce(store: Store, settings: Settings, account: str, by: str) -> Halted | None:
+    """Make a HALT file that was written without the database a halt of the account there too, so that it outlives the
+    file and what waits is denied; what that did. On record with `record`, by the caller.
+
+    A file older than the row's last change is one that `halt` has written itself, or that `resume` is about to remove.
+    """
+    try:
+        written = dt.datetime.fromtimestamp(halt_file(settings).stat().st_mtime, dt.UTC)
+    except OSError:
+        return None
+    with store.read() as session:
+        row = session.get(Trading, account)
+    why = _file_says(settings)
+    if why is None or (row is not None and (row.since >= written or row.state == TradingState.HALTED)):
+        return None
+    return halt(store, account, why, by)
+
+
+def _deny_waiting(session: Session, account: str, why: str, by: str) -> Halted:
+    """Deny every order of the account that was not sent, and close the questions about them."""
+    denied = halted(TradingState.HALTED, why, account)
+    questions = approvals.overtake(session, account, denied)
+    rows = session.exec(
+        select(Order)
+        .where(col(Order.account) == account, col(Order.state).in_(_NOT_SENT))
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    ).all()
+    for order in rows:
+        deny_order(session, order, denied)
     return Halted(account, why, by, denied, tuple(order.id for order in rows), questions)
 
 
 def record(session: Session, settings: Settings, done: Halted) -> None:
     """Put a halt, and what it has denied, on record."""
     audit.record(session, settings, "halt", account=done.account, why=done.why, by=done.by)
+    _record_denied(session, settings, done)
+
+
+def _record_denied(session: Session, settings: Settings, done: Halted) -> None:
     facts = done.denied.model_dump(mode="json", exclude={"cleared"})
     for order_id in done.orders:
         audit.record(session, settings, "denied", order=order_id, **facts)
@@ -131,19 +165,26 @@ def record(session: Session, settings: Settings, done: Halted) -> None:
         audit.record(session, settings, "approval_decided", order=order_id, approval=approval_id, **said)
 
 
-def resume(session: Session, settings: Settings, account: str, by: str) -> None:
-    """Let the account trade again, as far as the HALT file does. Who was fenced off by a `--flatten` may take the
-    account again."""
-    _write(session, account, TradingState.ACTIVE, "", by)
-    fence.give_back(session, account)
-    audit.record(session, settings, "resume", account=account, by=by, state=TradingState.ACTIVE)
+def resume(
+    session: Session,
+    settings: Settings,
+    account: str,
+    by: str,
+    why: str = "",
+    to: Literal[TradingState.ACTIVE, TradingState.REDUCING] = TradingState.ACTIVE,
+) -> None:
+    """Let the account trade again, or only give exposure back, as far as the HALT file lets it.
 
-
-def reduce_only(session: Session, settings: Settings, account: str, why: str, by: str) -> None:
-    """Let the account give exposure back and take on none."""
-    _write(session, account, TradingState.REDUCING, why, by)
+    What a dying worker or a halt by the file alone has left waiting is denied: it was decided before the halt. Who was
+    fenced off by a `--flatten` may take the account again.
+    """
+    # Rows in the order in which submitting locks them: orders, the fence, the state.
+    state, said = _read(settings, account, session.get(Trading, account, populate_existing=True))
+    if state is TradingState.HALTED:
+        _record_denied(session, settings, _deny_waiting(session, account, said, by))
     fence.give_back(session, account)
-    audit.record(session, settings, "resume", account=account, by=by, why=why, state=TradingState.REDUCING)
+    _write(session, account, to, why, by)
+    audit.record(session, settings, "resume", account=account, by=by, why=why, state=to)
 
 
 def _write(session: Session, account: str, state: TradingState, why: str, by: str) -> None:

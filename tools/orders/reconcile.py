@@ -25,6 +25,7 @@ from tools.orders import audit, differences, halting, marks
 from tools.orders.booking import book
 from tools.orders.context import ticket_of
 from tools.orders.differences import Difference, difference
+from tools.orders.recalling import unwanted
 from tools.orders.states import load_order
 
 # A broker's lists do not change all at once, and another process may be booking: what is only seen once is no
@@ -81,9 +82,11 @@ def latest(session: Session, account: str) -> Reconciliation | None:
 
 
 def _follow(store: Store, settings: Settings, broker: Broker, state: BrokerState) -> list[Difference]:
-    """Book what the broker says of our orders that do not stand as it says."""
+    """Book what the broker says of our orders that do not stand as it says. Those that may not fill any more are
+    cancelled instead: on paper to ask about an order is to fill it."""
     with store.read() as session:
         ids = differences.astray(session, state)
+        recalled = unwanted(session, settings, broker.name)
     found = []
     for order_id in ids:
         with store.read() as session:
@@ -92,7 +95,9 @@ def _follow(store: Store, settings: Settings, broker: Broker, state: BrokerState
             view = account_view(session, _Unpriced(), order.account)
         if preview is None:
             continue
-        answer = broker.lookup(ticket_of(order), preview, view) or _never(order)
+        ticket = ticket_of(order)
+        told = broker.cancel(ticket) if order_id in recalled else broker.lookup(ticket, preview, view)
+        answer = told or _never(order)
         if answer is not None:
             found += _booked(store, settings, order_id, answer)
     return found

@@ -12,7 +12,7 @@ from models.order_tables import Account, Order
 from models.states import ORDER_WORKING, OrderState
 from models.tables import Decision
 from tools.ledger import account_view, ensure_account
-from tools.orders import approvals
+from tools.orders import approvals, halting
 from tools.orders.marks import equity_marks
 from tools.orders.notes import write_notes
 from tools.orders.reconcile import latest
@@ -30,7 +30,9 @@ def tend(funnel: Funnel) -> Found:
     With live trading off nobody talks to the broker. Raises FencedOff when another process submits for the account.
     """
     settings, account = funnel.settings, funnel.broker.name
+    halted = halting.enforce(funnel.store, settings, account, funnel.seat.owner)
     if not settings.trader_live:
+        _record(funnel, halted)
         return {"expired": len(_expire(funnel))}
     funnel.seat.hold()
     with funnel.store.session() as session:
@@ -41,7 +43,8 @@ def tend(funnel: Funnel) -> Found:
         orders = open_orders(session, account)
         symbols = frozenset(symbols_of(session, orders, account))
     ids = [order.id for order in orders]
-    expired = _expire(funnel)  # after the cancels: they do not wait for what must be put on record
+    _record(funnel, halted)  # after the cancels: they do not wait for what must be put on record
+    expired = _expire(funnel)
     prices = Prices(funnel.market, symbols)
     if unready is None:
         _mark(funnel, prices)
@@ -49,6 +52,12 @@ def tend(funnel: Funnel) -> Found:
         carry(funnel, prices, ids)
     _note(funnel, [*expired, *ids])
     return {"expired": len(expired), "open": len(ids)}
+
+
+def _record(funnel: Funnel, halted: halting.Halted | None) -> None:
+    if halted is not None:
+        with funnel.store.session() as session:
+            halting.record(session, funnel.settings, halted)
 
 
 def _expire(funnel: Funnel) -> list[str]:

@@ -18,6 +18,7 @@ from tests.tools.orders.test_submitting import Wire
 from tools.orders import approvals, halting
 from tools.orders.audit_chain import Entry
 from tools.orders.auditing import check_logs
+from tools.orders.reconcile import reconcile
 from tools.orders.tending import tend
 
 NewDesk = Callable[..., Desk]
@@ -49,7 +50,7 @@ def test_no_file_and_no_row_is_active(new_desk: NewDesk) -> None:
 def test_the_file_wins_over_the_row(new_desk: NewDesk) -> None:
     desk = new_desk()
     with desk.store.session() as session:
-        halting.reduce_only(session, desk.settings, "paper", "calm down", "somebody")
+        halting.resume(session, desk.settings, "paper", "somebody", "calm down", TradingState.REDUCING)
     assert _state(desk)[0] is TradingState.REDUCING
     path = halting.write_file(desk.settings, "fire", "somebody")
     state, why = _state(desk)
@@ -152,6 +153,68 @@ def test_what_a_dead_worker_left_unsent_is_denied_by_a_halt_for_good(new_desk: N
     assert desk.positions() == {}
 
 
+@pytest.mark.parametrize("state", ["drafted", "previewed", "approved"])
+def test_a_resume_denies_what_a_dead_worker_left_while_the_file_alone_halted(new_desk: NewDesk, state: str) -> None:
+    desk = new_desk()
+    decision = desk.decide(action())
+    desk.process(decision, trader_live=False)
+    with desk.store.session() as session:
+        session.exec(update(Order).values(state=state))
+        if state == "drafted":
+            session.delete(session.exec(select(Preview)).one())
+    halting.write_file(desk.settings, "fire", "somebody")
+    _resume(desk)
+    (outcome,) = desk.process(decision)
+    assert outcome.denied is not None
+    assert outcome.denied.code is DenialCode.HALTED
+    assert "fire" in outcome.denied.reason
+    assert desk.positions() == {}
+    (log,) = check_logs(desk.store, desk.settings)
+    assert log.whole
+
+
+def test_the_trade_queue_makes_the_file_alone_a_halt_that_outlives_it(new_desk: NewDesk) -> None:
+    desk = new_desk(approval="manual")
+    (waiting,) = desk.run(action())
+    assert waiting.state == "approval_pending"
+    halting.write_file(desk.settings, "fire", "somebody")
+    tend(desk.funnel(trader_live=False))
+    assert [row.denial_code for row in desk.orders()] == ["halted"]
+    with desk.store.read() as session:
+        assert approvals.pending(session) == []
+    halting.remove_file(desk.settings)
+    state, why = _state(desk)
+    assert state is TradingState.HALTED
+    assert "fire (somebody" in why
+
+
+def test_a_file_that_a_resume_is_about_to_remove_halts_nothing_anew(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    halting.write_file(desk.settings, "fire", "somebody")
+    _halt(desk, "fire")
+    with desk.store.session() as session:
+        halting.resume(session, desk.settings, "paper", "somebody")
+    tend(desk.funnel())
+    halting.remove_file(desk.settings)
+    assert _state(desk)[0] is TradingState.ACTIVE
+
+
+@pytest.mark.parametrize("by", ["file", "row"])
+def test_comparing_a_halted_account_cancels_what_asking_about_would_fill(new_desk: NewDesk, by: str) -> None:
+    desk = new_desk()
+    wire = desk.broker = Wire(desk)
+    desk.process(desk.decide(action()), trader_live=False)
+    with desk.store.session() as session:
+        session.exec(update(Order).values(state="submitting"))
+    if by == "file":
+        halting.write_file(desk.settings, "fire", "somebody")
+    else:
+        _halt(desk)
+    assert reconcile(desk.store, desk.settings, wire, "a person").agreed
+    assert [row.state for row in desk.orders()] == ["cancelled"]
+    assert desk.positions() == {}
+
+
 @pytest.mark.parametrize("by", ["file", "row"])
 @pytest.mark.parametrize("again", ["look", "delivery"])
 def test_what_a_dead_worker_left_on_its_way_is_cancelled_before_anybody_asks(
@@ -184,7 +247,7 @@ def test_reducing_cancels_open_orders_that_would_take_exposure_on(new_desk: NewD
     desk.hold("BBB", 10, 50.0)
     desk.run(action(), action("BBB", "close"))
     with desk.store.session() as session:
-        halting.reduce_only(session, desk.settings, "paper", "calm down", "somebody")
+        halting.resume(session, desk.settings, "paper", "somebody", "calm down", TradingState.REDUCING)
     market.opens = {}
     tend(desk.funnel())
     assert {row.symbol: row.state for row in desk.orders()} == {"AAA": "cancelled", "BBB": "filled"}
@@ -197,7 +260,7 @@ def test_reducing_cancels_what_sells_more_than_is_held(new_desk: NewDesk) -> Non
     desk.hold("AAA", 10, 100.0)
     desk.run(action(kind="close"))
     with desk.store.session() as session:
-        halting.reduce_only(session, desk.settings, "paper", "calm down", "somebody")
+        halting.resume(session, desk.settings, "paper", "somebody", "calm down", TradingState.REDUCING)
     tend(desk.funnel())
     assert [row.state for row in desk.orders()] == ["submitted"]
     desk.hold("AAA", -1, 100.0)
@@ -209,7 +272,7 @@ def test_reducing_lets_exposure_be_given_back_alone(new_desk: NewDesk) -> None:
     desk = new_desk()
     desk.hold("AAA", 10, 100.0)
     with desk.store.session() as session:
-        halting.reduce_only(session, desk.settings, "paper", "calm down", "somebody")
+        halting.resume(session, desk.settings, "paper", "somebody", "calm down", TradingState.REDUCING)
     sold, bought = desk.run(action(kind="close"), action("BBB"))
     assert sold.state == OrderState.FILLED
     assert bought.denied is not None
@@ -287,7 +350,7 @@ def test_the_trade_queue_cancels_what_is_open_though_it_cannot_write_it_down(new
         session.exec(update(Approval).values(expires_at=utcnow()))
     halting.write_file(desk.settings, "fire", "somebody")
     _block(desk)
-    with pytest.raises(OrderError, match=r"cannot be written \(approval_expired\)"):
+    with pytest.raises(OrderError, match=r"cannot be written \(halt, denied, approval_decided\)"):
         tend(desk.funnel())
     assert wire.calls.count("cancel") == 2
     _clear(desk)
