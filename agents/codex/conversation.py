@@ -12,9 +12,9 @@ from agents.codex.config import RuntimeConfig
 from agents.codex.failures import failure, failure_of_error, failure_of_turn, is_policy, refusal_in
 from agents.codex.gateway import interrupt, start_turn
 from agents.codex.process import AppServer
+from agents.codex.reporter import Reporter
 from agents.codex.router import ApprovalRouter, Asker
 from agents.codex.spec import ConversationSpec, Opened
-from agents.codex.teller import Teller
 from agents.codex.watch import TurnWatch
 from models.errors import CodexError, RpcError
 from models.research import Failure, Usage
@@ -58,7 +58,7 @@ class Conversation:
         config: RuntimeConfig,
         reopen: Callable[[], Awaitable[object]] | None = None,
         after_turn: Callable[[TurnResult], Awaitable[None]] | None = None,
-        teller: Teller | None = None,
+        reporter: Reporter | None = None,
         asker: Asker | None = None,
     ) -> None:
         self.thread_id = opened.thread_id
@@ -68,8 +68,8 @@ class Conversation:
         self.last_failure: Failure | None = None
         self._server, self._spec, self._deadline, self._config = server, spec, deadline, config
         self._reopen, self._after_turn = reopen, after_turn
-        self._teller = teller
-        on_declined = teller.declined if teller is not None else None
+        self._reporter = reporter
+        on_declined = reporter.declined if reporter is not None else None
         self._router = ApprovalRouter(spec.scope, spec.approvals, asker, on_declined)
         self._one_turn = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
@@ -94,7 +94,7 @@ class Conversation:
             try:
                 if self._stop.done():
                     return self._result("", None, "interrupted", _interrupted())
-                watch = self._server.watch(self.thread_id, self._spec.tools, self._router, self._teller)
+                watch = self._server.watch(self.thread_id, self._spec.tools, self._router, self._reporter)
                 watch.on_limited, watch.until = on_limited, self._limit()
                 turn_id = await self._start_again(watch, text, output_schema, metadata)
                 self.turns += 1
@@ -105,8 +105,8 @@ class Conversation:
             finally:
                 if watch is not None:
                     self._server.unwatch(self.thread_id)
-                if self._teller is not None:
-                    self._teller.over(result.status if result else "interrupted", result.failure if result else None)
+                if self._reporter is not None:
+                    self._reporter.over(result.status if result else "interrupted", result.failure if result else None)
             self.last_failure = result.failure
             if result.status == "completed":
                 self.last_turn_id = result.turn_id

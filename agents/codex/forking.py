@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.codex.gateway import fork_before, unsubscribe
 from agents.codex.process import AppServer
-from agents.codex.shelf import Shelf
+from agents.codex.rollout_files import RolloutFiles
 from agents.codex.spec import ConversationSpec, Opened
 from agents.codex.threads import Lease, ThreadRecord
 from models.errors import CodexError
@@ -18,7 +18,7 @@ async def fork_kept(
     spec: ConversationSpec,
     lease: Lease,
     wanted: ThreadRecord,
-    shelf: Shelf,
+    files: RolloutFiles,
     source: ThreadRecord,
     before_turn: str | None,
 ) -> ThreadRecord:
@@ -26,7 +26,7 @@ async def fork_kept(
 
     Raises CodexError, RedisDown.
     """
-    async with shelf.source(source) as (found, path):
+    async with files.source(source) as (found, path):
         if not found:
             raise CodexError(
                 f"there is no copy of thread {source.thread_id} to fork from",
@@ -34,7 +34,7 @@ async def fork_kept(
             )
         opened = await fork_before(server, spec, source.thread_id, before_turn, path)
     try:
-        return await _register(lease, shelf, _record(wanted, source, opened, before_turn), source, before_turn)
+        return await _register(lease, files, _record(wanted, source, opened, before_turn), source, before_turn)
     finally:
         unsubscribe(server, opened.thread_id)
 
@@ -56,7 +56,7 @@ def _record(wanted: ThreadRecord, source: ThreadRecord, opened: Opened, before_t
 
 
 async def _register(
-    lease: Lease, shelf: Shelf, record: ThreadRecord, source: ThreadRecord, before_turn: str | None
+    lease: Lease, files: RolloutFiles, record: ThreadRecord, source: ThreadRecord, before_turn: str | None
 ) -> ThreadRecord:
     thread = KeptThread(
         thread_id=record.thread_id,
@@ -70,7 +70,7 @@ async def _register(
         worker=record.owner,
     )
     place = {"generation": lease.generation + 1, "token": lease.token}
-    kept = await shelf.keep(thread, record.model_copy(update=place))
+    kept = await files.keep(thread, record.model_copy(update=place))
     if kept is None or not await lease.save(kept):
         raise CodexError(f"the fork of thread {source.thread_id} could not be kept", remedy="try again")
     assert lease.record is not None

@@ -8,7 +8,7 @@ from functools import partial
 from agents.codex.config import RuntimeConfig
 from agents.codex.gateway import fork_or_start, resume_or_start, unloaded
 from agents.codex.process import AppServer
-from agents.codex.shelf import Shelf
+from agents.codex.rollout_files import RolloutFiles
 from agents.codex.spec import ConversationSpec, Opened
 from agents.codex.threads import Lease, ThreadRecord, why_fresh
 
@@ -19,7 +19,7 @@ async def open_kept(
     lease: Lease,
     wanted: ThreadRecord,
     config: RuntimeConfig,
-    shelf: Shelf,
+    files: RolloutFiles,
     processes: Callable[[], Iterable[AppServer]],
 ) -> Opened:
     """wanted: the record a fresh thread would get. processes: those of this home that may have the thread in memory.
@@ -31,16 +31,21 @@ async def open_kept(
     if spec.opening == "fresh" and why is None:
         why = "retry"
     if not lease.held or spec.opening == "fork":
-        return await _fork(server, spec, record, why, "retry" if lease.held else "busy", shelf)
-    if record is not None and why is None and not await shelf.bring(record, partial(unloaded, processes)):
+        return await _fork(server, spec, record, why, "retry" if lease.held else "busy", files)
+    if record is not None and why is None and not await files.bring(record, partial(unloaded, processes)):
         why = "lost"
     return await resume_or_start(server, spec, record, why)
 
 
 async def _fork(
-    server: AppServer, spec: ConversationSpec, record: ThreadRecord | None, why: str | None, cause: str, shelf: Shelf
+    server: AppServer,
+    spec: ConversationSpec,
+    record: ThreadRecord | None,
+    why: str | None,
+    cause: str,
+    files: RolloutFiles,
 ) -> Opened:
     if record is None or why is not None:
         return await fork_or_start(server, spec, record, why, cause)
-    async with shelf.source(record) as (found, path):
+    async with files.source(record) as (found, path):
         return await fork_or_start(server, spec, record, None if found else "lost", cause, path)

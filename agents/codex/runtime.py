@@ -17,16 +17,16 @@ from agents.codex.conversation import Conversation
 from agents.codex.forking import fork_kept
 from agents.codex.gateway import resume, start, unsubscribe, wanted_record
 from agents.codex.homes import Home, claim_home
-from agents.codex.keeper import Keeper
 from agents.codex.observer import Observer
 from agents.codex.opening import open_kept
 from agents.codex.pool import Pool
 from agents.codex.process import AppServer
+from agents.codex.recorder import ThreadRecorder
+from agents.codex.reporter import Reporter
+from agents.codex.rollout_files import RolloutFiles
 from agents.codex.rollouts import Vault
 from agents.codex.router import Asker
-from agents.codex.shelf import Shelf
 from agents.codex.spec import ConversationSpec, Opened
-from agents.codex.teller import Teller
 from agents.codex.threads import ThreadRecord, ThreadRegistry
 from models.errors import CodexError, ProcessDied, RpcTimeout, UsageError
 
@@ -69,7 +69,7 @@ class CodexRuntime:
         self._observer, self._asker = observer, asker
         self._registry = ThreadRegistry(registry, config.lease_seconds)
         self._home: Home | None = None
-        self._shelf: Shelf | None = None
+        self._files: RolloutFiles | None = None
         self._kept: Pool | None = None
         self._ephemeral: Pool | None = None
         self._active: set[Conversation] = set()
@@ -80,7 +80,7 @@ class CodexRuntime:
         """Finds the binary, writes the catalog, claims a home. Raises BinaryMissing, LoginMissing, CodexError."""
         launch: Launch = await prepare(self._config)
         self._home = claim_home(self._config.home, self._config.worker)
-        self._shelf = Shelf(self._home, self._vault)
+        self._files = RolloutFiles(self._home, self._vault)
         self._kept = Pool("kept", launch, self._home.of("kept"), self._config, self._config.kept_processes)
         self._ephemeral = Pool("ephemeral", launch, self._home.of("ephemeral"), self._config)
 
@@ -92,8 +92,8 @@ class CodexRuntime:
             conversation.interrupt()
         await self._wait_idle(INTERRUPTED_SECONDS if self._active else 0)
         await asyncio.gather(*(pool.close() for pool in (self._kept, self._ephemeral) if pool is not None))
-        if self._shelf is not None:
-            self._shelf.close()
+        if self._files is not None:
+            self._files.close()
         if self._home is not None:
             self._home.release()
             self._home = None
@@ -117,7 +117,7 @@ class CodexRuntime:
         """
         if self._closing:
             raise ProcessDied("the Codex runtime is closing")
-        if self._home is None or self._shelf is None or self._kept is None or self._ephemeral is None:
+        if self._home is None or self._files is None or self._kept is None or self._ephemeral is None:
             raise CodexError("the Codex runtime was not started")
         if not spec.keep:
             async with self._leased(self._ephemeral, deadline) as server:
@@ -132,15 +132,15 @@ class CodexRuntime:
             self._leased(self._kept, deadline) as server,
         ):
             wanted = wanted_record(spec, server, self._home.id, self._home.owner)
-            kept, shelf = self._kept, self._shelf
-            opened = await open_kept(server, spec, lease, wanted, self._config, shelf, lambda: kept.processes)
-            keeper = Keeper(lease, shelf, opened, wanted, lambda: server.alive) if lease.held else None
-            async with self._talk(server, spec, opened, deadline, keeper) as conversation:
+            kept, files = self._kept, self._files
+            opened = await open_kept(server, spec, lease, wanted, self._config, files, lambda: kept.processes)
+            recorder = ThreadRecorder(lease, files, opened, wanted, lambda: server.alive) if lease.held else None
+            async with self._talk(server, spec, opened, deadline, recorder) as conversation:
                 try:
                     yield conversation
                 finally:
-                    if keeper is not None:
-                        await keeper.close(conversation)
+                    if recorder is not None:
+                        await recorder.close(conversation)
 
     async def fork(
         self, spec: ConversationSpec, source: ThreadRecord, before_turn: str | None, deadline: float
@@ -150,7 +150,7 @@ class CodexRuntime:
 
         Raises CodexError, RedisDown, UsageError.
         """
-        if self._home is None or self._shelf is None or self._kept is None:
+        if self._home is None or self._files is None or self._kept is None:
             raise CodexError("the Codex runtime was not started")
         async with (
             self._registry.hold(spec.role, spec.subject, lambda: 0.0) as lease,
@@ -159,7 +159,7 @@ class CodexRuntime:
             if not lease.held or lease.record is not None:
                 raise UsageError(f"there is a thread {spec.role}/{spec.subject} already")
             wanted = wanted_record(spec, server, self._home.id, self._home.owner)
-            return await fork_kept(server, spec, lease, wanted, self._shelf, source, before_turn)
+            return await fork_kept(server, spec, lease, wanted, self._files, source, before_turn)
 
     @asynccontextmanager
     async def _leased(self, pool: Pool, deadline: float) -> AsyncIterator[AppServer]:
@@ -172,23 +172,28 @@ class CodexRuntime:
 
     @asynccontextmanager
     async def _talk(
-        self, server: AppServer, spec: ConversationSpec, opened: Opened, deadline: float, keeper: Keeper | None
+        self,
+        server: AppServer,
+        spec: ConversationSpec,
+        opened: Opened,
+        deadline: float,
+        recorder: ThreadRecorder | None,
     ) -> AsyncIterator[Conversation]:
         reopen = partial(resume, server, spec, opened.thread_id) if opened.reason == "resumed" else None
-        teller = Teller(self._observer, spec, opened, self._config.worker) if self._observer is not None else None
-        after = keeper.after_turn if keeper is not None else None
-        conversation = Conversation(server, spec, opened, deadline, self._config, reopen, after, teller, self._asker)
+        reporter = Reporter(self._observer, spec, opened, self._config.worker) if self._observer is not None else None
+        after = recorder.after_turn if recorder is not None else None
+        conversation = Conversation(server, spec, opened, deadline, self._config, reopen, after, reporter, self._asker)
         self._active.add(conversation)
-        if teller is not None:
-            teller.opened()
+        if reporter is not None:
+            reporter.opened()
         try:
             yield conversation
         finally:
             self._active.discard(conversation)
             if not self._active:
                 self._idle.set()
-            if teller is not None:
-                teller.closed()
+            if reporter is not None:
+                reporter.closed()
             unsubscribe(server, opened.thread_id)
             if conversation.last_failure is not None and conversation.last_failure.kind == "rpc_timeout":
                 self._pool_of(server).suspect(server)

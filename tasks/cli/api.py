@@ -10,6 +10,7 @@ from models.setting_sources import load_settings
 from models.urls import is_loopback
 from tasks import logs
 from tasks.cli.output import console, warn
+from tasks.cli.processes import forget_credentials
 from tasks.services import signals
 
 
@@ -24,6 +25,7 @@ def api(
     # Loaded here: no other command, and no worker, has use for a web framework.
     from tasks.web.serving import serve
 
+    forget_credentials()
     settings = load_settings()
     logs.configure(settings)
 

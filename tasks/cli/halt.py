@@ -13,7 +13,7 @@ from models.errors import DatabaseDown, DeskError, OrderError
 from models.orders import OrderOutcome
 from models.setting_sources import load_settings
 from models.settings import Settings
-from models.states import ORDER_WORKING, OrderState, TradingState
+from models.states import ORDER_WORKING, OrderState
 from models.store import Store, require_current
 from tasks.cli.output import console, fail
 from tasks.cli.person import whoami
@@ -156,9 +156,8 @@ def resume(
     settings, by = load_settings(agree=False), whoami()
     require_current(settings.database)
     store = Store(settings.database)
-    to = TradingState.REDUCING if reduce_only else TradingState.ACTIVE
     with store.session() as session:
-        halting.resume(session, settings, settings.account, by, why, to)
+        halting.resume(session, settings, settings.account, by, why, reduce_only=reduce_only)
         still = [row.account for row in accounts.halted(session)]
     halting.remove_file(settings)  # last: whoever dies before it leaves the account halted
     what = "gives exposure back only" if reduce_only else "trades again"

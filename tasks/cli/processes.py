@@ -54,7 +54,7 @@ def worker(
     name: Annotated[str | None, typer.Option(help="Name of this worker, unique on its host.")] = None,
 ) -> None:
     """Run one worker in the foreground."""
-    forget_credentials(role)
+    forget_credentials(QUEUES[role])
     settings = _configured()
     called = name or default_name(role)
     app = create_app(settings, called, warm=role is not Role.OPS)
@@ -62,9 +62,9 @@ def worker(
     raise typer.Exit(celery_command.run(app, worker_arguments(settings, role, pool, concurrency, called)))
 
 
-def forget_credentials(role: Role) -> None:
-    """A worker that sends no orders has no use for a broker's key, and its agents none at all."""
-    if "trade" not in QUEUES[role].split(","):
+def forget_credentials(queues: str = "") -> None:
+    """A process that sends no orders has no use for a broker's key, and its agents none at all."""
+    if "trade" not in queues.split(","):
         for variable in Settings.CREDENTIALS:
             os.environ.pop(variable, None)
 

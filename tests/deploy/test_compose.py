@@ -45,7 +45,7 @@ def test_the_schema_would_notice_a_mistake(compose: dict[str, Any], schema: dict
 
 def test_it_has_every_part_of_the_fleet(compose: dict[str, Any]) -> None:
     services = set(compose["services"])
-    assert services == {"redis", "postgres", "migrate", "research", "ops", "trade", "beat", "flower"}
+    assert services == {"redis", "postgres", "migrate", "research", "ops", "trade", "beat", "flower", "api"}
 
 
 def test_whatever_keeps_running_has_a_health_check(compose: dict[str, Any]) -> None:

@@ -11,7 +11,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from sqlmodel import Session, col, select
 
@@ -166,12 +165,7 @@ def _record_denied(session: Session, settings: Settings, done: Halted) -> None:
 
 
 def resume(
-    session: Session,
-    settings: Settings,
-    account: str,
-    by: str,
-    why: str = "",
-    to: Literal[TradingState.ACTIVE, TradingState.REDUCING] = TradingState.ACTIVE,
+    session: Session, settings: Settings, account: str, by: str, why: str = "", *, reduce_only: bool = False
 ) -> None:
     """Let the account trade again, or only give exposure back, as far as the HALT file lets it.
 
@@ -183,6 +177,7 @@ def resume(
     if state is TradingState.HALTED:
         _record_denied(session, settings, _deny_waiting(session, account, said, by))
     fence.give_back(session, account)
+    to = TradingState.REDUCING if reduce_only else TradingState.ACTIVE
     _write(session, account, to, why, by)
     audit.record(session, settings, "resume", account=account, by=by, why=why, state=to)
 

@@ -1,4 +1,4 @@
-"""The translator and the teller where no recorded stream goes: long texts, odd ones, and turns that never began."""
+"""The translator and the reporter where no recorded stream goes: long texts, odd ones, and turns that never began."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from agents.codex.failures import failure
+from agents.codex.reporter import Reporter
 from agents.codex.spec import Opened, Scope
-from agents.codex.teller import Teller
 from agents.codex.translator import TEXT_LIMIT, translate
 from models.events import Envelope
 from models.lifecycle import LifecycleStatus
@@ -30,9 +30,9 @@ def one(method: str, params: dict[str, Any], said: str | None = None) -> Envelop
     return found
 
 
-def teller() -> tuple[Teller, Collected]:
-    told = Collected()
-    return Teller(told, replace(spec(), scope=replace(SCOPE, run_id="run-1")), Opened("thread-1", "initial"), "w"), told
+def reporter() -> tuple[Reporter, Collected]:
+    told, in_run = Collected(), replace(spec(), scope=replace(SCOPE, run_id="run-1"))
+    return Reporter(told, in_run, Opened("thread-1", "initial"), "w"), told
 
 
 def test_what_is_nobodys_concern_is_no_event() -> None:
@@ -80,7 +80,7 @@ def test_every_payload_is_json_and_small() -> None:
 
 
 def test_a_turn_that_never_began_is_told_as_failed() -> None:
-    voice, told = teller()
+    voice, told = reporter()
     voice.opened()
     voice.over("failed", failure("process_died", "gone"))
     voice.closed()
@@ -92,7 +92,7 @@ def test_a_turn_that_never_began_is_told_as_failed() -> None:
 
 
 def test_a_turn_that_is_given_up_takes_its_items_along_and_is_told_once() -> None:
-    voice, told = teller()
+    voice, told = reporter()
     voice.opened()
     for _ in range(2):
         voice.heard("turn/started", {"threadId": "thread-1", "turn": {"id": "turn-1"}})

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import UsageError
+from models.errors import SettingError, UsageError
 from models.running import is_up, lock_path
 from models.setting_sources import load_settings
 from models.settings import Settings
+from tasks.cli.api import api
 from tasks.cli.processes import Role, forget_credentials
 from tasks.services import folders, ports
 from tasks.services.plan import Plan
-from tasks.services.programs import Choice
+from tasks.services.programs import QUEUES, Choice
 from tasks.services.supervision import configuration
 
 WHOLE = ["redis", "rulebook", "research", "ops", "trade", "beat", "flower"]
@@ -173,6 +174,14 @@ def test_the_brokers_credentials_reach_the_worker_that_sends_orders_alone(make_p
 def test_a_worker_that_sends_no_orders_forgets_the_credentials(role: Role, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in Settings.CREDENTIALS:
         monkeypatch.setenv(name, "given")
-    forget_credentials(role)
+    forget_credentials(QUEUES[role])
     left = {name for name in Settings.CREDENTIALS if name in os.environ}
     assert left == (set(Settings.CREDENTIALS) if role in (Role.TRADE, Role.ALL) else set())
+
+
+def test_the_http_service_forgets_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*Settings.CREDENTIALS, "DESK_API_HOST"):
+        monkeypatch.setenv(name, "0.0.0.0")
+    with pytest.raises(SettingError, match="DESK_API_HOST"):
+        api()
+    assert not [name for name in Settings.CREDENTIALS if name in os.environ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from tasks.bootstrap import desk_of
 from tests.fakes.otlp import Collector, Seen
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.queue.steps import get_run
+
+POP_SECONDS = 1.5  # what the worker asked for before it let go of the queue still takes a message, for a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Told:
         """The research worker takes nothing from a queue while the block lasts."""
         control, here = self.desk.app.control, [node_name("research")]
         assert control.cancel_consumer(queue, destination=here, reply=True)
+        time.sleep(POP_SECONDS)
         yield
         assert control.add_consumer(queue, destination=here, reply=True)
 

@@ -11,7 +11,7 @@ import pytest
 from models import event_log
 from models.errors import OrderError
 from models.events import DESK, Domain, Envelope, EventType
-from models.states import OrderState, TradingState
+from models.states import OrderState
 from tests.tools.orders.desk import Desk, action
 from tools.orders import approvals, halting
 from tools.orders.states import advance, load_order
@@ -84,7 +84,7 @@ def test_halting_is_told_on_the_desks_own_stream(new_desk: NewDesk) -> None:
     (order,) = desk.orders()
     halting.halt(desk.store, "paper", "a test", "somebody")
     with desk.store.session() as session:
-        halting.resume(session, desk.settings, "paper", "somebody", "slowly", TradingState.REDUCING)
+        halting.resume(session, desk.settings, "paper", "somebody", "slowly", reduce_only=True)
         halting.resume(session, desk.settings, "paper", "another")
     found = [(one.type.value, *one.payload.values()) for one in told(desk, DESK)]
     assert found == [

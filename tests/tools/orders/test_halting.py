@@ -50,7 +50,7 @@ def test_no_file_and_no_row_is_active(new_desk: NewDesk) -> None:
 def test_the_file_wins_over_the_row(new_desk: NewDesk) -> None:
     desk = new_desk()
     with desk.store.session() as session:
-        halting.resume(session, desk.settings, "paper", "somebody", "calm down", TradingState.REDUCING)
+        halting.resume(session, desk.settings, "paper", "somebody", "calm down", reduce_only=True)
     assert _state(desk)[0] is TradingState.REDUCING
     path = halting.write_file(desk.settings, "fire", "somebody")
     state, why = _state(desk)
@@ -247,7 +247,7 @@ def test_reducing_cancels_open_orders_that_would_take_exposure_on(new_desk: NewD
     desk.hold("BBB", 10, 50.0)
     desk.run(action(), action("BBB", "close"))
     with desk.store.session() as session:
-        halting.resume(session, desk.settings, "paper", "somebody", "calm down", TradingState.REDUCING)
+        halting.resume(session, desk.settings, "paper", "somebody", "calm down", reduce_only=True)
     market.opens = {}
     tend(desk.funnel())
     assert {row.symbol: row.state for row in desk.orders()} == {"AAA": "cancelled", "BBB": "filled"}
@@ -260,7 +260,7 @@ def test_reducing_cancels_what_sells_more_than_is_held(new_desk: NewDesk) -> Non
     desk.hold("AAA", 10, 100.0)
     desk.run(action(kind="close"))
     with desk.store.session() as session:
-        halting.resume(session, desk.settings, "paper", "somebody", "calm down", TradingState.REDUCING)
+        halting.resume(session, desk.settings, "paper", "somebody", "calm down", reduce_only=True)
     tend(desk.funnel())
     assert [row.state for row in desk.orders()] == ["submitted"]
     desk.hold("AAA", -1, 100.0)
@@ -272,7 +272,7 @@ def test_reducing_lets_exposure_be_given_back_alone(new_desk: NewDesk) -> None:
     desk = new_desk()
     desk.hold("AAA", 10, 100.0)
     with desk.store.session() as session:
-        halting.resume(session, desk.settings, "paper", "somebody", "calm down", TradingState.REDUCING)
+        halting.resume(session, desk.settings, "paper", "somebody", "calm down", reduce_only=True)
     sold, bought = desk.run(action(kind="close"), action("BBB"))
     assert sold.state == OrderState.FILLED
     assert bought.denied is not None

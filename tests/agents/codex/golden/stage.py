@@ -22,8 +22,8 @@ from agents.codex.conversation import Conversation, TurnResult
 from agents.codex.gateway import resume, unsubscribe
 from agents.codex.observer import ConversationSeen
 from agents.codex.process import AppServer
+from agents.codex.reporter import Reporter
 from agents.codex.spec import ConversationSpec, Opened, Scope
-from agents.codex.teller import Teller
 from models.events import Envelope
 from models.lifecycle import ItemLifecycle, TurnLifecycle
 from tests.agents.codex.golden import wire
@@ -80,12 +80,14 @@ class Stage:
     @asynccontextmanager
     async def talk(self, spec: ConversationSpec, opened: Opened) -> AsyncIterator[Conversation]:
         """A conversation as the runtime makes one."""
-        teller = Teller(self.told, spec, opened, "w")
-        teller.opened()
+        reporter = Reporter(self.told, spec, opened, "w")
+        reporter.opened()
         deadline = asyncio.get_running_loop().time() + 60
         reopen = partial(resume, self.server, spec, opened.thread_id) if opened.reason == "resumed" else None
-        yield Conversation(self.server, spec, opened, deadline, self._config, reopen, teller=teller, asker=self.person)
-        teller.closed()
+        yield Conversation(
+            self.server, spec, opened, deadline, self._config, reopen, reporter=reporter, asker=self.person
+        )
+        reporter.closed()
         unsubscribe(self.server, opened.thread_id)
 
     async def turn(self, conversation: Conversation, text: str = "What of ACME?") -> TurnResult:

@@ -1,6 +1,6 @@
 """The rollouts of one home and the vault behind them: the right copy at hand before a turn, a new copy after it.
 
-Files, compression and the vault are worked on in threads of the shelf's own: neither the event loop nor a tool call
+Files, compression and the vault are worked on in threads of their own: neither the event loop nor a tool call
 waits for them.
 """
 
@@ -38,7 +38,7 @@ class _Copy:
     in_place: bool
 
 
-class Shelf:
+class RolloutFiles:
     """vault: None in a worker whose threads never leave its home; then no digest is recorded, and none is checked."""
 
     def __init__(self, home: Home, vault: Vault | None) -> None:

@@ -27,7 +27,7 @@ _ITEM_STATUS = {"failed": LifecycleStatus.FAILED, "declined": LifecycleStatus.FA
 Params = Mapping[str, Any]
 
 
-class Teller:
+class Reporter:
     """One conversation's voice. Whatever began is ended: a turn by `over` at the latest, an item by its turn."""
 
     def __init__(self, observer: Observer, spec: ConversationSpec, opened: Opened, worker: str) -> None:
@@ -157,10 +157,10 @@ def _moment(millis: float) -> dt.datetime:
     return dt.datetime.fromtimestamp(millis / 1000, dt.UTC)
 
 
-_LIFECYCLES: Mapping[str, Callable[[Teller, Params], None]] = {
-    "turn/started": Teller._turn_started,
-    "turn/completed": Teller._turn_completed,
-    "item/started": Teller._item_started,
-    "item/completed": Teller._item_completed,
-    "item/tool/call": Teller._tool_called,
+_LIFECYCLES: Mapping[str, Callable[[Reporter, Params], None]] = {
+    "turn/started": Reporter._turn_started,
+    "turn/completed": Reporter._turn_completed,
+    "item/started": Reporter._item_started,
+    "item/completed": Reporter._item_completed,
+    "item/tool/call": Reporter._tool_called,
 }

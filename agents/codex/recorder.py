@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from agents.codex.conversation import Conversation, TurnResult
-from agents.codex.shelf import Shelf
+from agents.codex.rollout_files import RolloutFiles
 from agents.codex.spec import Opened, goes_on
 from agents.codex.threads import Lease, ThreadRecord
 from models.errors import RedisDown
@@ -16,7 +16,7 @@ from models.thread_tables import KeptThread
 log = logging.getLogger(__name__)
 
 
-class Keeper:
+class ThreadRecorder:
     """One conversation's, under the thread's lease. alive: whether the thread's process still runs.
 
     A turn that failed or was interrupted is recorded like any other: it is part of the history, in the file and in
@@ -25,7 +25,7 @@ class Keeper:
     """
 
     def __init__(
-        self, lease: Lease, shelf: Shelf, opened: Opened, wanted: ThreadRecord, alive: Callable[[], bool]
+        self, lease: Lease, files: RolloutFiles, opened: Opened, wanted: ThreadRecord, alive: Callable[[], bool]
     ) -> None:
         old = lease.record if goes_on(opened.reason) else None
         here = {
@@ -48,7 +48,7 @@ class Keeper:
             reason=opened.reason,
             worker=wanted.owner,
         )
-        self._lease, self._shelf, self._alive = lease, shelf, alive
+        self._lease, self._files, self._alive = lease, files, alive
         self._turns = 0
         self._unwritten = False
 
@@ -87,7 +87,7 @@ class Keeper:
             log.warning("the lease %s was lost; thread %s is not recorded", self._lease.key, thread_id)
         else:
             place = {"generation": self._lease.generation + 1, "token": self._lease.token, "updated_at": time.time()}
-            kept = await self._shelf.keep(self._thread, self._record.model_copy(update=place))
+            kept = await self._files.keep(self._thread, self._record.model_copy(update=place))
             if kept is not None:
                 await self._save(kept)
         self._unwritten = False
