@@ -30,6 +30,7 @@ from models.urls import masked, require_database
 
 BUSY_SECONDS = 20
 _BEGIN = "desk_begin"
+_READS = "desk_reads"
 # A server that is gone without a word is noticed within seconds, not when the kernel gives up after minutes.
 _PSYCOPG = {
     "connect_timeout": 5,
@@ -75,7 +76,7 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """One consistent view; nothing written here is kept."""
-        with Session(self._reader, expire_on_commit=False, autoflush=False) as session:
+        with Session(self._reader, expire_on_commit=False, autoflush=False, info={_READS: True}) as session:
             yield session  # closing rolls back, and leaves what was read readable
 
     def apart(self) -> Store:
@@ -85,6 +86,12 @@ class Store:
 
     def close(self) -> None:
         self._engine.dispose()
+
+
+def writes(session: Session) -> bool:
+    """Whether this is a writing transaction. What it rests on it may lock; a view locks nothing, for on Postgres it
+    fails at a row that was changed since it began."""
+    return _READS not in session.info
 
 
 def insert_rows(session: Session, rows: Sequence[SQLModel]) -> None:

@@ -20,7 +20,7 @@ from models.order_tables import Order, Trading
 from models.orders import Denied
 from models.settings import Settings
 from models.states import ORDER_NEXT, ApprovalState, OrderState, TradingState
-from models.store import Store
+from models.store import Store, writes
 from tools.orders import approvals, audit, events, fence
 from tools.orders.states import deny_order
 from tools.risk import halted
@@ -50,9 +50,8 @@ def trading_state(session: Session, settings: Settings, account: str) -> tuple[T
 
     Within a writing transaction the row stays locked until its end, so that a halt comes wholly before or after it.
     """
-    return _read(
-        settings, account, session.get(Trading, account, with_for_update={"read": True}, populate_existing=True)
-    )
+    lock = {"read": True} if writes(session) else None
+    return _read(settings, account, session.get(Trading, account, with_for_update=lock, populate_existing=True))
 
 
 def _read(settings: Settings, account: str, row: Trading | None) -> tuple[TradingState, str]:

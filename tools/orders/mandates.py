@@ -18,6 +18,7 @@ from models.mandates import MandateTerms, signed_bytes
 from models.order_tables import Fill, Mandate, Order, Preview
 from models.orders import DenialCode, Denied
 from models.settings import Settings
+from models.store import writes
 from tools.decimals import exact, money
 from tools.orders.notional import notional_of
 
@@ -35,14 +36,10 @@ class Used:
 
 def in_force(session: Session, settings: Settings, broker: str) -> MandateTerms | Denied:
     """The newest mandate of a broker if it holds now, else why not. Older ones never hold again."""
-    row = session.exec(
-        select(Mandate)
-        .where(col(Mandate.broker) == broker)
-        .order_by(col(Mandate.version).desc())
-        .limit(1)
-        .with_for_update(read=True)
-        .execution_options(populate_existing=True)
-    ).first()
+    newest = select(Mandate).where(col(Mandate.broker) == broker).order_by(col(Mandate.version).desc()).limit(1)
+    if writes(session):
+        newest = newest.with_for_update(read=True)
+    row = session.exec(newest.execution_options(populate_existing=True)).first()
     if row is None:
         return _none(f"no mandate was ever armed for {broker}", "none")
     if row.disarmed_at is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from sqlmodel import select
 
 import tests.tools.orders.test_decisions as decision_cases
 import tests.tools.orders.test_fence as fence_cases
@@ -18,7 +19,9 @@ import tests.tools.orders.test_flattening as flattening_cases
 import tests.tools.orders.test_halting as halting_cases
 import tests.tools.orders.test_submitting as submitting_cases
 from models.errors import FencedOff
+from models.order_tables import Order
 from models.settings import Settings
+from models.states import TradingState
 from models.store import Store, upgrade
 from tests.tools.orders.desk import DEFAULTS, Desk, action
 from tests.tools.orders.tape import Tape
@@ -76,6 +79,18 @@ def _cases(module: ModuleType) -> dict[str, Callable[..., None]]:
 
 for cases in (decision_cases, fence_cases, flattening_cases, halting_cases, submitting_cases):
     globals().update(_cases(cases))
+
+
+def test_who_only_looks_goes_by_one_view_whatever_is_halted_meanwhile(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    with desk.store.session() as session:
+        halting.resume(session, desk.settings, "paper", "somebody")
+    with desk.store.read() as session:
+        assert session.exec(select(Order)).all() == []  # from here on it is this view
+        halting.halt(desk.store, "paper", "a test", "somebody")
+        assert halting.trading_state(session, desk.settings, "paper")[0] is TradingState.ACTIVE
+    with desk.store.read() as session:
+        assert halting.trading_state(session, desk.settings, "paper")[0] is TradingState.HALTED
 
 
 def _until_held(desk: Desk, decision: str) -> None:
