@@ -277,15 +277,19 @@ def test_the_end_of_the_feed_ends_its_readers(store: Store, settings: Settings, 
     run_id = opened(store)
 
     async def main() -> tuple[list[Envelope], list[Envelope], list[Envelope]]:
-        feed = Feed(store, redis_own.url, settings)
+        feed, one = Feed(store, redis_own.url, settings), []
+
+        async def run() -> None:
+            async for event in feed.follow(run_id):
+                one.append(event)
 
         async def desk() -> list[Envelope]:
-            return [one async for one in feed.follow_desk()]
+            return [event async for event in feed.follow_desk()]
 
-        readers = asyncio.gather(read(feed, run_id), desk())
-        await until(lambda: listening(redis_own.url) == 2, "both listen")
+        readers = asyncio.gather(run(), desk())
+        await until(lambda: listening(redis_own.url) == 2 and bool(one), "both listen, and one has what is stored")
         await feed.close()
-        one, all_ = await asyncio.wait_for(readers, 5)
+        _, all_ = await asyncio.wait_for(readers, 5)
         return one, all_, await read(feed, run_id)
 
     one, all_, late = asyncio.run(main())
