@@ -25,11 +25,13 @@ from tasks.app import create_app, node_name
 from tasks.bootstrap import desk_of
 from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
-from tests import homes
+from tests import homes, zygote
 from tests.conftest import answers, valkey_binary
 
 REPOSITORY = Path(__file__).parents[1]
 READY_SECONDS = 40.0
+
+Process = subprocess.Popen[bytes] | zygote.Started
 
 
 def free_port() -> int:
@@ -40,11 +42,13 @@ def free_port() -> int:
 
 @dataclass(slots=True)
 class Processes:
-    """A desk made of separate processes in a home of its own."""
+    """A desk made of separate processes in a home of its own. forked: its commands come from one that has loaded the
+    desk; otherwise they load it themselves, as for a user."""
 
     home: Path
     environ: dict[str, str]
-    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    forked: bool = True
+    running: dict[str, Process] = field(default_factory=dict)
     _app: Celery | None = None
     # The kernel ties a process to the thread that started it, so one thread that lives as long as the desk starts all.
     _starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "starter"))
@@ -71,8 +75,13 @@ class Processes:
         self.running[name] = process
         return process
 
-    def desk(self, name: str, *arguments: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-        return self.spawn(name, sys.executable, "-m", "tasks.cli.main", *arguments, environ=environ)
+    def desk(self, name: str, *arguments: str, environ: Mapping[str, str] | None = None) -> Process:
+        if not self.forked:
+            return self.spawn(name, sys.executable, "-m", "tasks.cli.main", *arguments, environ=environ)
+        with (self.home / f"{name}.log").open("ab") as log:
+            process = zygote.start(arguments, {**self.environ, **(environ or {})}, REPOSITORY, log.fileno())
+        self.running[name] = process
+        return process
 
     def redis(self) -> None:
         path = self.home / "run" / "redis.sock"
@@ -170,12 +179,14 @@ class Processes:
 
 
 @contextlib.contextmanager
-def processes(**environ: str) -> Iterator[Processes]:
+def processes(forked: bool = True, **environ: str) -> Iterator[Processes]:
     """A home, a database and Redis; the block adds the rest."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("DESK_", "TRADER_", "AUTONOMOUS_"))}
     with homes.owned() as home:
         desk = Processes(
-            home, {**clean, "DESK_HOME": str(home), "PYTHONUNBUFFERED": "1", "DESK_DRAIN_SECONDS": "2", **environ}
+            home,
+            {**clean, "DESK_HOME": str(home), "PYTHONUNBUFFERED": "1", "DESK_DRAIN_SECONDS": "2", **environ},
+            forked,
         )
         try:
             desk.redis()

@@ -1,7 +1,7 @@
 """The command `desk` in a process of its own, forked from one that has loaded its modules already.
 
-Half of what a short command costs is loading, and the tests run hundreds of them. What lives long, gets signals or
-shows how a process of the desk starts is started for real (`tests.stack`, `desk_command`).
+Most of what a command costs is loading, and the tests run hundreds of them, workers too. What shows how a process of
+the desk starts, or what it weighs, is started for real (`desk up`, `desk_command`, `make bench`, `make faults`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import importlib
 import io
 import json
 import os
+import select
 import selectors
 import signal
 import socket
@@ -21,13 +22,55 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tasks.services import tether
 from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
 
 ROOT = Path(__file__).parents[1]
 WORD = 4  # bytes of a length, a process id or an exit code on the line between test and server
+
+
+class Started:
+    """A command that runs on. What of subprocess.Popen the tests have use for."""
+
+    def __init__(self, arguments: Sequence[str], pid: int, line: socket.socket) -> None:
+        self.args = ["desk", *arguments]
+        self.pid = pid
+        self.returncode: int | None = None
+        self._line = line
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code. Raises subprocess.TimeoutExpired, after `timeout` seconds."""
+        if self.returncode is None:
+            ready, _, _ = select.select([self._line], [], [], timeout)
+            if not ready:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            self.returncode = _number(self._line)
+            self._line.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def start(arguments: Sequence[str], env: Mapping[str, str], cwd: Path, log: int) -> Started:
+    """`desk ARGUMENTS` in a session of its own, writing to this descriptor. It ends with this process at the latest."""
+    return _started(arguments, env, cwd, sys.executable, (log, log), alone=True)
 
 
 def run(
@@ -37,22 +80,27 @@ def run(
 
     Raises subprocess.TimeoutExpired when it takes longer, and ends it then.
     """
-    order = json.dumps({"arguments": list(arguments), "env": dict(env), "cwd": str(cwd)}).encode()
     (out, theirs), (err, other) = os.pipe(), os.pipe()
-    with socket.socket(socket.AF_UNIX) as line:
-        line.connect(_server(python))
-        socket.send_fds(line, [len(order).to_bytes(WORD, "big")], [theirs, other])
-        line.sendall(order)
-        os.close(theirs)
-        os.close(other)
-        pid = _number(line)
-        try:
-            said = _read({out: b"", err: b""}, time.monotonic() + seconds)
-        except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(["desk", *arguments], seconds) from None
-        code = _number(line)
-    return subprocess.CompletedProcess(["desk", *arguments], code, said[out].decode(), said[err].decode())
+    command = _started(arguments, env, cwd, python, (theirs, other), alone=False)
+    os.close(theirs)
+    os.close(other)
+    try:
+        said = _read({out: b"", err: b""}, time.monotonic() + seconds)
+    except TimeoutError:
+        command.kill()
+        raise subprocess.TimeoutExpired(command.args, seconds) from None
+    return subprocess.CompletedProcess(command.args, command.wait(), said[out].decode(), said[err].decode())
+
+
+def _started(
+    arguments: Sequence[str], env: Mapping[str, str], cwd: Path, python: str, descriptors: Sequence[int], *, alone: bool
+) -> Started:
+    order = json.dumps({"arguments": list(arguments), "env": dict(env), "cwd": str(cwd), "alone": alone}).encode()
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(_server(python))
+    socket.send_fds(line, [len(order).to_bytes(WORD, "big")], list(descriptors))
+    line.sendall(order)
+    return Started(arguments, _number(line), line)
 
 
 def _read(pipes: dict[int, bytes], until: float) -> dict[int, bytes]:
@@ -94,12 +142,17 @@ def _server(python: str) -> str:
     listener.listen()
     command = tethered("KILL", [python, "-m", "tests.zygote", str(listener.fileno())])
     env = {**os.environ, PARENT: str(os.getpid()), "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, cwd=ROOT, env=env, pass_fds=[listener.fileno()], stdin=subprocess.DEVNULL)
+    # It would end with the thread that starts it, and this one may not live long.
+    starter = ThreadPoolExecutor(1, "zygote")
+    process = starter.submit(
+        subprocess.Popen, command, cwd=ROOT, env=env, pass_fds=[listener.fileno()], stdin=subprocess.DEVNULL
+    ).result()
     listener.close()
 
     def end() -> None:
         process.terminate()
         process.wait()
+        starter.shutdown()
         folder.cleanup()
 
     atexit.register(end)
@@ -109,6 +162,7 @@ def _server(python: str) -> str:
 def serve(listener: socket.socket) -> None:
     """Forks a process for each order. Comes back in the forked one alone, as the command."""
     command = importlib.import_module("tasks.cli.main")
+    server = os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
     while True:
         line, _ = listener.accept()
@@ -117,15 +171,16 @@ def serve(listener: socket.socket) -> None:
             break
         line.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    tether.hold(signal.SIGKILL, server)
     size, descriptors, _, _ = socket.recv_fds(line, WORD, 2)
     order = b""
     while len(order) < int.from_bytes(size, "big"):
         order += line.recv(1 << 16)
-    pid = os.fork()
+    reporter, pid = os.getpid(), os.fork()
     if pid:
         _report(line, pid, descriptors)
     line.close()
-    _become(json.loads(order), descriptors)
+    _become(json.loads(order), descriptors, reporter)
     sys.modules["__main__"] = command  # after which the usage is named
     command.main()
 
@@ -141,18 +196,24 @@ def _report(line: socket.socket, pid: int, descriptors: Sequence[int]) -> None:
     os._exit(0)
 
 
-def _become(order: dict[str, object], descriptors: Sequence[int]) -> None:
+def _become(order: dict[str, object], descriptors: Sequence[int], reporter: int) -> None:
+    tether.hold(signal.SIGKILL, reporter)
     arguments, env = order["arguments"], order["env"]
     assert isinstance(arguments, list)
     assert isinstance(env, dict)
     for descriptor, number in zip(descriptors, (1, 2), strict=True):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)))
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(io.FileIO(1, "w", closefd=False)), line_buffering=bool(order["alone"])
+    )
     sys.stderr = io.TextIOWrapper(io.BufferedWriter(io.FileIO(2, "w", closefd=False)), line_buffering=True)
     sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc]
     os.environ.clear()
     os.environ.update(env)
+    if order["alone"]:
+        os.setsid()
+        os.environ[PARENT] = str(os.getpid())
     time.tzset()
     os.chdir(str(order["cwd"]))
     sys.argv = [str(ROOT / "tasks" / "cli" / "main.py"), *arguments]

@@ -26,7 +26,7 @@ class Overhead:
 
 def overhead(role: str, turns: int, at_once: int, rounds: int) -> Overhead:
     """Each round is a pair, and which of it comes first changes, so that neither has the older desk."""
-    with processes() as desk:
+    with processes(forked=False) as desk:
         desk.stand_in("--latency", "0", *TOOL, "--answer", ANSWER)
         pairs = []
         for number in range(rounds):

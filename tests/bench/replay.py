@@ -75,7 +75,7 @@ class Reader:
 def replay(readers: int, events: int, pace: float | None) -> Replay:
     """So many readers, and so many events of as many writer processes as WRITERS, each with a recorder as a worker has
     it. pace: events a second all together; as fast as they can when None."""
-    with processes() as desk:
+    with processes(forked=False) as desk:
         store = desk_of(desk.app).store
         run = run_row()
         with store.session() as session:

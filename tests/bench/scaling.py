@@ -40,7 +40,7 @@ def scaling(latency: float, candidates: int) -> Scaling:
 
 
 def _screen_seconds(latency: float, candidates: int, workers: Sequence[str]) -> float:
-    with processes(DESK_RULEBOOK_LATENCY_SECONDS=str(latency), DESK_CODEX_TURNS=str(TURNS)) as desk:
+    with processes(forked=False, DESK_RULEBOOK_LATENCY_SECONDS=str(latency), DESK_CODEX_TURNS=str(TURNS)) as desk:
         desk.rulebook(latency)
         desk.workers(*workers, "ops", "trade")
         _warm(desk, 2 * len(workers) * TURNS)
@@ -74,7 +74,7 @@ class Crowd:
 
 def crowd(runs: int, symbols: int) -> Crowd:
     """So many research runs of so many symbols, queued at once, with a model that answers at once."""
-    with processes() as desk:
+    with processes(forked=False) as desk:
         desk.stand_in("--latency", "0", *TOOL, "--answer", ANSWER)
         desk.workers("research", "ops")
         _warm(desk, 4)

@@ -34,7 +34,7 @@ class ScreenTimes:
 
 
 def screen_times(latency: float, candidates: int) -> ScreenTimes:
-    with processes(DESK_RULEBOOK_LATENCY_SECONDS=str(latency)) as desk:
+    with processes(forked=False, DESK_RULEBOOK_LATENCY_SECONDS=str(latency)) as desk:
         desk.rulebook(latency)
         desk.workers("research", "ops", "trade")
         # One small run first: a desk that runs unattended has its app-servers up when a screen starts.

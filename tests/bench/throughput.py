@@ -45,7 +45,7 @@ class Throughput:
 def throughput(role: str, turns: int, at_once: int, rounds: int) -> Throughput:
     """The median of `rounds` pairs, bare and queued in turn, so that a noisy minute hits both. Each round has a new
     app-server on both sides, over a Codex home of the same age: it slows with the threads kept there."""
-    with processes() as desk:
+    with processes(forked=False) as desk:
         desk.stand_in("--latency", "0", *TOOL, "--answer", ANSWER)
         pairs = []
         for _ in range(rounds):

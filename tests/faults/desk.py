@@ -277,7 +277,10 @@ def fault_desk(pace: Pace, *launcher: str, crew: tuple[str, ...] = CREW, **envir
         "TRADER_LIVE": "1",
         **environ,
     }
-    with processes(**settings) as running, FaultyModel(pace.latency, running.home / "model.jsonl") as model:
+    with (
+        processes(forked=False, **settings) as running,
+        FaultyModel(pace.latency, running.home / "model.jsonl") as model,
+    ):
         running.environ["DESK_PROVIDER"] = "endpoint"
         running.environ["DESK_PROVIDER_URL"] = model.url
         (running.home / CLOCK).write_text("0")

@@ -79,7 +79,7 @@ def order_desk(
     far = far_yahoo()
     with (
         database_of(postgres) as where,
-        processes(**settings, **where) as running,
+        processes(forked=False, **settings, **where) as running,
         FaultyModel(pace.latency, running.home / "model.jsonl") as model,
     ):
         running.environ |= {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": model.url}

@@ -280,11 +280,11 @@ def test_the_end_of_the_feed_ends_its_readers(store: Store, settings: Settings, 
         feed, one = Feed(store, redis_own.url, settings), []
 
         async def run() -> None:
-            async for event in feed.follow(run_id):
-                one.append(event)
+            async for each in feed.follow(run_id):
+                one.append(each)
 
         async def desk() -> list[Envelope]:
-            return [event async for event in feed.follow_desk()]
+            return [each async for each in feed.follow_desk()]
 
         readers = asyncio.gather(run(), desk())
         await until(lambda: listening(redis_own.url) == 2 and bool(one), "both listen, and one has what is stored")

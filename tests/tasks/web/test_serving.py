@@ -203,10 +203,10 @@ def test_the_command_does_not_load_the_web_framework(tmp_path: Path) -> None:
     assert [name for name in modules if name.startswith(HEAVY)] == []
 
 
-def test_no_worker_loads_the_web_framework(stack: Processes) -> None:
-    stack.workers("research", "ops", "trade", environ={"PYTHONPROFILEIMPORTTIME": "1"})
-    for name in ("research", "ops", "trade"):
-        modules = imported(stack.log(name))
-        assert "tasks.stopping" in modules
-        assert [module for module in modules if module.startswith(HEAVY)] == []
-        stack.end(name)
+def test_no_worker_loads_the_web_framework() -> None:
+    with processes(forked=False) as desk:
+        desk.workers("research", "ops", "trade", environ={"PYTHONPROFILEIMPORTTIME": "1"})
+        for name in ("research", "ops", "trade"):
+            modules = imported(desk.log(name))
+            assert "tasks.stopping" in modules
+            assert [module for module in modules if module.startswith(HEAVY)] == []
