@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import structlog
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session
 
 from models.store import Store
@@ -24,8 +25,9 @@ LONGEST_PAUSE_SECONDS = 3.0
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether the database was away, locked or chose this transaction to give way; not whether it refused it."""
-    if isinstance(error, (OperationalError, InterfaceError)):
+    """Whether the database was away, locked, had no connection to spare or chose this transaction to give way; not
+    whether it refused it."""
+    if isinstance(error, (OperationalError, InterfaceError, PoolTimeout)):
         return True
     return isinstance(error, DBAPIError) and error.connection_invalidated
 

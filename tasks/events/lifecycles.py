@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -55,6 +56,14 @@ class Lifecycles:
         self.conversations = before.conversations | self.conversations
         self.turns = before.turns | self.turns
         self.items = before.items | self.items
+
+    def singly(self) -> Iterator[Lifecycles]:
+        """Each row by itself."""
+        for kind in ("conversations", "turns", "items"):
+            for key, row in getattr(self, kind).items():
+                one = Lifecycles()
+                setattr(one, kind, {key: row})
+                yield one
 
     def write(self, session: Session) -> None:
         """Rows are written in one order by all, so that two writers never wait for each other."""

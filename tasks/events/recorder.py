@@ -10,9 +10,10 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import structlog
+from sqlmodel import Session
 
 from agents.codex.observer import ConversationSeen
 from models import event_log
@@ -21,7 +22,7 @@ from models.lifecycle import ItemLifecycle, TurnLifecycle
 from models.store import Store
 from tasks.events.lifecycles import Lifecycles
 from tasks.events.publisher import Publisher
-from tasks.events.sources import AWAY
+from tasks.persistence import is_lost
 
 log = structlog.get_logger(__name__)
 
@@ -142,25 +143,46 @@ class Recorder:
 
     def _write(self) -> bool:
         """One transaction. False when the database is away: all of it waits for the next one."""
-        with self._writing:
-            with self._more:
-                events, self._events = self._events[:BATCH], self._events[BATCH:]
-                lives = self._due()
+        events: list[Envelope] = []
+        lives = Lifecycles()
+        with ExitStack() as taking:
             try:
                 with self._store.session() as session:
-                    event_log.append(session, events)
-                    lives.write(session)
-            except AWAY as error:
-                self._give_back(events, lives, error)
-                return False
-            except Exception:
-                # Not to be written, now or later: whatever else waits must not wait for it.
-                self.dropped += len(events)
-                log.exception("events.refused", events=len(events))
+                    session.connection()  # its turn to write first, then the batch: no step that ends waits for both
+                    taking.enter_context(self._writing)
+                    events, lives = self._batch()
+                    _add(session, events, lives)
+            except Exception as error:
+                if is_lost(error):
+                    self._give_back(events, lives, error)
+                    return False
+                log.warning("events.batch_refused", error=_line(error))
+                if not self._write_singly(events, lives):
+                    return False
         if self._away:
             self._away = False
             log.info("events.recorded_again", left_out=self.dropped)
         return True
+
+    def _write_singly(self, events: list[Envelope], lives: Lifecycles) -> bool:
+        """What was refused together, so that nothing waits for the one row that cannot be written."""
+        parts = [*(([one], Lifecycles()) for one in events), *(([], one) for one in lives.singly())]
+        for number, (some, row) in enumerate(parts):
+            try:
+                with self._store.session() as session:
+                    _add(session, some, row)
+            except Exception as error:
+                if is_lost(error):
+                    self._give_back(events[number:], lives, error)
+                    return False
+                self.dropped += len(some)
+                log.error("events.refused", types=[one.type for one in some], error=_line(error))
+        return True
+
+    def _batch(self) -> tuple[list[Envelope], Lifecycles]:
+        with self._more:
+            events, self._events = self._events[:BATCH], self._events[BATCH:]
+            return events, self._due()
 
     def _due(self) -> Lifecycles:
         """The lifecycles, when it is their time."""
@@ -177,4 +199,13 @@ class Recorder:
             self._lives.older(lives)
         if not self._away:
             self._away = True
-            log.warning("events.not_recorded", error=f"{type(error).__name__}: {error}".splitlines()[0])
+            log.warning("events.not_recorded", error=_line(error))
+
+
+def _add(session: Session, events: list[Envelope], lives: Lifecycles) -> None:
+    event_log.append(session, events)
+    lives.write(session)
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]

@@ -84,6 +84,18 @@ def test_server_requests(method: str, expected: dict[str, Any]) -> None:
     run(work())
 
 
+def test_no_text_has_a_nul() -> None:
+    """Postgres takes none, wherever in a row it is."""
+
+    async def work() -> None:
+        made = await talk("asks")
+        answer = await made.client.request("go", {"method": "item/tool/call", "params": {"a": "one\0two"}})
+        assert answer["reply"]["result"] == {"served": {"a": "one\ufffdtwo"}}
+        await made.client.close(1)
+
+    run(work())
+
+
 def test_noise_is_passed_over() -> None:
     async def work() -> None:
         made = await talk("noisy")

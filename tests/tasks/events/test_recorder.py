@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
+from sqlalchemy import text
 from sqlmodel import select
 
 from agents.codex.observer import ConversationSeen
@@ -82,17 +85,29 @@ def test_what_could_not_be_written_with_the_step_is_written_by_itself(store: Sto
 
 
 def test_nothing_overtakes_what_is_on_its_way(store: Store) -> None:
-    """The recorder's own transaction is under way when the step ends: the step waits for it."""
-    recorder = Recorder(store)
+    """The recorder's own transaction is under way when the step ends: the step waits for its commit."""
+    recorder, committed, go_on = Recorder(store), threading.Event(), threading.Event()
+    store.on_commit.append(lambda _: (committed.set(), go_on.wait(10)))  # type: ignore[arg-type,func-returns-value]
     recorder.conversation(seen("t1", "s1"))
-    with store.session():  # the only writer: the recorder waits for it
-        recorder.events([of_thread("t1", 1)])
-        wait_for(lambda: recorder._writing.locked(), "it is at it")
-        recorder.events([of_thread("t1", 2)])
-    with recorder.taken("s1") as events, store.session() as session:
+    recorder.events([of_thread("t1", 1)])
+    assert committed.wait(10)
+    recorder.events([of_thread("t1", 2)])
+    threading.Timer(0.3, go_on.set).start()
+    with recorder.taken("s1") as events:
+        assert go_on.is_set()
+    with store.session() as session:
         event_log.append(session, [*events, event(EventType.STATUS_ENDED, RUN, step="s1")])
     recorder.close()
     assert [one.payload.get("number") for one in stored(store)] == [1, 2, None]
+
+
+def test_a_step_that_ends_does_not_wait_until_the_recorder_may_write(store: Store, recorder: Recorder) -> None:
+    recorder.conversation(seen("t1", "s1"))
+    with store.session():  # the only writer: the recorder waits for it
+        recorder.events([of_thread("t1", 1)])
+        time.sleep(0.3)
+        with recorder.taken("s1") as events:
+            assert [one.payload["number"] for one in events] == [1]
 
 
 def test_the_last_word_on_each_lifecycle_is_kept(store: Store, recorder: Recorder) -> None:
@@ -152,12 +167,11 @@ def test_more_than_it_holds_is_left_out_and_counted(store: Store, monkeypatch: p
     recorder = Recorder(store)
     with store.session():
         recorder.events([a_note(RUN, 0)])
-        wait_for(lambda: recorder._writing.locked(), "it is at it")
         recorder.events([a_note(RUN, number) for number in range(1, 9)])
     recorder.close()
-    assert recorder.dropped == 3
-    assert [one.payload["number"] for one in stored(store)] == [0, 1, 2, 3, 4, 5]
-    assert sequences(stored(store)) == [1, 2, 3, 4, 5, 6]
+    assert recorder.dropped == 4
+    assert [one.payload["number"] for one in stored(store)] == [0, 1, 2, 3, 4]
+    assert sequences(stored(store)) == [1, 2, 3, 4, 5]
 
 
 def test_what_can_never_be_written_stops_nothing(store: Store, recorder: Recorder) -> None:
@@ -166,6 +180,26 @@ def test_what_can_never_be_written_stops_nothing(store: Store, recorder: Recorde
     recorder.events([a_note(RUN, 1)])
     recorder.close()
     assert sequences(stored(store)) == [1]
+
+
+def test_what_the_database_refuses_is_left_out_alone(store: Store) -> None:
+    """As Postgres refuses a NUL, which is no reason to wait until it is back."""
+    refuse = "create trigger {0} before insert on {1} when new.item_id = 'bad' begin select raise(abort, 'no'); end"
+    with store.session() as session:
+        for name, table in (("one", "event"), ("two", "runtime_item")):
+            session.connection().execute(text(refuse.format(name, table)))
+    recorder, now = Recorder(store), utcnow()
+    for item in ("first", "bad", "last"):
+        recorder.events([event(EventType.ITEM_COMPLETED, RUN, item_id=item)])
+        row = ItemLifecycle(
+            item_id=item, turn_id="u", thread_id="t", type="tool", status=LifecycleStatus.COMPLETED, started_at=now
+        )
+        recorder.item(row, RUN)
+    recorder.close()
+    assert [one.item_id for one in stored(store)] == ["first", "last"]
+    with store.read() as session:
+        assert {row.item_id for row in session.exec(select(RuntimeItem))} == {"first", "last"}
+    assert recorder.dropped == 1
 
 
 def test_deltas_are_not_stored(store: Store, recorder: Recorder) -> None:
