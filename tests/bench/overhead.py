@@ -1,4 +1,4 @@
-"""(h) what events and telemetry cost: turns per second with both and with neither, in turn, on the same desk."""
+"""(h) what events and telemetry cost, its file and metrics too: turns per second with and without, on the same desk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 
 from tests.bench.throughput import ANSWER, TOOL, queued
-from tests.stack import Processes, processes
+from tests.stack import Processes, free_port, processes
 
 MODULES = {"with": "tasks.cli.main", "without": "tests.bench.quiet"}
 
@@ -38,7 +38,9 @@ def overhead(role: str, turns: int, at_once: int, rounds: int) -> Overhead:
 
 
 def _round(desk: Processes, kind: str, role: str, turns: int, at_once: int) -> float:
-    watched = {"DESK_TELEMETRY_FILE": str(desk.home / "telemetry.jsonl")} if kind == "with" else {}
+    watched = {}
+    if kind == "with":
+        watched = {"DESK_TELEMETRY_FILE": str(desk.home / "telemetry.jsonl"), "DESK_METRICS_PORT": str(free_port())}
     arguments = ("worker", "research", "--name", "research", "--pool", "threads", "--concurrency", str(at_once))
     desk.spawn("research", sys.executable, "-m", MODULES[kind], *arguments, environ=watched)
     desk.await_workers("research")

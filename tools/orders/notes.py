@@ -6,8 +6,10 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
+from sqlalchemy import bindparam
 from sqlmodel import Session, col, func, select
 
 from models.order_tables import Fill, Order, Preview, TraderNote
@@ -65,27 +67,37 @@ def last_notes(
 ) -> dict[str, list[str]]:
     """By symbol the last lines that are not of a later market time, oldest first; LINES_A_SYMBOL of each and at most
     LINES_AT_MOST in all. Of an order that has moved on since, they say how it stands now."""
-    newest_first = (col(TraderNote.market_at).desc(), col(TraderNote.id).desc())
-    place = func.row_number().over(partition_by=col(TraderNote.symbol), order_by=newest_first).label("place")
-    known = (
-        select(TraderNote.id, place)
-        .where(col(TraderNote.account) == account, col(TraderNote.symbol).in_(sorted(set(symbols))))
-        .where(col(TraderNote.market_at) <= now)
-        .subquery()
-    )
-    rows = session.exec(
-        select(TraderNote)
-        .join(known, known.c.id == col(TraderNote.id))
-        .where(known.c.place <= LINES_A_SYMBOL)
-        .order_by(*newest_first)
-        .limit(LINES_AT_MOST)
-    ).all()
+    asked = {"account": account, "symbols": sorted(set(symbols)), "now": now}
+    rows = session.scalars(_newest(), asked).all()
+    if not rows:
+        return {}
     ids = [order_id(row.decision_id, row.ordinal) for row in rows]
     orders = {order.id: order for order in session.exec(select(Order).where(col(Order.id).in_(ids))).all()}
     found: defaultdict[str, list[str]] = defaultdict(list)
     for row, order_key in reversed(list(zip(rows, ids, strict=True))):
         found[row.symbol].append(_now(session, row, orders.get(order_key), limits_of(settings)))
     return dict(found)
+
+
+@cache
+def _newest() -> Any:
+    """Built once: each turn asks, and composing it costs more than running it."""
+    newest_first = (col(TraderNote.market_at).desc(), col(TraderNote.id).desc())
+    place = func.row_number().over(partition_by=col(TraderNote.symbol), order_by=newest_first).label("place")
+    known = (
+        select(col(TraderNote.id), place)
+        .where(col(TraderNote.account) == bindparam("account"))
+        .where(col(TraderNote.symbol).in_(bindparam("symbols", expanding=True)))
+        .where(col(TraderNote.market_at) <= bindparam("now"))
+        .subquery()
+    )
+    return (
+        select(TraderNote)
+        .join(known, known.c.id == col(TraderNote.id))
+        .where(known.c.place <= LINES_A_SYMBOL)
+        .order_by(*newest_first)
+        .limit(LINES_AT_MOST)
+    )
 
 
 def _now(session: Session, row: TraderNote, order: Order | None, limits: RiskLimits) -> str:
