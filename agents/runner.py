@@ -152,6 +152,7 @@ class Runner:
             opening=job.opening,
             scope=Scope(job.run_id, job.step_id, job.attempt, job.role.key, job.subject),
             approvals=approvals,
+            mode=job.role.mode,
         )
         schema = output_schema(job.role.output)
         metadata = {"run_id": job.run_id, "step_id": job.step_id, "attempt": str(job.attempt), "role": job.role.key}

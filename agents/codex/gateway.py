@@ -29,6 +29,7 @@ def wanted_record(spec: ConversationSpec, server: AppServer, home: str, owner: s
     now = time.time()
     return ThreadRecord(
         thread_id="",
+        mode=spec.mode,
         turns=0,
         last_turn_id=None,
         created_at=now,

@@ -30,6 +30,7 @@ class ThreadRecorder:
         old = lease.record if goes_on(opened.reason) else None
         here = {
             "thread_id": opened.thread_id,
+            "mode": wanted.mode,
             "reason": opened.reason,
             "rollout_path": opened.path,
             "owner": wanted.owner,

@@ -140,6 +140,7 @@ def _spec(desk: Desk, role: Role, subject: str, model: str, tools_hash: str) -> 
         model=model,
         toolset_hash=tools_hash or toolset_hash(tools.specs()),
         scope=Scope(role=role.key, subject=subject),
+        mode=role.mode,
     )
 
 

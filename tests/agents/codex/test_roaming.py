@@ -275,6 +275,18 @@ def test_a_thread_that_may_not_be_gone_on_with(
     run(work())
 
 
+def test_a_record_from_before_the_modes_is_gone_on_with(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a") as (first,):
+            _, thread = await ask(first, "question 1", mode="trader")
+            assert record(registry).mode == "trader"
+            change(registry, mode="legacy")
+            assert await ask(first, "question 2", mode="trader") == ("resumed", thread)
+            assert record(registry).mode == "trader"
+
+    run(work())
+
+
 @pytest.mark.parametrize("path", ["../../evil.jsonl", "/etc/passwd", "sessions/2026/01/02/../../x/rollout-1.jsonl"])
 def test_a_record_with_a_path_that_leads_elsewhere_is_not_read(
     model: FakeResponses, tmp_path: Path, registry: str, path: str
