@@ -46,6 +46,10 @@ class ThreadVault:
                 which = f"generation {rollout.generation} of thread {rollout.thread_id}"
                 raise ServiceError(f"{which} was kept under a later lease already")
 
+    def note(self, thread: KeptThread) -> None:
+        with _database(), self._store.session() as session:
+            session.connection().execute(self._thread, thread.model_dump())
+
     def fetch(self, digest: str) -> bytes | None:
         packed = self.blobs.get(digest)
         return None if packed is None else unpack(digest, packed)

@@ -105,6 +105,15 @@ class RolloutFiles:
             return None
         return record.model_copy(update={"rollout_digest": rollout.digest, "rollout_size": rollout.size})
 
+    async def note(self, thread: KeptThread) -> None:
+        """Keeps the row of a thread that no copy is kept of; when the vault does not take it, that is logged."""
+        if self._vault is None:
+            return
+        try:
+            await self._off(partial(self._vault.note, thread))
+        except (ServiceError, OSError) as error:
+            log.warning("what thread %s came from is not kept: %s", thread.thread_id, error)
+
     async def _copy(self, record: ThreadRecord) -> _Copy | None:
         """None when the vault has answered that there is no such copy, or that it is garbled."""
         with _of_this_home(record):

@@ -211,7 +211,11 @@ def test_a_thread_busy_elsewhere_is_forked_from_its_copy(
             assert model.requests[-1].tools == ["held"]
             gate.set()
             assert (await long).status == "completed"
-            assert [one.thread_id for one in kept_threads(database)] == [record(registry).thread_id]
+            # Its row says what it came from; nobody goes on in it, so no copy of it is kept.
+            parent, aside = kept_threads(database)
+            assert (parent.thread_id, aside.thread_id) == (record(registry).thread_id, conversation.thread_id)
+            assert (aside.parent_id, aside.reason, aside.subject) == (parent.thread_id, "forked:busy", parent.subject)
+            assert copies(database, aside.thread_id) == []
         assert list((tmp_path / "b" / "codex" / "b" / "scratch").iterdir()) == []
 
     run(work())
