@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from agents.codex.spec import ApprovalKind
 from models.errors import SettingError, UsageError
+from models.modes import Mode, RunMode
 from models.research import ScreenOutput, TraderOutput, ValidatorOutput
 from models.settings import LENSES, Settings
 from tools.toolsets import TOOL_SETS
@@ -26,6 +27,7 @@ PROMPTS = Path(__file__).parent / "prompts"
 HITS_WANTED = 6  # names a lens is asked for from one shard
 
 Kind = Literal["screener", "validator", "trader"]
+_MODE_OF_KIND: Mapping[Kind, RunMode] = {"screener": "screener", "validator": "research", "trader": "trader"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,10 @@ class Role:
     output: type[BaseModel]
     keeps_thread: bool
     approvals: frozenset[ApprovalKind] = frozenset()
+
+    @property
+    def mode(self) -> RunMode:
+        return _MODE_OF_KIND[self.kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,12 @@ def role_of(key: str) -> Role:
     if role is None:
         raise UsageError(f"no role {key!r}; there are {', '.join(ROLES)}")
     return role
+
+
+def mode_of(role: str) -> Mode:
+    """`other` for a role that is none of the desk's own."""
+    known = ROLES.get(role)
+    return known.mode if known is not None else "other"
 
 
 def role_approvals(settings: Settings) -> Mapping[str, frozenset[ApprovalKind]]:

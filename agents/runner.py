@@ -25,6 +25,7 @@ from models.errors import DeskError, Postponed, kind_of
 from models.research import Completed, Failed, Interrupted, Outcome, Refused, output_schema
 from models.settings import Settings
 from models.tables import ToolCall, Turn
+from models.urls import without_login
 from tools.registry import ToolAnswer, ToolContext, ToolSpec
 from tools.toolsets import Toolset, toolset_for
 
@@ -152,6 +153,7 @@ class Runner:
             opening=job.opening,
             scope=Scope(job.run_id, job.step_id, job.attempt, job.role.key, job.subject),
             approvals=approvals,
+            mode=job.role.mode,
         )
         schema = output_schema(job.role.output)
         metadata = {"run_id": job.run_id, "step_id": job.step_id, "attempt": str(job.attempt), "role": job.role.key}
@@ -285,8 +287,10 @@ def repair_text(problem: str) -> str:
 
 def thread_scope(settings: Settings) -> str:
     """What a kept thread belongs to beside its role and subject: provider, market and account. A replay's day is part
-    of it, or an earlier day would be shown what a later one has left in the history."""
-    provider = settings.provider if settings.provider_url is None else f"{settings.provider}@{settings.provider_url}"
+    of it, or an earlier day would be shown what a later one has left in the history. Of the provider's URL it is what
+    leads to the endpoint: the scope is shown, and outlives a password or key that is changed."""
+    url = settings.provider_url
+    provider = settings.provider if url is None else f"{settings.provider}@{without_login(url)}"
     market = f"replay-{settings.replay_date}" if settings.market == "replay" else settings.market
     return f"{provider}/{market}/{settings.account}"
 

@@ -16,6 +16,7 @@ DeskError
     RpcError           the app-server answered with an error
     RpcTimeout         (retried)
     ProcessDied        (retried)
+    ThreadInUse        (retried)
   MarketError          market data
     NotConfigured      the source needs a setting or an extra
     MarketUnavailable  (retried)
@@ -116,6 +117,12 @@ class RpcTimeout(CodexError):
 
 
 class ProcessDied(CodexError):
+    retryable = True
+
+
+class ThreadInUse(CodexError):
+    """A kept thread's last conversation has not let go of it here: its newer copy cannot take its place yet."""
+
     retryable = True
 
 

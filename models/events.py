@@ -37,7 +37,7 @@ class EventType(StrEnum):
     THREAD_STARTED = "thread.started"
     THREAD_RESUMED = "thread.resumed"
     THREAD_FORKED = "thread.forked"
-    THREAD_CLOSED = "thread.closed"
+    THREAD_CLOSED = "thread.closed"  # let go of: by its conversation, or for good with the reason manual
     TURN_STARTED = "turn.started"
     TURN_COMPLETED = "turn.completed"
     TURN_INTERRUPTED = "turn.interrupted"

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from models import running
 from models.errors import SettingError
+from models.modes import MODES
 from models.settings import ALIASES, Settings
 from models.urls import HIDDEN, masked
 
@@ -206,7 +207,7 @@ def _from_json(text: str | None) -> dict[str, Value]:
 
 def _from_table(table: Mapping[str, Any], source: str) -> dict[str, Value]:
     found: dict[str, Value] = {}
-    for key, value in table.items():
+    for key, value in _flat(table).items():
         name = ALIASES.get(key, key.removeprefix(PREFIX).lower() if key.startswith(PREFIX) else _snake(key))
         if name in _ENVIRONMENT_ONLY or key == Settings.LIVE_SWITCH:
             raise SettingError(f"{key} in {source}: the live switch is read from the process environment alone")
@@ -216,6 +217,15 @@ def _from_table(table: Mapping[str, Any], source: str) -> dict[str, Value]:
     return found
 
 
+def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
+    """With the settings of a mode, a table of its own, as `trader.maxThreadTurns`."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        own = value if key in MODES and isinstance(value, Mapping) else None
+        found.update({key: value} if own is None else {f"{key}.{inner}": each for inner, each in own.items()})
+    return found
+
+
 def _snake(key: str) -> str:
-    """maxThreadTurns and max_thread_turns mean the same."""
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
+    """maxThreadTurns and max_thread_turns mean the same, as do trader.maxThreadTurns and traderMaxThreadTurns."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key.replace(".", "_"))

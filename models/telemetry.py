@@ -12,10 +12,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from models.columns import utcnow
+from models.modes import Mode, RunMode
 from models.research import Usage
-
-RunMode = Literal["screener", "research", "trader"]
-Mode = Literal["screener", "research", "trader", "other"]
 
 
 class Canonical(BaseModel):

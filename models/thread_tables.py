@@ -14,6 +14,7 @@ class KeptThread(SQLModel, table=True):
     """A thread that outlives its conversation, and what it was forked from. The registry in Redis says which thread a
     (role, subject) has now; this table knows all that ever were.
 
+    One that ran beside a busy one has no rollout: no role goes on in it.
     before_turn: the parent's turn, by its runtime id, from which on the fork differs. worker: who started it.
     """
 

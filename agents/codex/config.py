@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from models.errors import SettingError
+from models.modes import MODES, RunMode
 from models.settings import Settings
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class ThreadLimits(NamedTuple):
+    """Past either a kept thread starts afresh."""
+
+    age_hours: float
+    turns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +28,7 @@ class RuntimeConfig:
 
     provider_url is None for the Codex login. login_home holds the host's only auth.json. environ is handed
     to the app-server as it is (proxies, say); nothing else of our environment is. flags are further `-c` settings.
+    mode_limits: limits of the kept threads of those modes that have their own, over the two for all.
     deltas: have the app-server pass on what a model says while it says it.
     """
 
@@ -41,6 +50,7 @@ class RuntimeConfig:
     recycle_rss_mb: int = 600
     max_thread_age_hours: float = 72.0
     max_thread_turns: int = 40
+    mode_limits: Mapping[str, ThreadLimits] = field(default_factory=dict)
     rollout_days: float = 14.0
     rpc_seconds: float = 10.0
     tool_seconds: float = 20.0
@@ -49,6 +59,15 @@ class RuntimeConfig:
     lease_seconds: float = 9.0
     health_seconds: float = 15.0
     deltas: bool = False
+
+    def thread_limits(self, mode: str) -> ThreadLimits:
+        """The limits of a mode's kept threads; of one without its own, those for all."""
+        return self.mode_limits.get(mode, ThreadLimits(self.max_thread_age_hours, self.max_thread_turns))
+
+    @property
+    def most_thread_age_hours(self) -> float:
+        """Beyond this no thread of any mode is gone on with."""
+        return max([self.max_thread_age_hours, *(limits.age_hours for limits in self.mode_limits.values())])
 
     @property
     def loopback(self) -> bool:
@@ -86,6 +105,7 @@ def runtime_config(settings: Settings, worker: str) -> RuntimeConfig:
         recycle_rss_mb=settings.codex_recycle_rss_mb,
         max_thread_age_hours=settings.max_thread_age_hours,
         max_thread_turns=settings.max_thread_turns,
+        mode_limits={mode: _limits(settings, mode) for mode in MODES},
         rollout_days=settings.rollout_days,
         rpc_seconds=settings.rpc_seconds,
         tool_seconds=settings.tool_seconds,
@@ -94,3 +114,10 @@ def runtime_config(settings: Settings, worker: str) -> RuntimeConfig:
         lease_seconds=settings.lease_seconds,
         deltas=settings.event_deltas,
     )
+
+
+def _limits(settings: Settings, mode: RunMode) -> ThreadLimits:
+    """A mode's own, where it is set, over the one for all."""
+    hours: float | None = getattr(settings, f"{mode}_max_thread_age_hours")
+    turns: int | None = getattr(settings, f"{mode}_max_thread_turns")
+    return ThreadLimits(hours or settings.max_thread_age_hours, turns or settings.max_thread_turns)

@@ -15,14 +15,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from models.errors import DeskError, ProcessDied, RpcTimeout
+from models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse
 from models.research import Failure
 
 # Kinds worth another attempt: the same request may well succeed later.
 RETRYABLE = frozenset(
     {
         "rate_limited", "server_error", "overloaded", "stream_cut", "unreachable", "process_died", "timeout",
-        "no_progress", "interrupted", "rpc_timeout",
+        "no_progress", "interrupted", "rpc_timeout", "thread_in_use",
     }
 )  # fmt: skip
 
@@ -101,6 +101,8 @@ def failure_of_error(error: DeskError) -> Failure:
         return failure("process_died", str(error))
     if isinstance(error, RpcTimeout):
         return failure("rpc_timeout", str(error))
+    if isinstance(error, ThreadInUse):
+        return failure("thread_in_use", str(error))
     return Failure(kind="rpc_error", retryable=error.retryable, message=str(error)[:MESSAGE_LIMIT])
 
 

@@ -14,7 +14,7 @@ from agents.codex.process import AppServer
 from agents.codex.rollouts import relative
 from agents.codex.spec import ConversationSpec, Opened
 from agents.codex.threads import ThreadRecord
-from models.errors import ProcessDied, RpcError
+from models.errors import ProcessDied, RpcError, ThreadInUse
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,7 @@ def wanted_record(spec: ConversationSpec, server: AppServer, home: str, owner: s
     now = time.time()
     return ThreadRecord(
         thread_id="",
+        mode=spec.mode,
         turns=0,
         last_turn_id=None,
         created_at=now,
@@ -122,8 +123,10 @@ async def resume(server: AppServer, spec: ConversationSpec, thread_id: str) -> O
         try:
             return _opened(await server.client.request("thread/resume", params), "resumed")
         except RpcError as error:
-            if loop.time() > until or not any(word in str(error) for word in UNLOADING):
+            if not any(word in str(error) for word in UNLOADING):
                 raise
+            if loop.time() > until:
+                raise ThreadInUse(f"thread {thread_id} is still in use here: {error}") from error
         await asyncio.sleep(UNLOAD_PAUSE)
 
 

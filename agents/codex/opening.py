@@ -24,7 +24,8 @@ async def open_kept(
 ) -> Opened:
     """wanted: the record a fresh thread would get. processes: those of this home that may have the thread in memory.
 
-    Raises CodexError.
+    Raises CodexError, and ServiceError when the record's copy cannot be had now: then nothing is opened in its place,
+    for what is opened would take the thread's place.
     """
     record = lease.record
     why = why_fresh(record, wanted, config)

@@ -94,7 +94,7 @@ class AppServer:
         log.info("app-server %d (%s) started in %s", self.pid, self.kind, self.home)
 
     def _set_aside(self) -> None:
-        hours, days = self._config.max_thread_age_hours, self._config.rollout_days
+        hours, days = self._config.most_thread_age_hours, self._config.rollout_days
         moved = set_aside(self.home, hours, days, dt.datetime.now())
         if moved:
             log.info("%d rollouts in %s are too old to be gone on with; moved aside", moved, self.home)

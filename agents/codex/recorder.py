@@ -30,6 +30,7 @@ class ThreadRecorder:
         old = lease.record if goes_on(opened.reason) else None
         here = {
             "thread_id": opened.thread_id,
+            "mode": wanted.mode,
             "reason": opened.reason,
             "rollout_path": opened.path,
             "owner": wanted.owner,
@@ -38,16 +39,7 @@ class ThreadRecorder:
             "binary_version": wanted.binary_version,
         }
         self._record = (old or wanted).model_copy(update=here)
-        self._thread = KeptThread(
-            thread_id=opened.thread_id,
-            role=lease.role,
-            subject=lease.subject,
-            parent_id=old.thread_id if old is not None and old.thread_id != opened.thread_id else None,
-            mode=self._record.mode,
-            model=self._record.model,
-            reason=opened.reason,
-            worker=wanted.owner,
-        )
+        self._thread = _thread(lease, opened, self._record)
         self._lease, self._files, self._alive = lease, files, alive
         self._turns = 0
         self._unwritten = False
@@ -105,3 +97,42 @@ class ThreadRecorder:
             await self._lease.forget()
         except RedisDown as error:
             log.warning("thread %s is not forgotten: %s", self._record.thread_id, error)
+
+
+class AsideRecorder:
+    """Of a thread beside a busy one: no record names it and nobody goes on in it, but what it came from is kept."""
+
+    def __init__(self, lease: Lease, files: RolloutFiles, opened: Opened, wanted: ThreadRecord) -> None:
+        self._thread: KeptThread | None = _thread(lease, opened, wanted)
+        self._files = files
+
+    async def after_turn(self, result: TurnResult) -> None:
+        """To be called when a turn is over. What goes wrong here is logged: the turn's result is not lost by it."""
+        if result.turn_id:
+            await self._write()
+
+    async def close(self, conversation: Conversation) -> None:
+        """To be called at the conversation's end: a turn whose caller gave up was not told of."""
+        if conversation.turns:
+            await self._write()
+
+    async def _write(self) -> None:
+        """Once: the row is of the thread and not of its turns."""
+        if self._thread is not None:
+            await self._files.note(self._thread)
+            self._thread = None
+
+
+def _thread(lease: Lease, opened: Opened, record: ThreadRecord) -> KeptThread:
+    """The row of the thread that was opened. record: the one that its worker would write of it."""
+    old = lease.record if goes_on(opened.reason) else None
+    return KeptThread(
+        thread_id=opened.thread_id,
+        role=lease.role,
+        subject=lease.subject,
+        parent_id=old.thread_id if old is not None and old.thread_id != opened.thread_id else None,
+        mode=record.mode,
+        model=record.model,
+        reason=opened.reason,
+        worker=record.owner,
+    )

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import TypeVar
 from agents.codex.homes import Home
 from agents.codex.rollouts import Vault, digest_of, read, write
 from agents.codex.threads import ThreadRecord
-from models.errors import ServiceError
+from models.errors import BlobsDown, ServiceError, ThreadInUse
 from models.thread_tables import KeptThread, Rollout
 
 log = logging.getLogger(__name__)
@@ -50,10 +51,13 @@ class RolloutFiles:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def bring(self, record: ThreadRecord, unloaded: Callable[[str], Awaitable[bool]]) -> bool:
-        """Sees to it that the home has the very rollout of the record; False when that cannot be had.
+        """Sees to it that the home has the very rollout of the record; False when there is none any more.
 
         unloaded(thread_id) waits until no process of the home has the thread in its memory, and says whether it came
         to that: a process that is asked to resume a thread which it has goes on with what it has, not with the file.
+
+        Raises ServiceError, ThreadInUse when nobody can tell or it cannot be put in place now: the thread is as good as
+        it was, and the next attempt may go on in it.
         """
         if record.rollout_digest is None:
             return True
@@ -61,13 +65,9 @@ class RolloutFiles:
         if copy is None or copy.in_place:
             return copy is not None
         if not await unloaded(record.thread_id):
-            log.warning("thread %s is still in use here; generation %d waits", record.thread_id, record.generation)
-            return False
-        try:
+            raise ThreadInUse(f"thread {record.thread_id} is still in use here; generation {record.generation} waits")
+        with _of_this_home(record):
             await self._off(partial(write, self._codex_home, str(record.rollout_path), copy.data))
-        except OSError as error:
-            log.warning("the rollout of thread %s cannot be written: %s", record.thread_id, error)
-            return False
         log.info("thread %s was brought here at generation %d", record.thread_id, record.generation)
         return True
 
@@ -75,7 +75,7 @@ class RolloutFiles:
     async def source(self, record: ThreadRecord) -> AsyncIterator[tuple[bool, Path | None]]:
         """What to fork the record's thread from: whether there is anything, and the file, None for the home's own.
 
-        The home's own is left alone: who has the thread may be writing to it.
+        The home's own is left alone: who has the thread may be writing to it. Raises ServiceError.
         """
         copy = await self._copy(record) if record.rollout_digest is not None else None
         if record.rollout_digest is None or copy is None or copy.in_place:
@@ -84,10 +84,11 @@ class RolloutFiles:
         folder = self._scratch / uuid.uuid4().hex
         name = Path(str(record.rollout_path)).name
         try:
-            await self._off(partial(write, folder, name, copy.data))
+            with _of_this_home(record):
+                await self._off(partial(write, folder, name, copy.data))
             yield True, folder / name
         finally:
-            await self._off(partial(_remove, folder, name))
+            await self._off(partial(_remove, folder))
 
     async def keep(self, thread: KeptThread, record: ThreadRecord) -> ThreadRecord | None:
         """Gives the vault a copy of the thread's rollout and returns the record of it, at the generation it was given;
@@ -104,12 +105,19 @@ class RolloutFiles:
             return None
         return record.model_copy(update={"rollout_digest": rollout.digest, "rollout_size": rollout.size})
 
-    async def _copy(self, record: ThreadRecord) -> _Copy | None:
+    async def note(self, thread: KeptThread) -> None:
+        """Keeps the row of a thread that no copy is kept of; when the vault does not take it, that is logged."""
+        if self._vault is None:
+            return
         try:
-            copy = await self._off(partial(self._find, record))
+            await self._off(partial(self._vault.note, thread))
         except (ServiceError, OSError) as error:
-            log.warning("the rollout of thread %s cannot be had: %s", record.thread_id, error)
-            return None
+            log.warning("what thread %s came from is not kept: %s", thread.thread_id, error)
+
+    async def _copy(self, record: ThreadRecord) -> _Copy | None:
+        """None when the vault has answered that there is no such copy, or that it is garbled."""
+        with _of_this_home(record):
+            copy = await self._off(partial(self._find, record))
         if copy is None:
             log.warning("generation %d of thread %s is nowhere, or garbled", record.generation, record.thread_id)
         return copy
@@ -145,10 +153,25 @@ class RolloutFiles:
         return rollout
 
     async def _off(self, work: Callable[[], T]) -> T:
-        async with asyncio.timeout(SECONDS):
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        try:
+            async with asyncio.timeout(SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except TimeoutError:
+            raise BlobsDown(f"a rollout took more than {SECONDS:g} s to the vault or from it") from None
 
 
-def _remove(folder: Path, name: str) -> None:
-    (folder / name).unlink(missing_ok=True)
-    folder.rmdir()
+@contextmanager
+def _of_this_home(record: ThreadRecord) -> Iterator[None]:
+    """A file that cannot be read or written says nothing about the thread."""
+    try:
+        yield
+    except OSError as error:
+        raise ServiceError(
+            f"the rollout of thread {record.thread_id} cannot be read or written here: {error}",
+            remedy="see that the worker's home has space and is its own",
+        ) from error
+
+
+def _remove(folder: Path) -> None:
+    """The folder may not be there, if it could not be written."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -15,7 +15,7 @@ from models.thread_tables import KeptThread, Rollout
 
 
 class Vault(Protocol):
-    """Where kept threads outlive their home. Both methods block: call them off the event loop."""
+    """Where kept threads outlive their home. Its methods block: call them off the event loop."""
 
     def put(self, thread: KeptThread, rollout: Rollout, data: bytes) -> None:
         """Keeps a copy of a thread's file, under the generation that the registry then moves to.
@@ -23,6 +23,10 @@ class Vault(Protocol):
         data: the file; its SHA-256 is rollout.digest. The thread's own row is written unless it is there. The same
         generation may be put again, when its first keeper did not live to move the registry on. Raises ServiceError.
         """
+        ...
+
+    def note(self, thread: KeptThread) -> None:
+        """Writes the thread's own row alone, unless it is there: its file is not gone on with. Raises ServiceError."""
         ...
 
     def fetch(self, digest: str) -> bytes | None:

@@ -21,7 +21,7 @@ from agents.codex.observer import Observer
 from agents.codex.opening import open_kept
 from agents.codex.pool import Pool
 from agents.codex.process import AppServer
-from agents.codex.recorder import ThreadRecorder
+from agents.codex.recorder import AsideRecorder, ThreadRecorder
 from agents.codex.reporter import Reporter
 from agents.codex.rollout_files import RolloutFiles
 from agents.codex.rollouts import Vault
@@ -134,13 +134,16 @@ class CodexRuntime:
             wanted = wanted_record(spec, server, self._home.id, self._home.owner)
             kept, files = self._kept, self._files
             opened = await open_kept(server, spec, lease, wanted, self._config, files, lambda: kept.processes)
-            recorder = ThreadRecorder(lease, files, opened, wanted, lambda: server.alive) if lease.held else None
+            recorder = (
+                ThreadRecorder(lease, files, opened, wanted, lambda: server.alive)
+                if lease.held
+                else AsideRecorder(lease, files, opened, wanted)
+            )
             async with self._talk(server, spec, opened, deadline, recorder) as conversation:
                 try:
                     yield conversation
                 finally:
-                    if recorder is not None:
-                        await recorder.close(conversation)
+                    await recorder.close(conversation)
 
     async def fork(
         self, spec: ConversationSpec, source: ThreadRecord, before_turn: str | None, deadline: float
@@ -177,7 +180,7 @@ class CodexRuntime:
         spec: ConversationSpec,
         opened: Opened,
         deadline: float,
-        recorder: ThreadRecorder | None,
+        recorder: ThreadRecorder | AsideRecorder | None,
     ) -> AsyncIterator[Conversation]:
         reopen = partial(resume, server, spec, opened.thread_id) if opened.reason == "resumed" else None
         reporter = Reporter(self._observer, spec, opened, self._config.worker) if self._observer is not None else None

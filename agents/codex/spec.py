@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from models.events import DESK
+from models.modes import Mode
 from tools.registry import Toolset
 
 Opening = Literal["same", "fresh", "fork"]
@@ -32,6 +33,7 @@ class ConversationSpec:
     opening: what to do with a thread that is kept: go on in it, in a fresh one, or in a fork after its last completed
     turn. A fork or a fresh one takes its place.
     scope: whose work it is. approvals: what the model may ask a person for; anything else is declined at once.
+    mode: the role's; a kept thread's limits are those of its mode.
     """
 
     role: str
@@ -44,6 +46,7 @@ class ConversationSpec:
     opening: Opening = "same"
     scope: Scope = Scope()
     approvals: frozenset[ApprovalKind] = frozenset()
+    mode: Mode = "other"
 
 
 def goes_on(reason: str) -> bool:

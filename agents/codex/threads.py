@@ -81,18 +81,18 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 class ThreadRecord(BaseModel):
     """What the registry knows of one kept thread. Times are Unix seconds.
 
-    generation grows by one with each change of the record, token is the fencing token of the lease it was written
-    under. owner, home: the worker that wrote it, and the home that has the rollout at hand; any other fetches it.
-    rollout_path is relative to CODEX_HOME, rollout_size in bytes; rollout_digest is None for a thread of which the
-    vault has no copy: it can be gone on with in its home alone. login: a digest of the login that the provider was
-    spoken to with, empty where there is none. dropped: why the next conversation starts a fresh thread, such as
-    `manual`.
+    mode: the role's, whose limits count; `legacy` in records of before, until the next turn. generation grows by one
+    with each change of the record, token is the fencing token of the lease it was written under. owner, home: the
+    worker that wrote it, and the home that has the rollout at hand; any other fetches it. rollout_path is relative to
+    CODEX_HOME, rollout_size in bytes; rollout_digest is None for a thread of which the vault has no copy: it can be
+    gone on with in its home alone. login: a digest of the login that the provider was spoken to with, empty where
+    there is none. dropped: why the next conversation starts a fresh thread, such as `manual`.
     """
 
     model_config = ConfigDict(frozen=True)
 
     thread_id: str
-    mode: str = "legacy"
+    mode: str = "other"
     generation: int = 0
     token: int = 0
     owner: str = ""
@@ -254,7 +254,7 @@ def _text(key: bytes | str) -> str:
 def why_fresh(record: ThreadRecord | None, wanted: ThreadRecord, config: RuntimeConfig) -> str | None:
     """Why a kept thread may not be resumed, as the new thread's reason; None when it may be.
 
-    wanted: the record a new thread would get, which carries this worker's home, login, model and tools.
+    wanted: the record a new thread would get, which carries this worker's home, login, model, tools and mode.
     """
     if record is None:
         return "initial"
@@ -268,9 +268,10 @@ def why_fresh(record: ThreadRecord | None, wanted: ThreadRecord, config: Runtime
         return "toolset_changed"
     if record.model != wanted.model:
         return "model_changed"
-    if time.time() - record.created_at > config.max_thread_age_hours * 3600:
+    limits = config.thread_limits(wanted.mode)
+    if time.time() - record.created_at > limits.age_hours * 3600:
         return "rollover:age"
-    if record.turns >= config.max_thread_turns:
+    if record.turns >= limits.turns:
         return "rollover:turns"
     return None
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from agents.roles import mode_of
 from models.events import Envelope, EventType
 from models.order_tables import Fill, Order
 from models.settings import Settings
@@ -21,7 +22,7 @@ from models.store import Store
 from models.tables import Run
 from models.telemetry import CodexError
 from tasks.telemetry.emit import Telemetry
-from tasks.telemetry.modes import mode_of, symbol_of
+from tasks.telemetry.modes import symbol_of
 from tasks.telemetry.summaries import completed
 
 log = structlog.get_logger(__name__)

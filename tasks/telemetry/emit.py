@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from agents.roles import mode_of
 from agents.runner import RoleRun
 from models.errors import SettingError
 from models.research import Failed, Usage
@@ -20,7 +21,7 @@ from models.tables import ToolCall, Turn
 from models.telemetry import Canonical, CodexError, CodexTurnFailed, ToolInvocation
 from tasks.graph import Claimed
 from tasks.telemetry.file import JsonLines
-from tasks.telemetry.modes import mode_of, symbol_of
+from tasks.telemetry.modes import symbol_of
 from tasks.telemetry.trace_ids import headers_of
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
-"""Which mode a role, a step and a kind of run belong to, and which symbol a role looks at."""
+"""Which mode a step and a kind of run belong to, and which symbol a role looks at."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agents.roles import ROLES, Kind
+from agents.roles import mode_of
+from models.modes import RunMode
 from models.states import RunKind, StepKind
-from models.telemetry import Mode, RunMode
 
 MODE_OF_RUN: Mapping[str, RunMode] = {
     RunKind.SCREEN: "screener",
@@ -22,13 +22,6 @@ MODE_OF_STEP: Mapping[str, RunMode] = {
     StepKind.DECIDE: "trader",
     StepKind.SUBMIT: "trader",
 }
-_MODE_OF_KIND: Mapping[Kind, RunMode] = {"screener": "screener", "validator": "research", "trader": "trader"}
-
-
-def mode_of(role: str) -> Mode:
-    """`other` for a role that is none of the desk's own."""
-    known = ROLES.get(role)
-    return _MODE_OF_KIND[known.kind] if known is not None else "other"
 
 
 def symbol_of(role: str, subject: str) -> str | None:

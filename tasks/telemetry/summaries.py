@@ -11,6 +11,7 @@ from sqlalchemy import Row, func, select
 from sqlmodel import Session, col
 
 from agents.researchers import FIRST_ROLE, RESEARCH_ROLES
+from agents.roles import mode_of
 from models.order_tables import Order
 from models.research import ReportStatus, Usage
 from models.states import StepState
@@ -23,7 +24,7 @@ from models.telemetry import (
     TraderRunCompleted,
 )
 from tasks.summary import was_run
-from tasks.telemetry.modes import MODE_OF_RUN, MODE_OF_STEP, mode_of
+from tasks.telemetry.modes import MODE_OF_RUN, MODE_OF_STEP
 
 _ERRORS = 20
 _ERROR_CHARS = 300

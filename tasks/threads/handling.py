@@ -16,7 +16,9 @@ from agents.codex.spec import ConversationSpec, Scope
 from agents.codex.threads import Registered, ThreadRecord, ThreadRegistry
 from agents.roles import Role, instructions, role_of
 from agents.runner import toolset_hash
+from models import event_log
 from models.errors import CodexError, UsageError
+from models.events import DESK, EventType, event
 from models.research import output_schema
 from models.thread_tables import KeptThread
 from tasks.bootstrap import Desk, redis_url
@@ -64,10 +66,13 @@ def reset(desk: Desk, thread_id: str) -> Registered:
                 record = lease.record
                 if record is None or record.thread_id != thread_id:
                     raise UsageError(f"{one.role}/{one.subject} has another thread by now")
-                await lease.save(record.model_copy(update={"dropped": "manual"}))
+                if not await lease.save(record.model_copy(update={"dropped": "manual"})):
+                    raise UsageError(f"thread {thread_id} was gone on with meanwhile", remedy="reset it again")
                 return one
 
-    return _run(desk, drop())
+    one = _run(desk, drop())
+    _tell(desk, EventType.THREAD_CLOSED, thread_id, one.role, subject=one.subject, reason="manual")
+    return one
 
 
 def fork(desk: Desk, thread_id: str, before_turn: int, model: str | None = None) -> Forked:
@@ -95,6 +100,10 @@ def fork(desk: Desk, thread_id: str, before_turn: int, model: str | None = None)
     at = ids[before_turn - 1] if before_turn <= len(ids) else None
     work = desk.runtime.fork(spec, source.model_copy(update=where), at, _deadline(desk))
     made = _run(desk, work)
+    _tell(
+        desk, EventType.THREAD_FORKED, made.thread_id, kept.role, subject=subject, reason=made.reason, kept=True,
+        parent_id=thread_id, before_turn=at,
+    )  # fmt: skip
     return Forked(made.thread_id, thread_id, kept.role, subject, made.model, made.turns)
 
 
@@ -112,6 +121,12 @@ def ask(desk: Desk, thread_id: str, text: str) -> TurnResult:
     other = Desk(desk.settings.model_copy(update={"model": one.record.model}), desk.name)
     with contextlib.closing(other):
         return _ask(other, one, text)
+
+
+def _tell(desk: Desk, type_: EventType, thread_id: str, role: str, **told: Any) -> None:
+    """What a person did with a thread belongs to no run: it is told in the desk's own stream."""
+    with desk.store.session() as session:
+        event_log.append(session, [event(type_, DESK, thread_id=thread_id, role=role, **told)])
 
 
 def _ask(desk: Desk, one: Registered, text: str) -> TurnResult:
@@ -140,6 +155,7 @@ def _spec(desk: Desk, role: Role, subject: str, model: str, tools_hash: str) -> 
         model=model,
         toolset_hash=tools_hash or toolset_hash(tools.specs()),
         scope=Scope(role=role.key, subject=subject),
+        mode=role.mode,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import redis
 
+from agents.codex.config import runtime_config
 from agents.codex.spec import Opening
 from agents.researchers import validator_subject
 from agents.roles import ROLES, constraints
@@ -122,6 +123,21 @@ def test_a_thread_that_grew_too_long_hands_its_memory_to_the_next(ask: Ask, role
     assert len(third.texts) == 1
     assert third.texts[0].count("before 3") == 1
     assert "before 1" not in third.texts[0]
+
+
+def test_each_mode_has_limits_of_its_own(ask: Ask, settings: Settings, redis_server: str) -> None:
+    """Those of the settings, over the two for all."""
+    own = settings.model_copy(update={"trader_max_thread_turns": 1, "research_max_thread_age_hours": 1e-7})
+    limits = {"mode_limits": runtime_config(own, "w").mode_limits}
+    reasons = {role: [one.reason for one in ask(role, None, None, **limits)] for role in ANSWERS}
+    assert reasons == {
+        "risk": ["initial", "rollover:age"],
+        "trader": ["initial", "rollover:turns"],
+        "screener_technical": ["initial", "resumed"],
+    }
+    with redis.Redis.from_url(redis_server) as client:
+        records = [json.loads(client.get(key) or b"") for key in client.scan_iter("desk:thread:*")]  # type: ignore[arg-type]
+    assert sorted(record["mode"] for record in records) == ["research", "screener", "trader"]
 
 
 def test_a_thread_that_grew_too_old_does_so_too(ask: Ask) -> None:

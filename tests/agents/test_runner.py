@@ -334,3 +334,16 @@ def test_a_kept_thread_belongs_to_its_provider_market_and_replay_day(tmp_path: P
     ]
     assert len(set(scopes)) == len(scopes)
     assert scope(market="yahoo") == scope(market="yahoo", replay_date=dt.date(2010, 3, 1))
+
+
+def test_the_login_and_the_query_of_a_providers_address_are_no_part_of_a_threads_name(tmp_path: Path) -> None:
+    """The name is shown; and a key that is changed must not lose the threads."""
+
+    def scope(url: str) -> str:
+        return thread_scope(Settings(home=tmp_path, provider="endpoint", provider_url=url))
+
+    plain = scope("https://api.example:8443/v1")
+    assert plain.startswith("endpoint@https://api.example:8443/v1/")
+    for login in ("user:hunter2secret@", "user:hunter3secret@", "sk-123456@"):
+        for query in ("?api_key=sk-123456", "?code=other#sk-1", ""):
+            assert scope(f"https://{login}api.example:8443/v1{query}") == plain

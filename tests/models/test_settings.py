@@ -11,6 +11,7 @@ import pytest
 
 from models import running
 from models.errors import SettingError
+from models.modes import MODES
 from models.setting_sources import load, load_settings
 from models.settings import ALIASES, LENSES, Settings
 
@@ -99,6 +100,18 @@ def test_a_switch_that_is_not_read_is_told(here: Path, inside: str, outside: str
         assert warning.endswith(f"here {state}")
 
 
+def test_a_mode_may_have_limits_of_its_own(here: Path) -> None:
+    settings = of(here, AUTONOMOUS_CONFIG_JSON='{"maxThreadTurns": 9, "trader": {"maxThreadTurns": 3}}')
+    assert (settings.max_thread_turns, settings.trader_max_thread_turns) == (9, 3)
+    assert settings.screener_max_thread_turns is None
+    (here / "desk.toml").write_text("[screener]\nmaxThreadAgeHours = 1.5\n[research]\nmax_thread_turns = 7\n")
+    loaded = load({"DESK_HOME": str(here / "home"), "DESK_RESEARCH_MAX_THREAD_TURNS": "8"}, here)
+    assert (loaded.settings.screener_max_thread_age_hours, loaded.settings.research_max_thread_turns) == (1.5, 8)
+    assert loaded.origins["screener_max_thread_age_hours"].key == "screener.maxThreadAgeHours"
+    for mode in MODES:
+        assert {f"{mode}_max_thread_age_hours", f"{mode}_max_thread_turns"} <= set(Settings.model_fields)
+
+
 def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
     assert of(here, AUTONOMOUS_CONFIG_JSON='{"maxThreadTurns": 9}').max_thread_turns == 9
     path = here / "config.json"
@@ -133,6 +146,9 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
         ({"DESK_STARTING_CASH": "nan"}, r"DESK_STARTING_CASH='nan'"),
         ({"AUTONOMOUS_CONFIG_JSON": "{nonsense"}, r"AUTONOMOUS_CONFIG_JSON: neither JSON.*column 2"),
         ({"AUTONOMOUS_CONFIG_JSON": "[1]"}, r"AUTONOMOUS_CONFIG_JSON"),
+        ({"AUTONOMOUS_CONFIG_JSON": '{"trader": {"maxThreadTurns": 0}}'}, r"trader.maxThreadTurns=0 \(from AUTON"),
+        ({"AUTONOMOUS_CONFIG_JSON": '{"trader": {"maxTurns": 1}}'}, r"trader.maxTurns .* is not a setting"),
+        ({"AUTONOMOUS_CONFIG_JSON": '{"traders": {"maxThreadTurns": 1}}'}, r"traders .* is not a setting"),
         ({"DESK_CONFIG": "/does/not/exist.toml"}, r"DESK_CONFIG='/does/not/exist.toml': no such file"),
     ],
 )

@@ -15,6 +15,7 @@ from agents.codex.observer import Observer
 from agents.codex.rollouts import Vault
 from agents.codex.router import Asker
 from agents.codex.spec import Opening
+from models.modes import Mode
 from tests.fakes.responses import FakeResponses
 from tools.registry import Arguments, ToolAnswer, ToolSpec, failed
 
@@ -64,10 +65,11 @@ def spec(
     toolset_hash: str = "h1",
     model: str = "gpt-5.5",
     opening: Opening = "same",
+    mode: Mode = "other",
 ) -> ConversationSpec:
     return ConversationSpec(
         role="quick", subject=subject, keep=keep, base_instructions="Role: quick\nBe brief.", tools=tools or Kit(),
-        model=model, toolset_hash=toolset_hash, opening=opening,
+        model=model, toolset_hash=toolset_hash, opening=opening, mode=mode,
     )  # fmt: skip
 
 

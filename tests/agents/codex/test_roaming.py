@@ -10,14 +10,10 @@ from typing import Any
 
 import pytest
 import redis
-from sqlmodel import delete
 
-from agents.codex import CodexRuntime, gateway
+from agents.codex import CodexRuntime
 from agents.codex.rollouts import digest_of
 from agents.codex.threads import ThreadRecord
-from models.blobs import pack
-from models.store import Store
-from models.thread_tables import Blob
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, run, running, spec, turn, until
 from tests.agents.codex.test_threads import KEY, LEASE, change, record_in, said
 from tests.agents.codex.vaults import copies, database_in, kept_threads, vault_over
@@ -95,34 +91,6 @@ def test_turns_that_alternate_without_a_pause(model: FakeResponses, tmp_path: Pa
     run(work())
 
 
-@pytest.mark.parametrize("ends", [True, False], ids=["until it ends", "in vain"])
-def test_a_thread_still_in_memory_with_an_older_history_is_waited_for(
-    model: FakeResponses, tmp_path: Path, registry: str, monkeypatch: pytest.MonkeyPatch, ends: bool
-) -> None:
-    """A worker that was paused until its lease ran out has its conversation open when another worker has gone on."""
-    monkeypatch.setattr(gateway, "UNLOAD_SECONDS", 30.0 if ends else 0.2)
-    numbered(model)
-
-    async def work() -> None:
-        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
-            async with AsyncExitStack() as old:
-                conversation = await old.enter_async_context(first.conversation(KEPT, deadline()))
-                await turn(conversation, "question 1")
-                lose_lease(registry)
-                await ask(second, "question 2")
-                again = asyncio.create_task(ask(first, "question 3"))
-                await asyncio.wait([again], timeout=1)
-                assert again.done() is not ends
-                if not ends:
-                    assert (await again)[0] == "lost"
-                    assert said(model) == ["question 3"]
-                    return
-            assert await again == ("resumed", conversation.thread_id)
-            assert said(model) == history(3)
-
-    run(work())
-
-
 def test_many_threads_alternate_at_once(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     async def work() -> None:
         async with workers(model, tmp_path, registry, "a", "b") as runtimes:
@@ -141,56 +109,6 @@ def test_many_threads_alternate_at_once(model: FakeResponses, tmp_path: Path, re
     run(work(), 110)
 
 
-def test_a_stale_rollout_is_refused(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    """A home whose file is an older generation, or another one altogether, gets the right one before it goes on."""
-    numbered(model)
-
-    async def work() -> None:
-        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
-            await ask(first, "question 1")
-            file = rollout(tmp_path / "a", registry)
-            old = file.read_bytes()
-            await ask(first, "question 2")
-            await ask(second, "question 3")
-            assert digest_of(file.read_bytes()) != record(registry).rollout_digest
-        for stale in (old, b'{"not":"a rollout"}\n', b""):
-            async with workers(model, tmp_path, registry, "a") as (first,):
-                file.write_bytes(stale)
-                number = record(registry).turns + 1
-                reason, _ = await ask(first, f"question {number}")
-                assert reason == "resumed"
-                assert said(model) == history(number)
-
-    run(work())
-
-
-@pytest.mark.parametrize("garbled", ["gone", "garbled", "an older copy"])
-def test_a_stale_rollout_is_refused_though_there_is_no_other(
-    model: FakeResponses, tmp_path: Path, registry: str, database: str, garbled: str
-) -> None:
-    async def work() -> None:
-        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
-            _, thread = await ask(first, "question 1")
-            stale = rollout(tmp_path / "a", registry).read_bytes()
-            await ask(second, "question 2")
-            digest = str(record(registry).rollout_digest)
-            store = Store(database)
-            with store.session() as session:
-                if garbled == "gone":
-                    session.execute(delete(Blob).where(Blob.digest == digest))
-                else:
-                    blob = session.get_one(Blob, digest)
-                    blob.data = b"no zlib" if garbled == "garbled" else pack(stale)
-            store.close()
-            reason, fresh = await ask(first, "question 3")
-            assert (reason, fresh == thread) == ("lost", False)
-            assert said(model) == ["question 3"]
-            now = record(registry)
-            assert (now.thread_id, now.reason, now.turns, now.generation) == (fresh, "lost", 1, 3)
-
-    run(work())
-
-
 def test_a_thread_roams_by_a_folder_too(model: FakeResponses, tmp_path: Path, registry: str, database: str) -> None:
     numbered(model)
 
@@ -202,34 +120,6 @@ def test_a_thread_roams_by_a_folder_too(model: FakeResponses, tmp_path: Path, re
                 assert said(model) == history(number)
         digests = [copy.digest for copy in copies(database, record(registry).thread_id)]
         assert sorted(path.name for path in (tmp_path / "blobs").rglob("*") if path.is_file()) == sorted(digests)
-
-    run(work())
-
-
-def test_what_the_vault_does_not_take_is_not_recorded(
-    model: FakeResponses, tmp_path: Path, registry: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The turn's answer is not lost; the thread goes on from the copy before it, at home and elsewhere."""
-    blobs, away = tmp_path / "blobs", tmp_path / "away"
-
-    async def work() -> None:
-        async with workers(model, tmp_path, registry, "a", "b", blob_url=str(blobs)) as (first, second):
-            await ask(first, "question 1")
-            blobs.rename(away)
-            blobs.write_text("no folder")
-            _, thread = await ask(first, "not recorded")
-            assert said(model) == ["question 1", FINAL, "not recorded"]
-            assert f"the rollout of thread {thread} is not kept; its record stays at generation 1" in caplog.text
-            assert record(registry).turns == 1
-            # Another worker cannot have the copy now: it does without, and the thread is not given up for that.
-            assert (await ask(second, "alone"))[0] == "lost"
-            assert record(registry).thread_id == thread
-            blobs.unlink()
-            away.rename(blobs)
-            assert await ask(first, "question 2") == ("resumed", thread)
-            assert said(model) == ["question 1", FINAL, "question 2"]
-            assert await ask(second, "question 3") == ("resumed", thread)
-            assert said(model) == ["question 1", FINAL, "question 2", FINAL, "question 3"]
 
     run(work())
 
@@ -321,7 +211,11 @@ def test_a_thread_busy_elsewhere_is_forked_from_its_copy(
             assert model.requests[-1].tools == ["held"]
             gate.set()
             assert (await long).status == "completed"
-            assert [one.thread_id for one in kept_threads(database)] == [record(registry).thread_id]
+            # Its row says what it came from; nobody goes on in it, so no copy of it is kept.
+            parent, aside = kept_threads(database)
+            assert (parent.thread_id, aside.thread_id) == (record(registry).thread_id, conversation.thread_id)
+            assert (aside.parent_id, aside.reason, aside.subject) == (parent.thread_id, "forked:busy", parent.subject)
+            assert copies(database, aside.thread_id) == []
         assert list((tmp_path / "b" / "codex" / "b" / "scratch").iterdir()) == []
 
     run(work())
@@ -381,6 +275,18 @@ def test_a_thread_that_may_not_be_gone_on_with(
             assert (found, fresh == thread) == (reason, False)
             now = record(registry)
             assert (now.reason, now.dropped, now.login, now.generation) == (reason, None, "", 2)
+
+    run(work())
+
+
+def test_a_record_from_before_the_modes_is_gone_on_with(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    async def work() -> None:
+        async with workers(model, tmp_path, registry, "a") as (first,):
+            _, thread = await ask(first, "question 1", mode="trader")
+            assert record(registry).mode == "trader"
+            change(registry, mode="legacy")
+            assert await ask(first, "question 2", mode="trader") == ("resumed", thread)
+            assert record(registry).mode == "trader"
 
     run(work())
 

@@ -68,7 +68,7 @@ def test_a_kept_thread_goes_on_in_the_next_conversation_and_after_a_restart(
         assert record is not None
         assert (record.turns, record.last_turn_id, record.reason) == (3, third.turn_id, "resumed")
         assert record.binary_version.count(".") == 2
-        assert record.mode == "legacy"
+        assert record.mode == "other"
         rollouts = list((tmp_path / "codex" / "w" / "kept" / "sessions").rglob("rollout-*.jsonl"))
         assert [path.name.endswith(f"{first.thread_id}.jsonl") for path in rollouts] == [True]
 

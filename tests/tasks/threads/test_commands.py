@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from models import event_log
+from models.events import DESK, Envelope, EventType
 from models.states import RUN_FINAL
 from models.tables import Run
 from tasks.bootstrap import desk_of
@@ -81,11 +83,21 @@ def test_a_thread_of_one_conversation_is_shown_without_its_prompt(desk: Processe
     assert "(prompt not kept)" in command(desk, "show", from_run[0])[1]
 
 
+def told_of(desk: Processes, type_: EventType) -> list[Envelope]:
+    """What the desk's own stream has of a type."""
+    with desk_of(desk.app).store.read() as session:
+        return [one for one in event_log.read(session, DESK, 0, 1000) if one.type == type_]
+
+
 def test_a_fork_is_asked_on_and_its_parent_stays_as_it_was(desk: Processes) -> None:
     parent = thread_of(desk, "fundamentals")
     before = told(desk, "show", parent)
     made = told(desk, "fork", parent, "--before-turn", "2")
     assert (made["parent_id"], made["role"], made["turns"]) == (parent, "fundamentals", 1)
+    (forked,) = told_of(desk, EventType.THREAD_FORKED)
+    assert (forked.thread_id, forked.payload["parent_id"]) == (made["thread_id"], parent)
+    assert forked.payload["before_turn"] == before["turns"][1]["turn_id"]
+    assert (forked.payload["role"], forked.payload["reason"]) == ("fundamentals", "forked:manual")
     prompt = "The same once more, as a pessimist."
     answer = told(desk, "ask", made["thread_id"], prompt)
     assert json.loads(answer["text"])["verdict"] in ("CONFIRMED", "CAUTION", "REJECT")
@@ -107,6 +119,8 @@ def test_a_reset_thread_is_gone_on_with_no_more(desk: Processes) -> None:
     assert code == 0
     assert "catalyst starts afresh on" in out
     assert command(desk, "reset", old)[0] == 2
+    (closed,) = [one for one in told_of(desk, EventType.THREAD_CLOSED) if one.thread_id == old]
+    assert (closed.payload["role"], closed.payload["reason"]) == ("catalyst", "manual")
     run = open_research(desk.app, ["IBM"])
     wait_for(lambda: _state(desk, run.id) in RUN_FINAL, "the run ends")
     new = thread_of(desk, "catalyst")

@@ -62,7 +62,8 @@ def test_a_generation_may_be_put_again_but_not_by_who_had_the_lease_before(store
     vault.put(a_thread(), a_copy(b"died before it was registered", 1, 5), b"died before it was registered")
     vault.put(a_thread(), a_copy(b"the next holder's", 1, 6), b"the next holder's")
     assert copies(store) == [(1, 6, digest_of(b"the next holder's"))]
-    vault.put(a_thread(), a_copy(b"comes late", 1, 5), b"comes late")
+    with pytest.raises(ServiceError, match="generation 1 of thread t1 was kept under a later lease"):
+        vault.put(a_thread(), a_copy(b"comes late", 1, 5), b"comes late")
     assert copies(store) == [(1, 6, digest_of(b"the next holder's"))]
 
 

@@ -1,0 +1,70 @@
+"""A reset whose lease is gone before it is written: it says so, and the record stays as it was."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import redis
+
+from agents.codex.threads import LEASE, RECORD, ThreadRecord
+from models.errors import UsageError
+from models.settings import Settings
+from models.store import upgrade
+from tasks.bootstrap import Desk
+from tasks.threads.handling import reset
+
+NAME = "risk:scope/IBM"
+KEPT = ThreadRecord(
+    thread_id="t1", generation=1, token=1, turns=1, last_turn_id=None, created_at=1.0, updated_at=1.0,
+    reason="initial", toolset_hash="h", binary_version="1", home="x", model="m",
+)  # fmt: skip
+
+
+@contextmanager
+def leases_vanish(url: str) -> Iterator[None]:
+    """As if each had run out at once: so many deletions are under way that one soon comes between two commands."""
+    over = threading.Event()
+
+    def delete() -> None:
+        with redis.Redis.from_url(url) as client:
+            while not over.is_set():
+                pipeline = client.pipeline(transaction=False)
+                for _ in range(500):
+                    pipeline.delete(f"{LEASE}{NAME}")
+                pipeline.execute()
+
+    threads = [threading.Thread(target=delete) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_a_reset_says_that_it_was_written_only_when_it_was(tmp_path: Path, redis_server: str) -> None:
+    settings = Settings(home=tmp_path, redis_url=redis_server)
+    upgrade(settings.database)
+    with redis.Redis.from_url(redis_server) as client, closing(Desk(settings, "threads")) as desk:
+        client.flushall()
+
+        def written() -> bool:
+            """By what the reset says; the record has to agree."""
+            client.set(f"{RECORD}{NAME}", KEPT.model_dump_json())
+            said = True
+            try:
+                reset(desk, "t1")
+            except UsageError:
+                said = False
+            dropped = ThreadRecord.model_validate_json(client.get(f"{RECORD}{NAME}") or b"").dropped
+            assert dropped == ("manual" if said else None)
+            return said
+
+        assert written()
+        with leases_vanish(redis_server):
+            assert not all(written() for _ in range(200))
