@@ -32,9 +32,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         "description": "One event a message: its sequence as id, the envelope as JSON data.",
         "content": {EventStream.media_type: {"itemSchema": MESSAGE}},
     },
-    204: {
-        "description": "Nothing follows: the run has ended, with its orders and approvals; an EventSource does not ask again."
-    },
+    204: {"description": "Nothing follows: the run has ended, with its orders and approvals; a browser asks no more."},
     410: {"description": "Events after that sequence are kept no longer; `trimmed` says up to which."},
 }
 
