@@ -18,6 +18,7 @@ from models.events import DESK
 from models.settings import Settings
 from models.store import Store
 from models.tables import Run
+from tasks.events import lost_turns
 from tasks.events.sources import AWAY
 
 log = structlog.get_logger(__name__)
@@ -38,6 +39,7 @@ class Trimmed:
 def trim(store: Store, settings: Settings, now: dt.datetime) -> Trimmed:
     """Trims what is too old or too much as of now. Safe at any time and from several processes."""
     before = now - dt.timedelta(days=settings.event_days)
+    lost_turns.end_left_over(store, now, since=before)
     runs = events = 0
     with store.read() as session:
         due = [*_old(session, before), *_old_of_the_desk(session, before), *_long(session, settings.events_per_run)]
