@@ -46,7 +46,7 @@ def trim(store: Store, settings: Settings, now: dt.datetime) -> Trimmed:
     for run_id, upto in due:
         count = sum(_trim(store, run_id, upto))
         runs, events = runs + (count > 0), events + count
-    _forget_lifecycles(store, [run_id for run_id, _ in due], before)
+    _forget_lifecycles(store, before)
     return Trimmed(runs, events)
 
 
@@ -93,11 +93,15 @@ def _trim(store: Store, run_id: str, upto: int) -> Iterator[int]:
             yield event_log.trim(session, run_id, place)
 
 
-def _forget_lifecycles(store: Store, run_ids: list[str], before: dt.datetime) -> None:
-    """Turns and items of runs whose events are all gone. Their conversations stay: they are the run's manifest."""
-    for run_id in run_ids:
+def _forget_lifecycles(store: Store, before: dt.datetime) -> None:
+    """Turns and items of runs that ended before this, and those of no run by their own age. Their conversations stay:
+    they are the run's manifest. Found by themselves, so that a trim that was cut short leaves none for ever."""
+    for model in (RuntimeTurn, RuntimeItem):
+        with store.read() as session:
+            kept = select(model.run_id).where(model.run_id == Run.id).exists()
+            run_ids = session.exec(select(Run.id).where(col(Run.finished_at) < before, kept)).all()
+        for run_id in run_ids:
+            with store.session() as session:
+                session.execute(delete(model).where(col(model.run_id) == run_id))
         with store.session() as session:
-            ended = session.exec(select(Run.finished_at).where(Run.id == run_id)).one_or_none()
-            if ended is not None and ended < before:
-                for model in (RuntimeTurn, RuntimeItem):
-                    session.execute(delete(model).where(col(model.run_id) == run_id))
+            session.execute(delete(model).where(col(model.run_id) == DESK, col(model.started_at) < before))
