@@ -33,6 +33,8 @@ from tools.toolsets import Toolset, toolset_for
 KEPT_OUTPUT_CHARS = 8_000
 KEPT_TEXT_CHARS = 16_000
 _EXCERPT_CHARS = 300
+# Between what is wrong with an answer and how it began.
+_BEGAN = "; the answer began: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +264,14 @@ def judge(result: TurnResult, output: type[BaseModel]) -> Outcome:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the answer"
         excerpt = result.text[:_EXCERPT_CHARS]
-        message = f"{where}: {first['msg']}; the answer began: {excerpt!r}"
+        message = f"{where}: {first['msg']}{_BEGAN}{excerpt!r}"
         return Failed(kind="invalid_output", retryable=False, message=message)
     return Completed(value=storable(value.model_dump(mode="json")))
+
+
+def fault(outcome: Failed) -> str:
+    """Why a turn failed, without the words of its answer."""
+    return outcome.message.partition(_BEGAN)[0] if outcome.kind == "invalid_output" else outcome.message
 
 
 def storable(value: Any) -> Any:

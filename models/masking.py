@@ -9,8 +9,16 @@ from typing import Any
 from models.urls import HIDDEN
 
 _LOGIN = re.compile(r"(?<=://)([^/?#@]*):([^/?#]*)@")
-_PARAMETER = re.compile(r"(?i)(?<=[?&])([^=&]*(?:password|token|key|secret)[^=&]*)=[^&#]*")
+# Its name is looked at apart: one expression for both would take minutes with a long text that only looks so.
+_PARAMETER = re.compile(r"(?<=[?&])([^=&?]*)=[^&#]*")
+_PARAMETER_NAME = re.compile(r"(?i)password|token|key|secret")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
+# Keys as providers make and quote them; a word without a digit is no key.
+_KEY = re.compile(r"\b[sprx]k-(?=[\w-]{,200}\d)[\w-]{8,}")
+_NAMED_KEY = re.compile(
+    r"(?i)\b((?:api|secret|access)[ _-]?key|password)"
+    r"([\"']?(?: provided)?\s{,9}[:=]\s{,9}[\"']?)(?=[^\s\"',;]{,200}\d)[^\s\"',;]{6,}"
+)
 _SECRET_NAME = re.compile(
     r"(?i)(?:^|[_-])(?:password|passwd|secret|token|authorization|credentials?|cookie)(?:$|[_-])|(?:api|private|provider)[_-]?key"
 )
@@ -34,9 +42,20 @@ def _redacted(value: Any, secrets: list[str]) -> Any:
         return value
     for secret in secrets:
         value = value.replace(secret, HIDDEN)
-    return _BEARER.sub(rf"\1 {HIDDEN}", _without_passwords(value))
+    return without_secrets(value)
+
+
+def without_secrets(text: str) -> str:
+    """Prose, such as a provider's error, without what looks like a secret in it: passwords and keys in URLs, bearer
+    tokens, and API keys."""
+    text = _BEARER.sub(rf"\1 {HIDDEN}", _without_passwords(text))
+    return _NAMED_KEY.sub(rf"\1\2{HIDDEN}", _KEY.sub(HIDDEN, text))
 
 
 def _without_passwords(text: str) -> str:
     """Prose with the passwords of the URLs in it replaced; what is no URL stays, an @ in it or not."""
-    return _PARAMETER.sub(rf"\1={HIDDEN}", _LOGIN.sub(rf"\1:{HIDDEN}@", text))
+    return _PARAMETER.sub(_parameter, _LOGIN.sub(rf"\1:{HIDDEN}@", text))
+
+
+def _parameter(found: re.Match[str]) -> str:
+    return f"{found[1]}={HIDDEN}" if _PARAMETER_NAME.search(found[1]) else found[0]

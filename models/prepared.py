@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, Executable, Table, bindparam
+from sqlalchemy import Connection, CursorResult, Executable, Table, bindparam, or_
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 
@@ -43,10 +43,11 @@ class Prepared:
 
 class BulkInsert:
     """Inserts rows of a table, ROWS a statement. replace: a row whose key is there takes its place; no two rows of one
-    call may have the same key then."""
+    call may have the same key then. ended: the column that a row has once it has ended; one that has it is replaced by
+    such rows alone."""
 
-    def __init__(self, table: Table, dialect: Dialect, *, replace: bool = False) -> None:
-        self._table, self._dialect, self._replace = table, dialect, replace
+    def __init__(self, table: Table, dialect: Dialect, *, replace: bool = False, ended: str | None = None) -> None:
+        self._table, self._dialect, self._replace, self._ended = table, dialect, replace, ended
         self._columns = [column.name for column in table.columns]
         self._statements: dict[int, Prepared] = {}
 
@@ -79,4 +80,7 @@ class BulkInsert:
             return insert
         keys = [column.name for column in self._table.primary_key]
         changes = {name: insert.excluded[name] for name in self._columns if name not in keys}
-        return insert.on_conflict_do_update(index_elements=keys, set_=changes)
+        where = None
+        if self._ended is not None:
+            where = or_(self._table.c[self._ended].is_(None), insert.excluded[self._ended].is_not(None))
+        return insert.on_conflict_do_update(index_elements=keys, set_=changes, where=where)

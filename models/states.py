@@ -108,6 +108,9 @@ ORDER_NEXT: Mapping[OrderState, frozenset[OrderState]] = {
 ORDER_WORKING = frozenset(
     {OrderState.SUBMITTING, OrderState.UNKNOWN, OrderState.SUBMITTED, OrderState.PARTIALLY_FILLED}
 )
+# Nobody needs to ask for what comes next: a person's answer, the submission of what was approved, the broker's word. A
+# preview rests until somebody does.
+ORDER_OPEN = frozenset({OrderState.APPROVAL_PENDING, OrderState.APPROVED}) | ORDER_WORKING
 ORDER_FINAL = frozenset(state for state, following in ORDER_NEXT.items() if not following)
 
 

@@ -96,6 +96,7 @@ def answer(
             row = requests.decide(session, id_, approve=approve, by=by, why=why, answers=answers)
             return Answered(approval=row.id, state=ApprovalState(row.state), by=row.decided_by)
         if answers:
+            approvals.find(session, id_)  # what there is not asks nothing either, and that is the first thing to say
             raise UsageError("an order asks no questions", remedy="approve or deny it without an answer")
         found = approvals.decide(session, settings, id_, approve, by, why)
         state = ApprovalState(found.state)

@@ -12,7 +12,7 @@ from models.lifecycle import ConversationRef
 
 class ConversationRow(ConversationRef):
     """A conversation of a run's step. thread_reason: why it is this thread, such as `resumed`. closed_at: null while it
-    is open, and for ever when its worker was lost."""
+    is open; of one whose worker was lost, when that was noticed."""
 
     step_id: str
     role: str

@@ -24,6 +24,7 @@ from models.errors import LeaseLost
 from models.states import RUN_FINAL, STEP_FINAL, AttemptEnd, RunState, StepKind, StepState
 from models.tables import Run, Step
 from tasks import statements, step_events
+from tasks.events import lost_turns
 
 LOST = "its worker was lost"
 
@@ -173,8 +174,10 @@ def ended(
     reason: str | None,
     state: StepState | None = None,
 ) -> None:
-    """Write down an attempt that has ended, in the transaction that ends it. state: of the step, where it ends in one
-    that the outcome does not tell."""
+    """Write down an attempt that has ended, in the transaction that ends it; with one that was lost, what its worker
+    had begun in a runtime. state: of the step, where it ends in one that the outcome does not tell."""
+    if outcome is AttemptEnd.LOST:
+        lost_turns.end(session, held.run_id, reason or LOST, held.id)
     row = {
         "id": new_id(),
         "step_id": held.id,

@@ -16,7 +16,7 @@ from models.tables import Run, Step
 from tasks import graph, redis_mark, requests, stopping, sweep_row, sweeping
 from tasks.bootstrap import Desk, desk_of
 from tasks.dispatch import send
-from tasks.events import retention
+from tasks.events import lost_turns, retention
 from tasks.summary import run_state, summarise
 from tasks.sweep_row import Look
 from tasks.threads.retention import collect_daily
@@ -92,6 +92,7 @@ def _sweep(app: Celery) -> tuple[dict[str, int], Look]:
         requests.expire_overdue(session)
     send(app, _unique([*freed, *again]))
     closed = close_overdue(desk) + stopping.settle_all(desk.store, desk.settings, trusted=view.trusted)
+    lost_turns.end_left_over(desk.store, utcnow())
     found = {"sent": len(again), "freed": len(freed), "closed": closed}
     if any(found.values()):
         log.info("sweep", **found)

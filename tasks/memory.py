@@ -22,8 +22,9 @@ from tools.registry import ToolContext
 POINTS = 3  # of a symbol's thesis
 HITS = 6
 DECISIONS = 3
-# About what an English token takes in UTF-8. Counted in bytes, since a character of other scripts is a token or more.
-BYTES_A_TOKEN = 4
+# At most what a token takes in UTF-8, for scripts of which a character is a token and three bytes; English ones take
+# four, and get a little less room than they might.
+BYTES_A_TOKEN = 3
 _OBJECTS: Mapping[str, int] = {Stance.REJECT: 0, Stance.CAUTION: 1, Stance.CONFIRMED: 2}
 _ROLES = (*RESEARCH_ROLES, FIRST_ROLE)
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse
+from models.masking import without_secrets
 from models.research import Failure
 
 # Kinds worth another attempt: the same request may well succeed later.
@@ -45,6 +46,7 @@ _BY_STATUS = {400: "bad_request", 401: "unauthorized", 403: "unauthorized", 404:
 _STREAM = "stream disconnected"
 _STATUS_IN_TEXT = re.compile(r"unexpected status (\d{3})")
 MESSAGE_LIMIT = 500
+_READ_LIMIT = 4_000  # cut first, a secret might lose the part by which it is known
 _LIMIT_IN_STREAM = "rate limit exceeded"
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?) ?(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)(?![a-z])", re.IGNORECASE)
@@ -62,7 +64,12 @@ NO_ANSWER = "the model ended its turn without an answer (the app-server does not
 
 def failure(kind: str, message: str, reset_seconds: float | None = None) -> Failure:
     """A failure of a known kind; whether it is retried follows from the kind."""
-    return Failure(kind=kind, retryable=kind in RETRYABLE, message=message[:MESSAGE_LIMIT], reset_seconds=reset_seconds)
+    return Failure(kind=kind, retryable=kind in RETRYABLE, message=worded(message), reset_seconds=reset_seconds)
+
+
+def worded(message: str) -> str:
+    """An error's words as they are kept and shown: providers quote keys, and URLs with their logins."""
+    return without_secrets(message[:_READ_LIMIT])[:MESSAGE_LIMIT]
 
 
 def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
@@ -103,7 +110,7 @@ def failure_of_error(error: DeskError) -> Failure:
         return failure("rpc_timeout", str(error))
     if isinstance(error, ThreadInUse):
         return failure("thread_in_use", str(error))
-    return Failure(kind="rpc_error", retryable=error.retryable, message=str(error)[:MESSAGE_LIMIT])
+    return Failure(kind="rpc_error", retryable=error.retryable, message=worded(str(error)))
 
 
 def is_policy(error: Mapping[str, Any] | None) -> bool:

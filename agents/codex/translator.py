@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from agents.codex.failures import failure_of_turn, is_limit, is_policy, refusal_in, reset_in
+from agents.codex.failures import failure_of_turn, is_limit, is_policy, refusal_in, reset_in, worded
 from agents.codex.spec import Scope
 from agents.codex.watch import usage_of
 from models.events import Envelope, EventType, event
@@ -79,7 +79,7 @@ def _turn_error(params: Params, scope: Scope) -> list[Envelope]:
         "subject": scope.subject,
         "will_retry": bool(params.get("willRetry")),
         "kind": "rate_limited" if is_limit(error) else why.kind,
-        "why": short(text),
+        "why": short(worded(text)),
         "reset_seconds": reset_in(text),
     }
     return [_of_turn(EventType.TURN_ERROR, params, scope, told)]

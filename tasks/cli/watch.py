@@ -53,7 +53,7 @@ def watch(
 
 
 async def _watch(store: Store, settings: Settings, run: str | None, since: int, *, as_json: bool) -> Envelope | None:
-    """Prints until the run has ended; the event that says so."""
+    """Prints until the run has ended, with its orders; the event that says how."""
     address = settings.redis_url.get_secret_value() if settings.redis_url is not None else None
     out, ended = console(), None
     async with Feed(store, address, settings) as feed, aclosing(_events(feed, store, run, since)) as events:

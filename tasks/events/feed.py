@@ -64,7 +64,8 @@ class Feed:
         return await self._asked(self._checked, run_id, after, limit)
 
     async def follow(self, run_id: str, after: int = 0, *, deltas: bool = False) -> AsyncGenerator[Envelope]:
-        """Every event of a run after a sequence; ends when the run has ended and all that was stored is delivered.
+        """Every event of a run after a sequence; ends when no more will come (`sources.is_over`) and all that was
+        stored is delivered.
 
         run_id: a run, or DESK for what belongs to none, which never ends. deltas: those of live turns too, between
         the events, from now on.

@@ -1,4 +1,5 @@
-"""The rows of conversations, turns and items as a runtime reports them: the last word on each, written together."""
+"""The rows of conversations, turns and items as a runtime reports them: the last word on each, written together.
+What has ended stays so: a word from before its end, written after somebody else ended it, changes nothing."""
 
 from __future__ import annotations
 
@@ -75,4 +76,5 @@ class Lifecycles:
 
 @lru_cache(8)
 def _upsert(model: type[SQLModel], dialect: Dialect) -> BulkInsert:
-    return BulkInsert(model.__table__, dialect, replace=True)  # type: ignore[attr-defined]
+    ended = "closed_at" if model is Conversation else "ended_at"
+    return BulkInsert(model.__table__, dialect, replace=True, ended=ended)  # type: ignore[attr-defined]

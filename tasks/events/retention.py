@@ -18,6 +18,7 @@ from models.events import DESK
 from models.settings import Settings
 from models.store import Store
 from models.tables import Run
+from tasks.events import lost_turns
 from tasks.events.sources import AWAY
 
 log = structlog.get_logger(__name__)
@@ -38,13 +39,14 @@ class Trimmed:
 def trim(store: Store, settings: Settings, now: dt.datetime) -> Trimmed:
     """Trims what is too old or too much as of now. Safe at any time and from several processes."""
     before = now - dt.timedelta(days=settings.event_days)
+    lost_turns.end_left_over(store, now, since=before)
     runs = events = 0
     with store.read() as session:
         due = [*_old(session, before), *_old_of_the_desk(session, before), *_long(session, settings.events_per_run)]
     for run_id, upto in due:
         count = sum(_trim(store, run_id, upto))
         runs, events = runs + (count > 0), events + count
-    _forget_lifecycles(store, [run_id for run_id, _ in due], before)
+    _forget_lifecycles(store, before)
     return Trimmed(runs, events)
 
 
@@ -91,11 +93,15 @@ def _trim(store: Store, run_id: str, upto: int) -> Iterator[int]:
             yield event_log.trim(session, run_id, place)
 
 
-def _forget_lifecycles(store: Store, run_ids: list[str], before: dt.datetime) -> None:
-    """Turns and items of runs whose events are all gone. Their conversations stay: they are the run's manifest."""
-    for run_id in run_ids:
+def _forget_lifecycles(store: Store, before: dt.datetime) -> None:
+    """Turns and items of runs that ended before this, and those of no run by their own age. Their conversations stay:
+    they are the run's manifest. Found by themselves, so that a trim that was cut short leaves none for ever."""
+    for model in (RuntimeTurn, RuntimeItem):
+        with store.read() as session:
+            kept = select(model.run_id).where(model.run_id == Run.id).exists()
+            run_ids = session.exec(select(Run.id).where(col(Run.finished_at) < before, kept)).all()
+        for run_id in run_ids:
+            with store.session() as session:
+                session.execute(delete(model).where(col(model.run_id) == run_id))
         with store.session() as session:
-            ended = session.exec(select(Run.finished_at).where(Run.id == run_id)).one_or_none()
-            if ended is not None and ended < before:
-                for model in (RuntimeTurn, RuntimeItem):
-                    session.execute(delete(model).where(col(model.run_id) == run_id))
+            session.execute(delete(model).where(col(model.run_id) == DESK, col(model.started_at) < before))

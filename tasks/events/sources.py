@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from sqlalchemy import or_
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session, col, select
 
 from models import event_log
 from models.columns import utcnow
-from models.event_tables import EventHead
+from models.event_tables import EventHead, RuntimeApproval
 from models.events import DESK, Envelope
-from models.states import RUN_FINAL
+from models.order_tables import Approval, Order
+from models.states import ORDER_OPEN, RUN_FINAL, ApprovalState
 from models.store import Store
 from models.tables import Run
 
@@ -54,6 +56,27 @@ def read(store: Store, run_id: str, after: int, limit: int) -> list[Envelope]:
         return event_log.read(session, run_id, after, limit)
 
 
+def is_over(session: Session, run_id: str) -> bool:
+    """Whether no more events of a run will come: it has ended, none of its orders is open, and nothing of it waits for
+    a person. The desk's own, which belong to no run, are never over."""
+    if run_id == DESK:
+        return False
+    state = session.exec(select(Run.state).where(Run.id == run_id)).one_or_none()
+    return state in RUN_FINAL and not _is_awaited(session, run_id)
+
+
+def _is_awaited(session: Session, run_id: str) -> bool:
+    """Asked of runs that have ended, by the indices of their ids."""
+    pending = ApprovalState.PENDING.value
+    orders = (
+        select(Order.id)
+        .join(Approval, col(Approval.order_id) == col(Order.id), isouter=True)
+        .where(Order.run_id == run_id, or_(col(Order.state).in_(ORDER_OPEN), col(Approval.state) == pending))
+    )
+    requests = select(RuntimeApproval.id).where(RuntimeApproval.run_id == run_id, RuntimeApproval.state == pending)
+    return bool(session.exec(select(or_(orders.exists(), requests.exists()))).one())
+
+
 class _Stored:
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -63,7 +86,7 @@ class _Stored:
 
 
 class RunSource(_Stored):
-    """One run's events. The desk's own, which belong to no run, are never over."""
+    """One run's events."""
 
     def __init__(self, store: Store, run_id: str) -> None:
         super().__init__(store)
@@ -71,14 +94,9 @@ class RunSource(_Stored):
 
     def all(self) -> Heads:
         with self._store.read() as session:
-            return Heads({self._run_id: event_log.head(session, self._run_id)[1]}, self._is_over(session))
+            return Heads({self._run_id: event_log.head(session, self._run_id)[1]}, is_over(session, self._run_id))
 
     moved = all
-
-    def _is_over(self, session: Session) -> bool:
-        if self._run_id == DESK:
-            return False
-        return session.exec(select(Run.state).where(Run.id == self._run_id)).one_or_none() in RUN_FINAL
 
 
 class DeskSource(_Stored):

@@ -115,7 +115,10 @@ class Tail:
             self._gap_since = self._now()
         elif self._now() - self._gap_since >= LATE_SECONDS:
             self._gap_since = 0.0
-            await self._read(gaps)
+            try:
+                await self._read(gaps)
+            except AWAY as error:
+                self._ill("database", error)
 
     async def _look(self) -> None:
         self._looked_at = self._now()
@@ -124,11 +127,12 @@ class Tail:
                 await self._begin()
                 return
             heads = await self._ask(self._source.moved)
+            await self._read(heads.lasts)
         except AWAY as error:
+            # Also when only a page of the run's end failed: its readers wait for the rest, and are not ended before it.
             self._ill("database", error)
             return
         self._well("database")
-        await self._read(heads.lasts)
         if heads.over:
             self._close()
 
@@ -144,13 +148,10 @@ class Tail:
         self._ready.set_result(None)
 
     async def _read(self, runs: Mapping[str, int]) -> None:
-        """Reads runs up to these sequences."""
-        try:
-            for run_id, upto in runs.items():
-                while (position := self.order.positions.get(run_id, 0)) < upto:
-                    self._put(await self._page(run_id, position, upto))
-        except AWAY as error:
-            self._ill("database", error)
+        """Reads runs up to these sequences. Raises one of AWAY with some of them not read."""
+        for run_id, upto in runs.items():
+            while (position := self.order.positions.get(run_id, 0)) < upto:
+                self._put(await self._page(run_id, position, upto))
 
     async def _page(self, run_id: str, position: int, upto: int) -> list[Envelope]:
         try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from agents.roles import mode_of
-from agents.runner import RoleRun
+from agents.runner import RoleRun, fault
 from models.errors import SettingError
 from models.research import Failed, Usage
 from models.settings import Settings
@@ -170,7 +170,7 @@ class Telemetry:
             return
         kind = turn.failure_kind or "unknown"
         # The words of a first answer that had to be repaired are not kept: its kind says it.
-        why = run.outcome.message if turn is run.turns[-1] and isinstance(run.outcome, Failed) else kind
+        why = fault(run.outcome) if turn is run.turns[-1] and isinstance(run.outcome, Failed) else kind
         if kind in _OF_THE_RUNTIME:
             self.emit(CodexError(**about, kind=kind, error=why, will_retry=False))
         self.emit(
@@ -189,7 +189,7 @@ class Telemetry:
                 role=role,
                 symbol=symbol_of(role, subject),
                 kind=outcome.kind,
-                error=outcome.message,
+                error=fault(outcome),
                 attempt=step.attempt,
                 duration_ms=seconds * 1000,
             )

@@ -12,8 +12,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from models import event_log
 from models.events import DESK
-from models.states import RUN_FINAL
 from models.store import Store
+from tasks.events.sources import is_over
 from tasks.run_view import find_run
 from tasks.web.schemas import MOST_SEQUENCE, Id
 from tasks.web.site import Here
@@ -32,7 +32,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         "description": "One event a message: its sequence as id, the envelope as JSON data.",
         "content": {EventStream.media_type: {"itemSchema": MESSAGE}},
     },
-    204: {"description": "The run has ended and nothing follows; a browser's EventSource does not ask again."},
+    204: {"description": "Nothing follows: the run has ended, with its orders and approvals; a browser asks no more."},
     410: {"description": "Events after that sequence are kept no longer; `trimmed` says up to which."},
 }
 
@@ -41,20 +41,20 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 async def events(
     here: Here, run_id: Id, since: Since = 0, last_event_id: LastEventId = None, deltas: Deltas = False
 ) -> Response:
-    """Every event of a run after a sequence, without a gap or a repeat; ends with the run. The run `desk` has what
-    belongs to no run, and never ends."""
+    """Every event of a run after a sequence, without a gap or a repeat; ends when the run has ended, none of its orders
+    is open and nothing of it waits for a person. The run `desk` has what belongs to no run, and never ends."""
     after = since if last_event_id is None else last_event_id
-    found, last, ended = await run_in_threadpool(_state, here.store, run_id)
+    found, last, over = await run_in_threadpool(_state, here.store, run_id)
     await here.feed.check(found, after)
-    if ended and after >= last:
+    if over and after >= last:
         return Response(status_code=204)
     return EventStream(here.feed.follow(found, after, deltas=deltas))
 
 
 def _state(store: Store, run_id: str) -> tuple[str, int, bool]:
-    """The run's whole id, its last sequence, and whether it has ended."""
+    """The run's whole id, its last sequence, and whether no more will come."""
     with store.read() as session:
         if run_id == DESK:
             return DESK, 0, False
         run = find_run(session, run_id)
-        return run.id, event_log.head(session, run.id)[1], run.state in RUN_FINAL
+        return run.id, event_log.head(session, run.id)[1], is_over(session, run.id)

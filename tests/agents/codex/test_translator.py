@@ -108,3 +108,14 @@ def test_a_turn_that_is_given_up_takes_its_items_along_and_is_told_once() -> Non
     for lifecycle in (*told.turns[1::2], *told.items[1::2]):
         assert lifecycle.ended_at is not None
         assert lifecycle.started_at <= lifecycle.ended_at
+
+
+@pytest.mark.parametrize("details", [None, "again, with sk-live-0123456789abcdef"])
+def test_errors_are_told_without_the_secrets_that_they_quote(details: str | None) -> None:
+    said = "unexpected status 401: Incorrect API key: sk-live-0123456789abcdef, url: https://desk:pw12345@host/v1"
+    error = {"message": said, "additionalDetails": details, "codexErrorInfo": None}
+    told = one("error", {**KEYS, "willRetry": False, "error": error}).payload
+    ended = one("turn/completed", {**KEYS, "turn": {"id": "turn-1", "status": "failed", "error": error}}).payload
+    assert "0123456789" not in told["why"] + ended["why"]
+    assert "pw12345" not in told["why"] + ended["why"]
+    assert ended["kind"] == "unauthorized"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from contextlib import aclosing
 
 import pytest
 import redis
-from pydantic import ValidationError
 
 from models import event_log
-from models.errors import DatabaseDown, HistoryTrimmed, NotFound, UsageError
+from models.errors import NotFound, UsageError
 from models.events import DESK, Envelope, EventType, event
 from models.settings import Settings
 from models.store import Store
@@ -179,56 +177,6 @@ def test_a_sequence_that_is_none_is_refused(store: Store, settings: Settings, af
         asyncio.run(main())
 
 
-def test_who_asks_for_what_was_trimmed_is_told(store: Store, settings: Settings) -> None:
-    run_id = opened(store)
-    write(store, *(a_note(run_id, number) for number in range(9)))
-    with store.session() as session:
-        event_log.trim(session, run_id, 4)
-    ended(store, run_id)
-
-    async def main(after: int) -> list[Envelope]:
-        async with Feed(store, None, settings) as feed:
-            return await read(feed, run_id, after)
-
-    with pytest.raises(HistoryTrimmed) as caught:
-        asyncio.run(main(3))
-    assert (caught.value.after, caught.value.trimmed, caught.value.last) == (3, 4, 11)
-    assert sequences(asyncio.run(main(4))) == list(range(5, 12))
-
-
-def test_who_is_too_slow_for_the_trimming_is_told(store: Store, settings: Settings) -> None:
-    run_id = opened(store)
-    small = settings.model_copy(update={"event_stream_length": 100})
-
-    async def main() -> None:
-        async with Feed(store, None, small) as feed, aclosing(feed.follow(run_id)) as slow:
-            assert (await anext(slow)).sequence == 1
-            for start in range(0, 400, 100):
-                write(store, *(a_note(run_id, start + place) for place in range(100)))
-            with store.session() as session:
-                event_log.trim(session, run_id, 300)
-            with pytest.raises(HistoryTrimmed):
-                async for _ in slow:
-                    pass
-
-    asyncio.run(main())
-
-
-def test_rows_that_somebody_deleted_are_not_passed_over_in_silence(store: Store, settings: Settings) -> None:
-    run_id = opened(store)
-    write(store, *(a_note(run_id, number) for number in range(9)))
-    with store.session() as session:
-        session.connection().exec_driver_sql("delete from event where sequence in (4, 5)")
-
-    async def main() -> None:
-        async with Feed(store, None, settings) as feed:
-            await read(feed, run_id, most=10)
-
-    with pytest.raises(HistoryTrimmed) as caught:
-        asyncio.run(main())
-    assert (caught.value.after, caught.value.trimmed) == (3, 5)
-
-
 def test_deltas_are_for_who_asks_and_are_never_stored(store: Store, settings: Settings, redis_own: RedisServer) -> None:
     run_id = opened(store)
     publisher = Publisher(redis_own.url, 100)
@@ -295,59 +243,6 @@ def test_the_end_of_the_feed_ends_its_readers(store: Store, settings: Settings, 
     one, all_, late = asyncio.run(main())
     assert sequences(one) == [1]
     assert (all_, late) == ([], [])
-
-
-def test_a_database_that_is_away_is_said_to_be(settings: Settings) -> None:
-    """A reader that cannot begin is told; one that has begun waits (`test_readers_wait_for_a_lost_database`)."""
-    store = Store(f"sqlite:///{settings.home}/empty.db")
-
-    async def main(follow: Callable[[Feed], object]) -> None:
-        async with Feed(store, None, settings) as feed:
-            async for _ in follow(feed):  # type: ignore[attr-defined]
-                pass
-
-    for follow in (lambda feed: feed.follow("0123"), lambda feed: feed.follow_desk()):
-        with pytest.raises(DatabaseDown, match="cannot be read"):
-            asyncio.run(main(follow))
-    store.close()
-
-
-def test_readers_wait_for_a_lost_database(store: Store, settings: Settings) -> None:
-    run_id = opened(store)
-
-    def rename(old: str, new: str) -> None:
-        with store.session() as session:
-            session.connection().exec_driver_sql(f"alter table {old} rename to {new}")
-
-    async def main() -> list[Envelope]:
-        async with Feed(store, None, settings) as feed:
-            reader = asyncio.create_task(read(feed, run_id))
-            await asyncio.sleep(0.3)
-            rename("event_head", "event_head_away")
-            await asyncio.sleep(1.5)
-            rename("event_head_away", "event_head")
-            ended(store, run_id)
-            return await asyncio.wait_for(reader, 20)
-
-    assert sequences(asyncio.run(main())) == [1, 2]
-
-
-def test_an_event_that_cannot_be_understood_is_no_end(store: Store, settings: Settings) -> None:
-    """A newer version may have stored it: its readers are not told that the run has ended."""
-    run_id = opened(store)
-
-    async def main() -> None:
-        async with Feed(store, None, settings) as feed:
-            reader = asyncio.create_task(read(feed, run_id))
-            await asyncio.sleep(0.3)
-            with store.session() as session:
-                event_log.append(session, [a_note(run_id, 1)])
-                event_log.write(session)
-                session.connection().exec_driver_sql("update event set type = 'item.dreamt' where sequence = 2")
-            await asyncio.wait_for(reader, 20)
-
-    with pytest.raises(ValidationError, match=r"item\.dreamt"):
-        asyncio.run(main())
 
 
 class TestDesk:

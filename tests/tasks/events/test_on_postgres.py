@@ -10,6 +10,7 @@ from models.store import Store, upgrade
 from tests.tasks.events import test_feed as feed_cases
 from tests.tasks.events import test_log as log_cases
 from tests.tasks.events import test_recorder as recorder_cases
+from tests.tasks.sweep import test_lost_turns as lost_cases
 
 pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
 from tests.postgres import Server, binaries, server
@@ -23,6 +24,11 @@ globals().update({name: case for name, case in vars(log_cases).items() if name.s
 test_readers_that_come_and_go_all_get_the_same = feed_cases.test_readers_that_come_and_go_all_get_the_same
 test_the_last_word_on_each_lifecycle_is_kept = recorder_cases.test_the_last_word_on_each_lifecycle_is_kept
 recorder = recorder_cases.recorder
+for _name in (
+    "test_an_older_word_opens_nothing_again_and_a_later_end_counts",
+    "test_a_run_that_is_over_leaves_nothing_open_but_waits_for_late_words",
+):
+    globals()[_name] = getattr(lost_cases, _name)
 
 
 @pytest.fixture(scope="module")

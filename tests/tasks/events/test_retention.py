@@ -92,6 +92,25 @@ def test_what_belongs_to_no_run_goes_by_its_own_age(store: Store, settings: Sett
     assert trim(store, settings, utcnow()) == Trimmed()
 
 
+def test_lifecycles_go_with_or_without_events_and_those_of_no_run_by_their_age(
+    store: Store, settings: Settings
+) -> None:
+    """The events of the old run were trimmed before, by a trim that was cut short."""
+    old, new = ended_before(store, 31), ended_before(store, 29)
+    with store.session() as session:
+        event_log.trim(session, old, 4)
+        for days in (31, 29):
+            ask = {"run_id": DESK, "thread_id": "t", "turn_id": f"ask-{days}", "status": "completed"}
+            at = utcnow() - days * DAY
+            session.add(RuntimeTurn(**ask, started_at=at, ended_at=at))
+            session.add(RuntimeItem(**ask, started_at=at, ended_at=at, item_id="i", type="agentMessage"))
+    assert trim(store, settings, utcnow()) == Trimmed()
+    with store.read() as session:
+        for model in (RuntimeTurn, RuntimeItem):
+            found = {row.turn_id for row in session.exec(select(model)).all()}  # type: ignore[attr-defined]
+            assert found == {f"u-{new}", "ask-29"}
+
+
 class TestHourly:
     @pytest.fixture
     def client(self, redis_own: RedisServer) -> Iterator[redis.Redis]:

@@ -87,7 +87,18 @@ def test_what_the_provider_fails_is_told_with_whether_it_is_tried_again(failing:
 def test_both_turns_of_a_repair_that_failed_are_told(failing: Silent) -> None:
     found = told_of(failing, "AAPL", Text("no JSON"))
     assert [(row["event"], row["kind"]) for row in found] == [("codex.turn.failed", "invalid_output")] * 2
-    assert "no JSON" in found[1]["error"]
+    assert "Invalid JSON" in found[1]["error"]
+    assert "no JSON" not in found[1]["error"], "what a model says is not for telemetry"
+
+
+def test_what_a_provider_quotes_of_a_key_is_not_told(failing: Silent) -> None:
+    said = "Incorrect API key provided: sk-live-0123456789abcdef, url: https://desk:pw12345@host/v1"
+    told = told_of(failing, "XOM", Status(401, {"error": {"message": said}}))
+    assert {row["event"] for row in told} >= {"codex.turn.failed"}
+    for row in told:
+        assert "Incorrect API key" in row["error"]
+        assert "0123456789" not in row["error"]
+        assert "pw12345" not in row["error"]
 
 
 def test_a_refusal_is_no_failure(failing: Silent) -> None:

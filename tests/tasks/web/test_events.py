@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import random
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -12,8 +13,11 @@ import psutil
 import pytest
 
 from models import event_log
+from models.columns import utcnow
 from models.errors import HistoryTrimmed
+from models.event_tables import RuntimeApproval
 from models.events import Envelope, EventType, event
+from tasks import requests
 from tasks.web.stream import EventStream, frame
 from tests.builders import a_run
 from tests.stack import wait_for
@@ -91,6 +95,20 @@ def test_when_nothing_follows_a_browser_is_told_not_to_ask_again(
     with running.store.session() as session:
         silent = a_run(session, state="done").id
     assert client.get(f"/runs/{silent}/events").status_code == 204
+
+
+def test_something_follows_a_run_that_waits_for_a_person(running: Service, client: httpx.Client, run: str) -> None:
+    keys = {"step_id": "", "attempt": 1, "role": "trader", "kind": "command", "thread_id": "t", "turn_id": "u"}
+    with running.store.session() as session:
+        asked = RuntimeApproval(run_id=run, state="pending", expires_at=utcnow() + dt.timedelta(minutes=5), **keys)
+        session.add(asked)
+    running.end_run(run)
+    with client.stream("GET", f"/runs/{run}/events", headers={"Last-Event-ID": "11"}) as response:
+        assert response.status_code == 200
+        with running.store.session() as session:
+            requests.expire(session, asked.id)
+        assert [one.data["type"] for one in messages(response)] == [EventType.APPROVAL_EXPIRED]
+    assert client.get(f"/runs/{run}/events", headers={"Last-Event-ID": "12"}).status_code == 204
 
 
 def test_history_that_is_gone_is_said_to_be(running: Service, client: httpx.Client, run: str) -> None:

@@ -1,0 +1,79 @@
+"""Where a run's events end: with the run, or later with the last of its orders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from models.events import Envelope
+from tasks.events.feed import Feed
+from tasks.events.sources import is_over
+from tests.tasks.events.kit import ended, read
+from tests.tools.orders.desk import Desk, action, make_desk
+from tools.orders import approvals
+from tools.orders.tending import tend
+
+
+@pytest.fixture
+def desk(tmp_path: Path, migrated: Path) -> Iterator[Desk]:
+    """Its orders wait for a person."""
+    made = make_desk(migrated, tmp_path / "desk", approval="manual")
+    yield made
+    made.store.close()
+
+
+def _over(desk: Desk, run_id: str) -> bool:
+    with desk.store.read() as session:
+        return is_over(session, run_id)
+
+
+def _decide(desk: Desk, yes: bool) -> None:
+    (order,) = desk.orders()
+    with desk.store.session() as session:
+        approvals.decide(session, desk.settings, order.id, yes, "somebody@here", None)
+
+
+def test_what_becomes_of_an_order_after_its_run_is_told(desk: Desk) -> None:
+    desk.run(action())
+    run_id = desk.orders()[0].run_id
+    last = ended(desk.store, run_id)
+
+    async def main() -> list[Envelope]:
+        async with Feed(desk.store, None, desk.settings) as feed:
+            reader = asyncio.create_task(read(feed, run_id, last))
+            await asyncio.sleep(0.3)
+            assert not reader.done(), "the order waits for a person"
+            _decide(desk, True)
+            await asyncio.sleep(1.5)
+            assert not reader.done(), "the order is approved and not sent"
+            tend(desk.funnel())
+            return await asyncio.wait_for(reader, 20)
+
+    told = [(str(one.type), one.payload.get("state")) for one in asyncio.run(main())]
+    states = [state for type_, state in told if type_ == "order.state"]
+    assert (states[0], states[-1]) == ("approved", "filled")
+    assert "approval.decided" in dict(told)
+    assert told[-1][0] == "order.fill"
+    assert _over(desk, run_id)
+
+
+def test_an_order_that_is_denied_ends_its_run_for_readers(desk: Desk) -> None:
+    desk.run(action())
+    run_id = desk.orders()[0].run_id
+    ended(desk.store, run_id)
+    assert not _over(desk, run_id)
+    _decide(desk, False)
+    assert _over(desk, run_id)
+
+
+def test_a_preview_that_nobody_sends_keeps_no_reader(desk: Desk) -> None:
+    """With live trading off it is as far as an order goes."""
+    desk.process(desk.decide(action()), trader_live=False)
+    (order,) = desk.orders()
+    assert order.state == "previewed"
+    assert not _over(desk, order.run_id), "the run itself goes on"
+    ended(desk.store, order.run_id)
+    assert _over(desk, order.run_id)

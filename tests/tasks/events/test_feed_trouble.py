@@ -1,0 +1,145 @@
+"""Readers of events and a database in trouble: what is gone is said to be gone, what is away is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+
+import pytest
+from pydantic import ValidationError
+
+from models import event_log, run_events
+from models.errors import DatabaseDown, HistoryTrimmed
+from models.events import Envelope
+from models.settings import Settings
+from models.states import RunState
+from models.store import Store
+from models.tables import Run
+from tasks.events.feed import Feed
+from tests.tasks.events.kit import a_note, ended, opened, read, sequences, write
+
+
+def test_who_asks_for_what_was_trimmed_is_told(store: Store, settings: Settings) -> None:
+    run_id = opened(store)
+    write(store, *(a_note(run_id, number) for number in range(9)))
+    with store.session() as session:
+        event_log.trim(session, run_id, 4)
+    ended(store, run_id)
+
+    async def main(after: int) -> list[Envelope]:
+        async with Feed(store, None, settings) as feed:
+            return await read(feed, run_id, after)
+
+    with pytest.raises(HistoryTrimmed) as caught:
+        asyncio.run(main(3))
+    assert (caught.value.after, caught.value.trimmed, caught.value.last) == (3, 4, 11)
+    assert sequences(asyncio.run(main(4))) == list(range(5, 12))
+
+
+def test_who_is_too_slow_for_the_trimming_is_told(store: Store, settings: Settings) -> None:
+    run_id = opened(store)
+    small = settings.model_copy(update={"event_stream_length": 100})
+
+    async def main() -> None:
+        async with Feed(store, None, small) as feed, aclosing(feed.follow(run_id)) as slow:
+            assert (await anext(slow)).sequence == 1
+            for start in range(0, 400, 100):
+                write(store, *(a_note(run_id, start + place) for place in range(100)))
+            with store.session() as session:
+                event_log.trim(session, run_id, 300)
+            with pytest.raises(HistoryTrimmed):
+                async for _ in slow:
+                    pass
+
+    asyncio.run(main())
+
+
+def test_rows_that_somebody_deleted_are_not_passed_over_in_silence(store: Store, settings: Settings) -> None:
+    run_id = opened(store)
+    write(store, *(a_note(run_id, number) for number in range(9)))
+    with store.session() as session:
+        session.connection().exec_driver_sql("delete from event where sequence in (4, 5)")
+
+    async def main() -> None:
+        async with Feed(store, None, settings) as feed:
+            await read(feed, run_id, most=10)
+
+    with pytest.raises(HistoryTrimmed) as caught:
+        asyncio.run(main())
+    assert (caught.value.after, caught.value.trimmed) == (3, 5)
+
+
+def test_a_database_that_is_away_is_said_to_be(settings: Settings) -> None:
+    """A reader that cannot begin is told; one that has begun waits (`test_readers_wait_for_a_lost_database`)."""
+    store = Store(f"sqlite:///{settings.home}/empty.db")
+
+    async def main(follow: Callable[[Feed], object]) -> None:
+        async with Feed(store, None, settings) as feed:
+            async for _ in follow(feed):  # type: ignore[attr-defined]
+                pass
+
+    for follow in (lambda feed: feed.follow("0123"), lambda feed: feed.follow_desk()):
+        with pytest.raises(DatabaseDown, match="cannot be read"):
+            asyncio.run(main(follow))
+    store.close()
+
+
+def test_readers_wait_for_a_lost_database(store: Store, settings: Settings) -> None:
+    run_id = opened(store)
+
+    def rename(old: str, new: str) -> None:
+        with store.session() as session:
+            session.connection().exec_driver_sql(f"alter table {old} rename to {new}")
+
+    async def main() -> list[Envelope]:
+        async with Feed(store, None, settings) as feed:
+            reader = asyncio.create_task(read(feed, run_id))
+            await asyncio.sleep(0.3)
+            rename("event_head", "event_head_away")
+            await asyncio.sleep(1.5)
+            rename("event_head_away", "event_head")
+            ended(store, run_id)
+            return await asyncio.wait_for(reader, 20)
+
+    assert sequences(asyncio.run(main())) == [1, 2]
+
+
+def test_an_event_that_cannot_be_understood_is_no_end(store: Store, settings: Settings) -> None:
+    """A newer version may have stored it: its readers are not told that the run has ended."""
+    run_id = opened(store)
+
+    async def main() -> None:
+        async with Feed(store, None, settings) as feed:
+            reader = asyncio.create_task(read(feed, run_id))
+            await asyncio.sleep(0.3)
+            with store.session() as session:
+                event_log.append(session, [a_note(run_id, 1)])
+                event_log.write(session)
+                session.connection().exec_driver_sql("update event set type = 'item.dreamt' where sequence = 2")
+            await asyncio.wait_for(reader, 20)
+
+    with pytest.raises(ValidationError, match=r"item\.dreamt"):
+        asyncio.run(main())
+
+
+def test_a_page_that_cannot_be_read_at_the_end_is_no_end(store: Store, settings: Settings) -> None:
+    """The run's end is known before its last events can be read."""
+    run_id = opened(store)
+
+    async def main() -> list[Envelope]:
+        async with Feed(store, None, settings) as feed:
+            reader = asyncio.create_task(read(feed, run_id))
+            await asyncio.sleep(0.3)
+            with store.session() as session:
+                run = session.get_one(Run, run_id)
+                run.state = RunState.DONE
+                event_log.append(session, [a_note(run_id, 1), run_events.completed(run)])
+                event_log.write(session)
+                session.connection().exec_driver_sql("alter table event rename to event_away")
+            await asyncio.sleep(1.5)
+            with store.session() as session:
+                session.connection().exec_driver_sql("alter table event_away rename to event")
+            return await asyncio.wait_for(reader, 20)
+
+    assert sequences(asyncio.run(main())) == [1, 2, 3]
