@@ -241,44 +241,6 @@ def test_what_a_dead_worker_left_on_its_way_is_cancelled_before_anybody_asks(
     assert "lookup" not in wire.calls
 
 
-def test_reducing_cancels_open_orders_that_would_take_exposure_on(new_desk: NewDesk) -> None:
-    market = Tape({"AAA": 100.0, "BBB": 50.0}, opens={"AAA": None, "BBB": None})
-    desk = new_desk(market)
-    desk.hold("BBB", 10, 50.0)
-    desk.run(action(), action("BBB", "close"))
-    with desk.store.session() as session:
-        halting.resume(session, desk.settings, "paper", "somebody", "calm down", reduce_only=True)
-    market.opens = {}
-    tend(desk.funnel())
-    assert {row.symbol: row.state for row in desk.orders()} == {"AAA": "cancelled", "BBB": "filled"}
-    assert desk.positions() == {}
-
-
-def test_reducing_cancels_what_sells_more_than_is_held(new_desk: NewDesk) -> None:
-    market = Tape({"AAA": 100.0}, opens={"AAA": None})
-    desk = new_desk(market)
-    desk.hold("AAA", 10, 100.0)
-    desk.run(action(kind="close"))
-    with desk.store.session() as session:
-        halting.resume(session, desk.settings, "paper", "somebody", "calm down", reduce_only=True)
-    tend(desk.funnel())
-    assert [row.state for row in desk.orders()] == ["submitted"]
-    desk.hold("AAA", -1, 100.0)
-    tend(desk.funnel())
-    assert [row.state for row in desk.orders()] == ["cancelled"]
-
-
-def test_reducing_lets_exposure_be_given_back_alone(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    desk.hold("AAA", 10, 100.0)
-    with desk.store.session() as session:
-        halting.resume(session, desk.settings, "paper", "somebody", "calm down", reduce_only=True)
-    sold, bought = desk.run(action(kind="close"), action("BBB"))
-    assert sold.state == OrderState.FILLED
-    assert bought.denied is not None
-    assert bought.denied.code is DenialCode.REDUCING
-
-
 def test_a_question_that_a_halt_overtakes_is_closed_with_its_order(new_desk: NewDesk) -> None:
     desk = new_desk(approval="above:600")
     _, waiting = desk.run(action(quantity=5), action("BBB", quantity=20))

@@ -17,6 +17,7 @@ import tests.tools.orders.test_decisions as decision_cases
 import tests.tools.orders.test_fence as fence_cases
 import tests.tools.orders.test_flattening as flattening_cases
 import tests.tools.orders.test_halting as halting_cases
+import tests.tools.orders.test_reducing as reducing_cases
 import tests.tools.orders.test_submitting as submitting_cases
 from models.errors import FencedOff
 from models.order_tables import Order
@@ -77,7 +78,7 @@ def _cases(module: ModuleType) -> dict[str, Callable[..., None]]:
     return {name: case for name, case in vars(module).items() if name.startswith("test_")}
 
 
-for cases in (decision_cases, fence_cases, flattening_cases, halting_cases, submitting_cases):
+for cases in (decision_cases, fence_cases, flattening_cases, halting_cases, reducing_cases, submitting_cases):
     globals().update(_cases(cases))
 
 
