@@ -313,10 +313,10 @@ def test_many_roles_at_once_keep_their_records_apart(
     assert all(done.calls[0].turn_id == done.turns[0].id for done in found)
 
 
-def test_a_character_that_no_database_holds_is_left_out(ask: Ask) -> None:
+def test_a_character_that_no_database_holds_is_replaced(ask: Ask) -> None:
     done = ask(SIGNALS, said({**GOOD, "summary": "a\x00b", "keyRisks": ["c\x00"]}))
     assert isinstance(done.outcome, Completed)
-    assert (done.outcome.value["summary"], done.outcome.value["key_risks"]) == ("ab", ["c"])
+    assert (done.outcome.value["summary"], done.outcome.value["key_risks"]) == ("a\ufffdb", ["c\ufffd"])
     assert storable({"a": ["\x00", 1, None]}) == {"a": ["", 1, None]}
 
 

@@ -100,10 +100,14 @@ def test_conversations_turns_and_items_are_stored_as_they_ended(
             items = session.exec(select(RuntimeItem).where(RuntimeItem.run_id == run)).all()
         return list(talks), list(turns), list(items)
 
-    wait_for(lambda: all(talk.closed_at for talk in rows()[0]), "the last words are written")
-    talks, turns, items = rows()
+    def last_words() -> bool:
+        talks, turns, _ = rows()
+        return len(turns) >= len(rested) and all(talk.closed_at for talk in talks)
+
     with store_of(desk).read() as session:
         rested = session.exec(select(Turn).where(Turn.run_id == run)).all()
+    wait_for(last_words, "the last words are written")
+    talks, turns, items = rows()
     assert {(row.thread_id, row.turn_id) for row in turns} == {(row.thread_id, row.codex_turn_id) for row in rested}
     assert {row.thread_id for row in talks} == {row.thread_id for row in rested}
     assert {row.status for row in turns} == {row.status for row in items} == {"completed"}
