@@ -43,6 +43,17 @@ def _state(desk: Desk) -> tuple[TradingState, str]:
         return halting.trading_state(session, desk.settings, "paper")
 
 
+def _left_by_a_dead_worker(desk: Desk, state: str) -> str:
+    """A decision whose only order got no further than this state."""
+    decision = desk.decide(action())
+    desk.process(decision, trader_live=False)
+    with desk.store.session() as session:
+        session.exec(update(Order).values(state=state))
+        if state == "drafted":
+            session.delete(session.exec(select(Preview)).one())
+    return decision
+
+
 def test_no_file_and_no_row_is_active(new_desk: NewDesk) -> None:
     assert _state(new_desk()) == (TradingState.ACTIVE, "")
 
@@ -139,12 +150,7 @@ def test_a_halt_denies_what_waits_and_the_trade_queue_cancels_what_is_open(new_d
 @pytest.mark.parametrize("state", ["drafted", "previewed"])
 def test_what_a_dead_worker_left_unsent_is_denied_by_a_halt_for_good(new_desk: NewDesk, state: str) -> None:
     desk = new_desk()
-    decision = desk.decide(action())
-    desk.process(decision, trader_live=False)
-    with desk.store.session() as session:
-        session.exec(update(Order).values(state=state))
-        if state == "drafted":
-            session.delete(session.exec(select(Preview)).one())
+    decision = _left_by_a_dead_worker(desk, state)
     assert _halt(desk, "fire") == [row.id for row in desk.orders()]
     _resume(desk)
     (outcome,) = desk.process(decision)
@@ -156,12 +162,7 @@ def test_what_a_dead_worker_left_unsent_is_denied_by_a_halt_for_good(new_desk: N
 @pytest.mark.parametrize("state", ["drafted", "previewed", "approved"])
 def test_a_resume_denies_what_a_dead_worker_left_while_the_file_alone_halted(new_desk: NewDesk, state: str) -> None:
     desk = new_desk()
-    decision = desk.decide(action())
-    desk.process(decision, trader_live=False)
-    with desk.store.session() as session:
-        session.exec(update(Order).values(state=state))
-        if state == "drafted":
-            session.delete(session.exec(select(Preview)).one())
+    decision = _left_by_a_dead_worker(desk, state)
     halting.write_file(desk.settings, "fire", "somebody")
     _resume(desk)
     (outcome,) = desk.process(decision)
