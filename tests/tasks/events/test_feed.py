@@ -185,13 +185,21 @@ def test_deltas_are_for_who_asks_and_are_never_stored(store: Store, settings: Se
 
     async def main() -> tuple[list[Envelope], list[Envelope]]:
         async with Feed(store, redis_own.url, settings) as feed:
-            with_them = asyncio.create_task(read(feed, run_id, deltas=True))
+            with_them: list[Envelope] = []
+
+            async def all_of_it() -> None:
+                async for one in feed.follow(run_id, deltas=True):
+                    with_them.append(one)
+
+            reading = asyncio.create_task(all_of_it())
             without = asyncio.create_task(read(feed, run_id))
             await until(lambda: listening(redis_own.url) > 0, "the tail listens")
             publisher.publish([delta])
+            await until(lambda: delta in with_them, "the delta has come")
             write(store, a_note(run_id, 1))
             ended(store, run_id)
-            return await asyncio.gather(with_them, without)
+            await reading
+            return with_them, await without
 
     with_them, without = asyncio.run(main())
     publisher.close()
