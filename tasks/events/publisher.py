@@ -22,7 +22,7 @@ BATCH = 500
 REDIS_SECONDS = 3.0
 AWAY_SECONDS = 1.0
 # Between two calls: a call costs as much as many events in it. What comes after a longer rest goes out at once.
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.1
 
 
 class Publisher:

@@ -26,9 +26,9 @@ from tasks.persistence import is_lost
 
 log = structlog.get_logger(__name__)
 
-PAUSE_SECONDS = 0.1  # between two transactions; what comes after a longer rest is written at once
+PAUSE_SECONDS = 0.2  # between two transactions; what comes after a longer rest is written at once
 # Lifecycles are not followed live, and most have changed again within this time.
-LIVES_SECONDS = 1.0
+LIVES_SECONDS = 2.0
 AWAY_SECONDS = 1.0
 BATCH = 500
 QUEUED_MOST = 20_000
