@@ -30,21 +30,22 @@ def tend(funnel: Funnel) -> Found:
     With live trading off nobody talks to the broker. Raises FencedOff when another process submits for the account.
     """
     settings, account = funnel.settings, funnel.broker.name
+    if settings.trader_live:
+        funnel.seat.hold()  # first: who is fenced off leaves all of it to the one who is not
     halted = halting.enforce(funnel.store, settings, account, funnel.seat.owner)
     if not settings.trader_live:
         _record(funnel, halted)
         return {"expired": len(_expire(funnel))}
-    funnel.seat.hold()
     with funnel.store.session() as session:
         ensure_account(session, account, settings.starting_cash)
     recall(funnel)  # first: to ask paper about an order, as comparing does, is to fill it
+    _record(funnel, halted)  # after the cancels: they do not wait for what must be put on record
     unready = compare(funnel, settings.orders_seconds / 2)
     with funnel.store.read() as session:
         orders = open_orders(session, account)
         symbols = frozenset(symbols_of(session, orders, account))
     ids = [order.id for order in orders]
-    _record(funnel, halted)  # after the cancels: they do not wait for what must be put on record
-    expired = _expire(funnel)
+    expired = _expire(funnel)  # after the cancels too
     prices = Prices(funnel.market, symbols)
     if unready is None:
         _mark(funnel, prices)

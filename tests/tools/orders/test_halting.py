@@ -8,16 +8,17 @@ import pytest
 from sqlmodel import col, select, update
 
 from models.columns import utcnow
-from models.errors import OrderError
+from models.errors import FencedOff, OrderError
 from models.order_tables import Approval, Order, Preview, Trading
 from models.orders import DenialCode
 from models.states import OrderState, TradingState
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
-from tools.orders import approvals, halting
+from tools.orders import approvals, fence, halting
 from tools.orders.audit_chain import Entry
 from tools.orders.auditing import check_logs
+from tools.orders.fence import Seat
 from tools.orders.reconcile import reconcile
 from tools.orders.tending import tend
 
@@ -189,6 +190,21 @@ def test_the_trade_queue_makes_the_file_alone_a_halt_that_outlives_it(new_desk: 
     assert "fire (somebody" in why
 
 
+def test_who_is_fenced_off_leaves_the_file_to_the_one_who_is_not(new_desk: NewDesk) -> None:
+    """A halt that nobody puts on record would be one without a line in the log."""
+    desk = new_desk()
+    desk.seat.hold()
+    fence.take(desk.store, "paper", "another")
+    halting.write_file(desk.settings, "fire", "somebody")
+    with pytest.raises(FencedOff):
+        tend(desk.funnel())
+    with desk.store.read() as session:
+        assert session.get(Trading, "paper") is None
+    desk.seat = Seat(desk.store, "paper", "the next one")
+    tend(desk.funnel())
+    assert "halt" in [one.kind for one in _log(desk)]
+
+
 def test_a_file_that_a_resume_is_about_to_remove_halts_nothing_anew(new_desk: NewDesk) -> None:
     desk = new_desk()
     halting.write_file(desk.settings, "fire", "somebody")
@@ -204,9 +220,7 @@ def test_a_file_that_a_resume_is_about_to_remove_halts_nothing_anew(new_desk: Ne
 def test_comparing_a_halted_account_cancels_what_asking_about_would_fill(new_desk: NewDesk, by: str) -> None:
     desk = new_desk()
     wire = desk.broker = Wire(desk)
-    desk.process(desk.decide(action()), trader_live=False)
-    with desk.store.session() as session:
-        session.exec(update(Order).values(state="submitting"))
+    _left_by_a_dead_worker(desk, "submitting")
     if by == "file":
         halting.write_file(desk.settings, "fire", "somebody")
     else:
@@ -224,10 +238,7 @@ def test_what_a_dead_worker_left_on_its_way_is_cancelled_before_anybody_asks(
     """On paper to ask about an order is to fill it."""
     desk = new_desk()
     wire = desk.broker = Wire(desk)
-    decision = desk.decide(action())
-    desk.process(decision, trader_live=False)
-    with desk.store.session() as session:
-        session.exec(update(Order).values(state="submitting"))
+    decision = _left_by_a_dead_worker(desk, "submitting")
     if by == "file":
         halting.write_file(desk.settings, "fire", "somebody")
     else:
