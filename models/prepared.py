@@ -18,7 +18,9 @@ from sqlalchemy.engine import Dialect
 Values = Mapping[str, Any]
 _Convert = Callable[[Any], Any]
 
-ROWS = 32  # of one statement
+# Rows of one statement, the most first: any number of rows makes few statements, and there are few to compile, which
+# takes milliseconds for each.
+SIZES = (32, 16, 8, 4, 2, 1)
 
 
 class Prepared:
@@ -42,7 +44,7 @@ class Prepared:
 
 
 class BulkInsert:
-    """Inserts rows of a table, ROWS a statement. replace: a row whose key is there takes its place; no two rows of one
+    """Inserts rows of a table, many a statement. replace: a row whose key is there takes its place; no two rows of one
     call may have the same key then. ended: the column that a row has once it has ended; one that has it is replaced by
     such rows alone."""
 
@@ -52,17 +54,20 @@ class BulkInsert:
         self._statements: dict[int, Prepared] = {}
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> None:
-        for start in range(0, len(rows), ROWS):
-            some = rows[start : start + ROWS]
-            values = {
-                name: row[column] for names, row in zip(self._places, some, strict=False) for column, name in names
-            }
-            self._statement(len(some)).run(connection, values)
+        start = 0
+        for size in SIZES:
+            while len(rows) - start >= size:
+                some = rows[start : start + size]
+                values = {
+                    name: row[column] for names, row in zip(self._places, some, strict=False) for column, name in names
+                }
+                self._statement(size).run(connection, values)
+                start += size
 
     @cached_property
     def _places(self) -> list[list[tuple[str, str]]]:
         """For each row of a statement its columns, and the parameters that they are."""
-        return [[(column, f"{column}_{row}") for column in self._columns] for row in range(ROWS)]
+        return [[(column, f"{column}_{row}") for column in self._columns] for row in range(SIZES[0])]
 
     def _statement(self, count: int) -> Prepared:
         found = self._statements.get(count)
