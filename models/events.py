@@ -31,6 +31,8 @@ class Domain(StrEnum):
 class EventType(StrEnum):
     """Every type there is, as `domain.what`."""
 
+    domain: Domain
+
     RUN_STARTED = "run.started"
     RUN_STOPPING = "run.stopping"
     RUN_COMPLETED = "run.completed"  # payload.state says how
@@ -60,9 +62,8 @@ class EventType(StrEnum):
     APPROVAL_DECIDED = "approval.decided"
     APPROVAL_EXPIRED = "approval.expired"
 
-    @property
-    def domain(self) -> Domain:
-        return Domain(self.value.partition(".")[0])
+    def __init__(self, value: str) -> None:
+        self.domain = Domain(value.partition(".")[0])
 
 
 class Envelope(Frozen):

@@ -7,8 +7,8 @@ database's lock meanwhile.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection, CursorResult, Executable, Table, bindparam, or_
@@ -18,9 +18,8 @@ from sqlalchemy.engine import Dialect
 Values = Mapping[str, Any]
 _Convert = Callable[[Any], Any]
 
-# Rows of one statement, the most first: any number of rows makes few statements, and there are few to compile, which
-# takes milliseconds for each.
-SIZES = (32, 16, 8, 4, 2, 1)
+ROWS = 32  # of one statement
+_NAMED = re.compile(r"%\(\w+\)s")
 
 
 class Prepared:
@@ -44,48 +43,36 @@ class Prepared:
 
 
 class BulkInsert:
-    """Inserts rows of a table, many a statement. replace: a row whose key is there takes its place; no two rows of one
+    """Inserts rows of a table, ROWS a statement. replace: a row whose key is there takes its place; no two rows of one
     call may have the same key then. ended: the column that a row has once it has ended; one that has it is replaced by
     such rows alone."""
 
     def __init__(self, table: Table, dialect: Dialect, *, replace: bool = False, ended: str | None = None) -> None:
-        self._table, self._dialect, self._replace, self._ended = table, dialect, replace, ended
-        self._columns = [column.name for column in table.columns]
-        self._statements: dict[int, Prepared] = {}
+        # Of one row: compiling a statement of many rows takes milliseconds for each number of them.
+        sql = str(_insert(table, dialect, replace, ended).compile(dialect=dialect))
+        self._start, _, rest = sql.partition(" VALUES ")
+        row, conflict, changes = rest.partition(" ON CONFLICT ")
+        self._row, self._end = _NAMED.sub("%s", row), conflict + changes  # by place: one row is written as the other
+        self._columns: list[tuple[str, _Convert | None]] = [
+            (column.name, column.type.dialect_impl(dialect).bind_processor(dialect)) for column in table.columns
+        ]
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> None:
-        start = 0
-        for size in SIZES:
-            while len(rows) - start >= size:
-                some = rows[start : start + size]
-                values = {
-                    name: row[column] for names, row in zip(self._places, some, strict=False) for column, name in names
-                }
-                self._statement(size).run(connection, values)
-                start += size
+        for start in range(0, len(rows), ROWS):
+            some = rows[start : start + ROWS]
+            sql = f"{self._start} VALUES {', '.join([self._row] * len(some))}{self._end}"
+            values = [convert(row[name]) if convert else row[name] for row in some for name, convert in self._columns]
+            connection.exec_driver_sql(sql, tuple(values))
 
-    @cached_property
-    def _places(self) -> list[list[tuple[str, str]]]:
-        """For each row of a statement its columns, and the parameters that they are."""
-        return [[(column, f"{column}_{row}") for column in self._columns] for row in range(SIZES[0])]
 
-    def _statement(self, count: int) -> Prepared:
-        found = self._statements.get(count)
-        if found is None:
-            found = self._statements[count] = Prepared(self._insert(count), self._dialect)
-        return found
-
-    def _insert(self, count: int) -> Any:
-        types = {column.name: column.type for column in self._table.columns}
-        rows = [
-            {column: bindparam(name, type_=types[column]) for column, name in names} for names in self._places[:count]
-        ]
-        insert = (sqlite if self._dialect.name == "sqlite" else postgresql).insert(self._table).values(rows)
-        if not self._replace:
-            return insert
-        keys = [column.name for column in self._table.primary_key]
-        changes = {name: insert.excluded[name] for name in self._columns if name not in keys}
-        where = None
-        if self._ended is not None:
-            where = or_(self._table.c[self._ended].is_(None), insert.excluded[self._ended].is_not(None))
-        return insert.on_conflict_do_update(index_elements=keys, set_=changes, where=where)
+def _insert(table: Table, dialect: Dialect, replace: bool, ended: str | None) -> Any:
+    row = {column.name: bindparam(column.name, type_=column.type) for column in table.columns}
+    insert = (sqlite if dialect.name == "sqlite" else postgresql).insert(table).values(row)
+    if not replace:
+        return insert
+    keys = [column.name for column in table.primary_key]
+    changes = {name: insert.excluded[name] for name in row if name not in keys}
+    where = None
+    if ended is not None:
+        where = or_(table.c[ended].is_(None), insert.excluded[ended].is_not(None))
+    return insert.on_conflict_do_update(index_elements=keys, set_=changes, where=where)

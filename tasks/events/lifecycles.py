@@ -22,35 +22,21 @@ class Lifecycles:
     """What was told and is not written yet."""
 
     def __init__(self) -> None:
-        self.conversations: dict[str, Row] = {}
-        self.turns: dict[tuple[str, str], Row] = {}
-        self.items: dict[tuple[str, str], Row] = {}
+        self.conversations: dict[str, ConversationSeen] = {}
+        self.turns: dict[tuple[str, str], tuple[TurnLifecycle, str]] = {}
+        self.items: dict[tuple[str, str], tuple[ItemLifecycle, str]] = {}
 
     def __len__(self) -> int:
         return len(self.conversations) + len(self.turns) + len(self.items)
 
     def conversation(self, seen: ConversationSeen) -> None:
-        self.conversations[seen.id] = {
-            "id": seen.id,
-            "run_id": seen.ref.run_id,
-            "step_id": seen.scope.step_id,
-            "role": seen.scope.role,
-            "subject": seen.scope.subject,
-            "runtime_kind": seen.ref.runtime_kind.value,
-            "thread_id": seen.ref.thread_id,
-            "thread_reason": seen.reason,
-            "kept": seen.kept,
-            "worker": seen.worker,
-            "active_turn_id": seen.ref.active_turn_id,
-            "opened_at": seen.opened_at,
-            "closed_at": seen.closed_at,
-        }
+        self.conversations[seen.id] = seen
 
     def turn(self, turn: TurnLifecycle, run_id: str) -> None:
-        self.turns[turn.thread_id, turn.turn_id] = {**turn.__dict__, "run_id": run_id}
+        self.turns[turn.thread_id, turn.turn_id] = turn, run_id
 
     def item(self, item: ItemLifecycle, run_id: str) -> None:
-        self.items[item.turn_id, item.item_id] = {**item.__dict__, "run_id": run_id}
+        self.items[item.turn_id, item.item_id] = item, run_id
 
     def older(self, before: Lifecycles) -> None:
         """Adds what was told before, where nothing was told since."""
@@ -68,10 +54,35 @@ class Lifecycles:
 
     def write(self, session: Session) -> None:
         """Rows are written in one order by all, so that two writers never wait for each other."""
+        talks = [_talk(seen) for _, seen in sorted(self.conversations.items())]
+        turns = [_of(turn) for _, turn in sorted(self.turns.items())]
+        items = [_of(item) for _, item in sorted(self.items.items())]
         connection = session.connection()
-        for model, rows in ((Conversation, self.conversations), (RuntimeTurn, self.turns), (RuntimeItem, self.items)):
-            ordered = [row for _, row in sorted(rows.items())]
-            _upsert(model, connection.dialect).run(connection, ordered)
+        for model, rows in ((Conversation, talks), (RuntimeTurn, turns), (RuntimeItem, items)):
+            _upsert(model, connection.dialect).run(connection, rows)
+
+
+def _talk(seen: ConversationSeen) -> Row:
+    return {
+        "id": seen.id,
+        "run_id": seen.ref.run_id,
+        "step_id": seen.scope.step_id,
+        "role": seen.scope.role,
+        "subject": seen.scope.subject,
+        "runtime_kind": seen.ref.runtime_kind.value,
+        "thread_id": seen.ref.thread_id,
+        "thread_reason": seen.reason,
+        "kept": seen.kept,
+        "worker": seen.worker,
+        "active_turn_id": seen.ref.active_turn_id,
+        "opened_at": seen.opened_at,
+        "closed_at": seen.closed_at,
+    }
+
+
+def _of(told: tuple[TurnLifecycle | ItemLifecycle, str]) -> Row:
+    lifecycle, run_id = told
+    return {**lifecycle.__dict__, "run_id": run_id}
 
 
 @lru_cache(8)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 
 import redis
 import structlog
 
 from models.events import Envelope
+from tasks.events.inbox import Inbox
 from tasks.events.streams import ALL, EXPIRE_SECONDS, PUBLISH, key_of
 from tasks.redis_clients import client
 
@@ -36,49 +36,33 @@ class Publisher:
         self._client = client(redis_url, REDIS_SECONDS, again=False)
         self._publish = self._client.register_script(PUBLISH)
         self._length = length
-        self._queue: deque[Envelope] = deque()
-        self._more = threading.Condition()
-        self._closing = threading.Event()
-        self._away = self._idle = False
-        self._thread: threading.Thread | None = None
+        self._inbox: Inbox[Envelope] = Inbox("publisher", self._run)
+        self._away = False
+        self._counting = threading.Lock()
         self.dropped = 0
 
     def publish(self, events: Sequence[Envelope]) -> None:
         """Neither waits for Redis nor raises."""
-        with self._more:
-            room = QUEUED_MOST - len(self._queue)
-            self._queue.extend(events[:room])
-            self.dropped += max(len(events) - room, 0)
-            if self._thread is None and not self._closing.is_set():
-                self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
-                self._thread.start()
-            if self._idle:
-                self._more.notify()
+        room = max(QUEUED_MOST - len(self._inbox), 0)
+        for one in events[:room]:
+            self._inbox.put(one)
+        if len(events) > room:
+            self._count(len(events) - room)
 
     def close(self, seconds: float = 2.0) -> None:
         """Sends what is queued, for so long at the most."""
-        with self._more:
-            self._closing.set()
-            self._more.notify()
-        if self._thread is not None:
-            self._thread.join(seconds)
+        self._inbox.close(seconds)
         self._client.close()
 
     def _run(self) -> None:
-        while events := self._next():
+        closing = self._inbox.closing
+        while self._inbox or not closing.is_set():
+            self._inbox.wait()
             began = time.monotonic()
+            events = self._inbox.take(BATCH)
             pause = PAUSE_SECONDS if self._send(events) else AWAY_SECONDS
             if len(events) < BATCH:
-                self._closing.wait(max(began + pause - time.monotonic(), 0.0))
-
-    def _next(self) -> list[Envelope]:
-        """What to send now; nothing when there never will be more."""
-        with self._more:
-            while not self._queue and not self._closing.is_set():
-                self._idle = True
-                self._more.wait()
-            self._idle = False
-            return [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
+                closing.wait(max(began + pause - time.monotonic(), 0.0))
 
     def _send(self, events: list[Envelope]) -> bool:
         """False when Redis is away: these are left out."""
@@ -101,8 +85,11 @@ class Publisher:
         return True
 
     def _left_out(self, count: int, error: Exception) -> None:
-        with self._more:
-            self.dropped += count
+        self._count(count)
         if not self._away:
             self._away = True
             log.warning("events.not_published", error=f"{type(error).__name__}: {error}")
+
+    def _count(self, left_out: int) -> None:
+        with self._counting:
+            self.dropped += left_out

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import structlog
@@ -20,6 +20,7 @@ from models import event_log
 from models.events import Envelope, EventType
 from models.lifecycle import ItemLifecycle, TurnLifecycle
 from models.store import Store
+from tasks.events.inbox import Inbox
 from tasks.events.lifecycles import Lifecycles
 from tasks.events.publisher import Publisher
 from tasks.persistence import is_lost
@@ -44,52 +45,39 @@ class Recorder:
 
     def __init__(self, store: Store, deltas: Publisher | None = None) -> None:
         self._store, self._deltas = store, deltas
-        self._more = threading.Condition()
+        self._inbox: Inbox[Callable[[], None]] = Inbox("recorder", self._run)
+        self._held = threading.Lock()  # for what is below, down to the next empty line
         self._events: list[Envelope] = []
         self._lives = Lifecycles()
         self._lives_at = 0.0
         self._threads_of: dict[str, set[str]] = defaultdict(set)
+        self.dropped = 0
+
         # Held while events are on their way into the database: later ones of their threads wait for them.
         self._writing = threading.Lock()
-        self._closing = threading.Event()
-        self._away = self._idle = False
-        self._thread: threading.Thread | None = None
-        self.dropped = 0
+        self._away = False
 
     def events(self, events: list[Envelope]) -> None:
         kept = [one for one in events if one.type is not EventType.ITEM_DELTA]
         if self._deltas is not None and len(kept) < len(events):
             self._deltas.publish([one for one in events if one.type is EventType.ITEM_DELTA])
-        with self._more:
-            room = QUEUED_MOST - len(self._events)
-            self._events += kept[:room]
-            self.dropped += max(len(kept) - room, 0)
-            self._wake()
+        self._tell(lambda: self._queue(kept), len(kept))
 
     def conversation(self, conversation: ConversationSeen) -> None:
-        with self._more:
-            self._lives.conversation(conversation)
-            self._threads_of[conversation.scope.step_id].add(conversation.ref.thread_id)
-            if len(self._threads_of) > STEPS_MOST:  # of steps whose end was written without them
-                del self._threads_of[next(iter(self._threads_of))]
-            self._wake()
+        self._tell(lambda: self._begun(conversation))
 
     def turn(self, turn: TurnLifecycle, run_id: str) -> None:
-        with self._more:
-            self._lives.turn(turn, run_id)
-            self._wake()
+        self._tell(lambda: self._lives.turn(turn, run_id))
 
     def item(self, item: ItemLifecycle, run_id: str) -> None:
-        with self._more:
-            if len(self._lives) < QUEUED_MOST:
-                self._lives.item(item, run_id)
-            self._wake()
+        self._tell(lambda: self._item(item, run_id))
 
     @contextmanager
     def taken(self, step_id: str) -> Iterator[list[Envelope]]:
         """What is still to be written of a step and its threads, for the transaction that ends it; an error gives it
         back."""
-        with self._writing, self._more:
+        with self._writing, self._held:
+            self._hear()
             threads = self._threads_of.pop(step_id, set())
             mine: list[Envelope] = []
             rest: list[Envelope] = []
@@ -100,46 +88,61 @@ class Recorder:
         try:
             yield mine
         except BaseException:
-            with self._more:
+            with self._held:
                 self._events[:0] = mine
-                self._wake()
+            self._tell(lambda: None)  # there is something to write again
             raise
 
     def close(self, seconds: float = 5.0) -> None:
         """Writes what is left, for so long at the most."""
-        with self._more:
-            self._closing.set()
-            self._more.notify()
-        if self._thread is not None:
-            self._thread.join(seconds)
+        self._inbox.close(seconds)
 
-    def _wake(self) -> None:
-        if self._thread is None and not self._closing.is_set():
-            self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
-            self._thread.start()
-        if self._idle:
-            self._more.notify()
+    def _tell(self, what: Callable[[], None], events: int = 0) -> None:
+        if len(self._inbox) < QUEUED_MOST:
+            self._inbox.put(what)
+        else:
+            with self._held:
+                self.dropped += events
+
+    def _hear(self) -> None:
+        """Does what was told meanwhile; for who holds the lock."""
+        for what in self._inbox.take(len(self._inbox)):
+            what()
+
+    def _queue(self, events: list[Envelope]) -> None:
+        room = max(QUEUED_MOST - len(self._events), 0)
+        self._events += events[:room]
+        self.dropped += len(events[room:])
+
+    def _begun(self, conversation: ConversationSeen) -> None:
+        self._lives.conversation(conversation)
+        self._threads_of[conversation.scope.step_id].add(conversation.ref.thread_id)
+        if len(self._threads_of) > STEPS_MOST:  # of steps whose end was written without them
+            del self._threads_of[next(iter(self._threads_of))]
+
+    def _item(self, item: ItemLifecycle, run_id: str) -> None:
+        if len(self._lives) < QUEUED_MOST:
+            self._lives.item(item, run_id)
 
     def _run(self) -> None:
+        closing = self._inbox.closing
         while self._wait():
             began = time.monotonic()
             written = self._write()
-            if self._closing.is_set() and not written:
+            if closing.is_set() and not written:
                 return
             pause = PAUSE_SECONDS if written else AWAY_SECONDS
-            self._closing.wait(max(began + pause - time.monotonic(), 0.0))
+            closing.wait(max(began + pause - time.monotonic(), 0.0))
 
     def _wait(self) -> bool:
         """Until there is something to write; False when there never will be."""
-        with self._more:
-            while not self._events and not self._closing.is_set():
+        while True:
+            with self._held:
+                self._hear()
                 left = self._lives_at - time.monotonic() if self._lives else None
-                if left is not None and left <= 0:
-                    break
-                self._idle = True
-                self._more.wait(left)
-            self._idle = False
-            return bool(self._events or self._lives)
+                if self._events or self._inbox.closing.is_set() or (left is not None and left <= 0):
+                    return bool(self._events or self._lives)
+            self._inbox.wait(left)
 
     def _write(self) -> bool:
         """One transaction. False when the database is away: all of it waits for the next one."""
@@ -175,26 +178,28 @@ class Recorder:
                 if is_lost(error):
                     self._give_back(events[number:], lives, error)
                     return False
-                self.dropped += len(some)
+                with self._held:
+                    self.dropped += len(some)
                 log.error("events.refused", types=[one.type for one in some], error=_line(error))
         return True
 
     def _batch(self) -> tuple[list[Envelope], Lifecycles]:
-        with self._more:
+        with self._held:
+            self._hear()
             events, self._events = self._events[:BATCH], self._events[BATCH:]
             return events, self._due()
 
     def _due(self) -> Lifecycles:
         """The lifecycles, when it is their time."""
         now = time.monotonic()
-        if now < self._lives_at and not self._closing.is_set():
+        if now < self._lives_at and not self._inbox.closing.is_set():
             return Lifecycles()
         self._lives_at = now + LIVES_SECONDS
         lives, self._lives = self._lives, Lifecycles()
         return lives
 
     def _give_back(self, events: list[Envelope], lives: Lifecycles, error: Exception) -> None:
-        with self._more:
+        with self._held:
             self._events[:0] = events
             self._lives.older(lives)
         if not self._away:

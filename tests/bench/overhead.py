@@ -1,22 +1,32 @@
-"""(h) what events and telemetry cost, its file and metrics too: turns per second with and without, on the same desk."""
+"""(h) what events and telemetry cost, its file and metrics too: turns per second with and without.
+
+Both desks run all the while and work in turns, a few seconds each: on a machine whose clock swings by a quarter, rounds
+that are further apart compare its clock.
+"""
 
 from __future__ import annotations
 
+import statistics
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from tests.bench.throughput import ANSWER, TOOL, queued
 from tests.stack import Processes, free_port, processes
 
-MODULES = {"with": "tasks.cli.main", "without": "tests.bench.quiet"}
+WITH, WITHOUT = "tasks.cli.main", "tests.bench.quiet"
+WARM = 2  # rounds that fill caches and are not counted
 
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """Turns per second of the pair of rounds with the median ratio."""
+    """Turns per second over all rounds, and the cost by the first and the third quartile of the rounds."""
 
     with_them: float
     without: float
+    least: float
+    most: float
 
     @property
     def share(self) -> float:
@@ -25,26 +35,29 @@ class Overhead:
 
 
 def overhead(role: str, turns: int, at_once: int, rounds: int) -> Overhead:
-    """Each round is a pair, and which of it comes first changes, so that neither has the older desk."""
+    """Each round is a pair, and which of it comes first changes."""
+    with ExitStack() as desks:
+        both = {module: desks.enter_context(_desk(module, at_once)) for module in (WITH, WITHOUT)}
+        seconds: dict[str, list[float]] = {WITH: [], WITHOUT: []}
+        for number in range(WARM + rounds):
+            for module in (WITH, WITHOUT) if number % 2 else (WITHOUT, WITH):
+                rate, _ = queued(both[module], role, turns)
+                seconds[module].append(turns / rate)
+    pairs = list(zip(seconds[WITH][WARM:], seconds[WITHOUT][WARM:], strict=True))
+    costs = sorted(1 - without / with_them for with_them, without in pairs)
+    least, _, most = statistics.quantiles(costs, n=4)
+    return Overhead(*(turns * rounds / sum(spent) for spent in zip(*pairs, strict=True)), least, most)
+
+
+@contextmanager
+def _desk(module: str, at_once: int) -> Iterator[Processes]:
     with processes(forked=False) as desk:
         desk.stand_in("--latency", "0", *TOOL, "--answer", ANSWER)
-        pairs = []
-        for number in range(rounds):
-            order = ("with", "without") if number % 2 else ("without", "with")
-            found = {kind: _round(desk, kind, role, turns, at_once) for kind in order}
-            pairs.append(Overhead(found["with"], found["without"]))
-    pairs.sort(key=lambda pair: pair.share)
-    return pairs[len(pairs) // 2]
-
-
-def _round(desk: Processes, kind: str, role: str, turns: int, at_once: int) -> float:
-    watched = {}
-    if kind == "with":
-        watched = {"DESK_TELEMETRY_FILE": str(desk.home / "telemetry.jsonl"), "DESK_METRICS_PORT": str(free_port())}
-    arguments = ("worker", "research", "--name", "research", "--pool", "threads", "--concurrency", str(at_once))
-    desk.spawn("research", sys.executable, "-m", MODULES[kind], *arguments, environ=watched)
-    desk.await_workers("research")
-    queued(desk, role, at_once)
-    rate, _ = queued(desk, role, turns)
-    desk.end("research")
-    return rate
+        watched = {}
+        if module == WITH:
+            file = str(desk.home / "telemetry.jsonl")
+            watched = {"DESK_TELEMETRY_FILE": file, "DESK_METRICS_PORT": str(free_port())}
+        arguments = ("worker", "research", "--name", "research", "--pool", "threads", "--concurrency", str(at_once))
+        desk.spawn("research", sys.executable, "-m", module, *arguments, environ=watched)
+        desk.await_workers("research")
+        yield desk

@@ -150,7 +150,8 @@ def test_no_answer_depends_on_a_later_row(
 @example(minutes=[-7_976], limit=1)  # 02:59 on the night New York's clocks go forward
 def test_no_headline_is_of_the_future(make_context: MakeContext, minutes: list[int], limit: int) -> None:
     market = FarMarket()
-    now = market.clock.now().astimezone(dt.UTC)  # minutes added to New York's wall clock can name an hour that never was
+    # In UTC: minutes added to New York's wall clock can name an hour that never was.
+    now = market.clock.now().astimezone(dt.UTC)
     times = [now + dt.timedelta(minutes=minute) for minute in minutes]
     market.news = {"A": [Headline(symbol="A", headline="h", source="wire", published_at=time) for time in times]}
     answer = asyncio.run(Registry(make_context(market)).call("news_list", {"symbols": ["A"], "limit": limit}))

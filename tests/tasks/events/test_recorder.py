@@ -60,7 +60,7 @@ def test_events_are_written_soon_in_the_order_in_which_they_were_told(store: Sto
 def test_the_end_of_a_step_takes_what_is_its_own_along(store: Store) -> None:
     """No thread of its own writes here: what the step does not take is written by `close`."""
     recorder = Recorder(store)
-    recorder._thread = object()  # type: ignore[assignment]  # as if it were busy with something else
+    recorder._inbox._thread = object()  # type: ignore[assignment]  # as if it were busy with something else
     recorder.conversation(seen("t1", "s1"))
     recorder.conversation(seen("t2", "s2"))
     started = event(EventType.STATUS_STARTED, RUN, step="s1")
