@@ -39,8 +39,8 @@ ROUTES = {
     "desk.orders": "trade",
 }
 VISIBILITY_SECONDS = 30
-# So many new objects, and Python looks for cycles of garbage among them; its own number is 700. A turn makes thousands
-# that outlive that, and looking at them over and over was a sixth of a worker's CPU.
+# So many new objects, and Python looks for cycles of garbage among them; its own number is 700. Looking at events that
+# wait to be written again and again was a sixth of the event loop's CPU.
 GARBAGE = 50_000
 # What a worker loads: tasks, and the control commands it answers.
 MODULES = ("screen", "research", "trade", "trading", "maintenance", "stopping", "control")

@@ -11,10 +11,11 @@ T = TypeVar("T")
 
 
 class Inbox(Generic[T]):
-    """Putting takes no lock: who waits for one that is held by a thread which waits for its turn to run gives its own
-    turn away, and the event loop puts something in at every notification.
+    """Putting takes no lock, unless the thread sleeps and has to be woken.
 
-    work: what the thread runs; it is begun with the first thing put in, and ends by itself once `closing` is set.
+    work: what the thread runs; it is begun with the first thing put in, and ends by itself once `closing` is set and
+    nothing was left when it looked after that. It calls `expect`, looks, and calls `wait` when there is nothing: what
+    is put in after `expect` ends the wait, whoever has taken it out by then.
     """
 
     def __init__(self, name: str, work: Callable[[], None]) -> None:
@@ -30,7 +31,7 @@ class Inbox(Generic[T]):
 
     def put(self, one: T) -> None:
         self._waiting.append(one)
-        if not self._any.is_set():  # after putting: `wait` clears it before it looks
+        if not self._any.is_set():  # after putting: the thread clears it before it looks
             self._any.set()
         if self._thread is None:
             self._begin()
@@ -39,11 +40,18 @@ class Inbox(Generic[T]):
         """The oldest of them. For one thread at a time."""
         return [self._waiting.popleft() for _ in range(min(len(self._waiting), most))]
 
-    def wait(self, seconds: float | None = None) -> None:
-        """Until there is something, for so long at the most; not once it is closing. For its own thread."""
+    def expect(self) -> None:
         self._any.clear()
-        if not self._waiting and not self.closing.is_set():
-            self._any.wait(seconds)
+        if self.closing.is_set():
+            self._any.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """For so long at the most; not once it is closing. Whether there was a reason to look again."""
+        return self._any.wait(seconds)
+
+    def wake(self) -> None:
+        """There is something to do that was not put in."""
+        self._any.set()
 
     def close(self, seconds: float) -> None:
         """Waits for the thread's end, for so long at the most."""

@@ -55,14 +55,18 @@ class Publisher:
         self._client.close()
 
     def _run(self) -> None:
-        closing = self._inbox.closing
-        while self._inbox or not closing.is_set():
-            self._inbox.wait()
+        while True:
+            self._inbox.expect()
+            closing = self._inbox.closing.is_set()  # before looking: what is put in before the close is sent
             began = time.monotonic()
-            events = self._inbox.take(BATCH)
-            pause = PAUSE_SECONDS if self._send(events) else AWAY_SECONDS
-            if len(events) < BATCH:
-                closing.wait(max(began + pause - time.monotonic(), 0.0))
+            if events := self._inbox.take(BATCH):
+                pause = PAUSE_SECONDS if self._send(events) else AWAY_SECONDS
+                if len(events) < BATCH:
+                    self._inbox.closing.wait(max(began + pause - time.monotonic(), 0.0))
+            elif closing:
+                return
+            else:
+                self._inbox.wait()
 
     def _send(self, events: list[Envelope]) -> bool:
         """False when Redis is away: these are left out."""

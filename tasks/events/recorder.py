@@ -90,7 +90,7 @@ class Recorder:
         except BaseException:
             with self._held:
                 self._events[:0] = mine
-            self._tell(lambda: None)  # there is something to write again
+            self._inbox.wake()
             raise
 
     def close(self, seconds: float = 5.0) -> None:
@@ -137,10 +137,12 @@ class Recorder:
     def _wait(self) -> bool:
         """Until there is something to write; False when there never will be."""
         while True:
+            self._inbox.expect()
+            closing = self._inbox.closing.is_set()  # before looking: what is told before the close is written
             with self._held:
                 self._hear()
                 left = self._lives_at - time.monotonic() if self._lives else None
-                if self._events or self._inbox.closing.is_set() or (left is not None and left <= 0):
+                if self._events or closing or (left is not None and left <= 0):
                     return bool(self._events or self._lives)
             self._inbox.wait(left)
 

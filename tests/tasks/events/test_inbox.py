@@ -17,9 +17,15 @@ class Reader:
         self.ended = threading.Event()
 
     def _work(self) -> None:
-        while self.inbox or not self.inbox.closing.is_set():
-            self.inbox.wait()
-            self.read += self.inbox.take(3)
+        while True:
+            self.inbox.expect()
+            closing = self.inbox.closing.is_set()
+            if found := self.inbox.take(3):
+                self.read += found
+            elif closing:
+                break
+            else:
+                self.inbox.wait()
         self.ended.set()
 
 
@@ -63,7 +69,30 @@ def test_one_that_is_closed_reads_what_is_left_and_begins_no_thread() -> None:
     assert len(late.inbox) == 1
 
 
+def idle() -> Inbox[int]:
+    return Inbox("idle", lambda: None)
+
+
 def test_waiting_ends_in_time() -> None:
-    reader = Reader()
-    reader.inbox.wait(0.01)
-    assert len(reader.inbox) == 0
+    inbox = idle()
+    inbox.expect()
+    assert not inbox.wait(0.01)
+
+
+def test_what_another_has_taken_out_by_then_is_a_reason_to_look_again() -> None:
+    """Whoever took it may have put it where the thread looks."""
+    inbox = idle()
+    inbox.expect()
+    inbox.put(1)
+    assert inbox.take(1) == [1]
+    assert inbox.wait(0)
+
+
+def test_nobody_waits_for_one_that_is_closed_or_was_woken() -> None:
+    inbox = idle()
+    inbox.expect()
+    inbox.wake()
+    assert inbox.wait(0)
+    inbox.close(SOON)
+    inbox.expect()
+    assert inbox.wait(0)

@@ -206,3 +206,42 @@ def test_deltas_are_not_stored(store: Store, recorder: Recorder) -> None:
     recorder.events([event(EventType.ITEM_DELTA, RUN, text="so"), a_note(RUN, 1)])
     recorder.close()
     assert [one.type for one in stored(store)] == [EventType.ITEM_COMPLETED]
+
+
+def test_what_is_told_while_its_thread_looks_is_written_though_it_is_closed_then(
+    store: Store, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hear, told = recorder._hear, threading.Event()
+
+    def told_after_looking() -> None:
+        hear()
+        if not told.is_set():
+            recorder.events([a_note(RUN, 1)])
+            recorder._inbox.closing.set()
+            told.set()
+
+    monkeypatch.setattr(recorder, "_hear", told_after_looking)
+    recorder.events([])  # begins its thread
+    assert told.wait(10)
+    recorder.close()
+    assert sequences(stored(store)) == [1]
+
+
+def test_what_the_end_of_another_step_has_heard_is_written_soon(
+    store: Store, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is heard between the recorder's own look and its sleep."""
+    wait, heard = recorder._inbox.wait, threading.Event()
+
+    def late(seconds: float | None = None) -> bool:
+        if not heard.is_set():
+            recorder.events([of_thread("t1", 1)])
+            with recorder.taken("another"):
+                pass
+            heard.set()
+        return wait(seconds)
+
+    monkeypatch.setattr(recorder._inbox, "wait", late)
+    recorder.events([])
+    assert heard.wait(10)
+    wait_for(lambda: len(stored(store)) == 1, "it is written")
