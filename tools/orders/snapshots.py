@@ -59,22 +59,22 @@ def symbols_of(session: Session, orders: Iterable[Order], account: str) -> set[s
 
 
 def take_snapshot(market: MarketData, symbols: Iterable[str]) -> Snapshot:
-    now = market.clock.now()
-    quotes: dict[str, Quote] = {}
+    """Its moment is when all of it has been read: a live quote is of the moment at which it was fetched, and would be
+    later than one from before."""
+    found: dict[str, Quote] = {}
     reasons: dict[str, str] = {}
     listings: dict[str, Listing | None] = {}
     for symbol in sorted(set(symbols)):
         try:
-            quote = quote_of(market, symbol)
+            found[symbol] = quote_of(market, symbol)
         except MarketError as error:
             reasons[symbol] = str(error)
-        else:
-            if quote.at > now:
-                reasons[symbol] = f"the quote of {symbol} is of {quote.at.isoformat()}, later than now"
-            else:
-                quotes[symbol] = quote
         if parse_contract(symbol) is None:
             _list(market, symbol, listings)
+    now = market.clock.now()
+    quotes = {symbol: quote for symbol, quote in found.items() if quote.at <= now}
+    for symbol in found.keys() - quotes.keys():
+        reasons[symbol] = f"the quote of {symbol} is of {found[symbol].at.isoformat()}, later than now"
     return Snapshot(now, *_session_times(market.clock), quotes, reasons, listings)
 
 

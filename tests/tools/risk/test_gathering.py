@@ -13,7 +13,7 @@ from sqlmodel import col, select, update
 
 from models.columns import utcnow
 from models.errors import MarketError, MarketUnavailable
-from models.market import Listing
+from models.market import Listing, Quote
 from models.order_tables import Account, EquityMark, Fill, Order, Position, Trading
 from models.orders import DenialCode, OrderOutcome
 from models.states import OrderState, TradingState
@@ -145,6 +145,19 @@ def test_the_verdict_of_the_run_that_was_started_from_has_that_runs_age(new_desk
     with desk.store.read() as session:
         parent = session.exec(select(Run.id)).one()
     denied(desk.process(desk.decide(action("AAA"), ratings={}, parent=parent))[0], DenialCode.VERDICT_STALE)
+
+
+class Passing(Tape):
+    """Time goes by while it is asked, as with every live market; a quote is of the moment at which it is fetched."""
+
+    def quote(self, symbol: str) -> Quote:
+        self.clock.at += dt.timedelta(seconds=1)
+        return super().quote(symbol)
+
+
+def test_a_quote_that_is_fetched_for_the_check_is_not_later_than_the_check(new_desk: NewDesk) -> None:
+    outcomes = new_desk(Passing({"AAA": 100.0, "BBB": 50.0}), trader_live=False).run(action("AAA"), action("BBB"))
+    assert [outcome.state for outcome in outcomes] == [PREVIEWED, PREVIEWED]
 
 
 @pytest.mark.parametrize("minutes", [15, 16])
