@@ -34,15 +34,26 @@ class Utc(TypeDecorator[dt.datetime]):
     impl = DateTime(timezone=False)
     cache_ok = True
 
+    def bind_processor(self, dialect: Dialect) -> Any:
+        """SQLAlchemy's own way to the text that SQLite holds takes longer than the row that it goes into."""
+        if dialect.name == "sqlite":
+            return lambda value: _naive(value).isoformat(" ", "microseconds") if value is not None else None
+        return super().bind_processor(dialect)
+
     def process_bind_param(self, value: dt.datetime | None, dialect: Dialect) -> dt.datetime | None:
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"naive time {value!r}: give it a timezone")
-        return value.astimezone(dt.UTC).replace(tzinfo=None)
+        return _naive(value) if value is not None else None
 
     def process_result_value(self, value: Any, dialect: Dialect) -> dt.datetime | None:
         return value.replace(tzinfo=dt.UTC) if value is not None else None
+
+
+def _naive(value: dt.datetime) -> dt.datetime:
+    """The same moment in UTC without saying so. Raises ValueError for one that does not say its timezone."""
+    if value.tzinfo is None:
+        raise ValueError(f"naive time {value!r}: give it a timezone")
+    if value.tzinfo is not dt.UTC:
+        value = value.astimezone(dt.UTC)
+    return value.replace(tzinfo=None)
 
 
 def utcnow() -> dt.datetime:

@@ -160,7 +160,7 @@ class Settings(BaseSettings):
     memory_tokens: int = Field(400, ge=50, le=4000, description="most that a prompt says of a symbol's past, tokens")
     event_days: float = Field(30.0, gt=0, description="events of a run that ended longer ago are trimmed")
     events_per_run: int = Field(50_000, ge=100, description="stored events of one run; older ones are trimmed")
-    event_stream_length: int = Field(10_000, ge=100, description="events a Redis stream holds for live readers")
+    event_stream_length: int = Field(10_000, ge=100, description="most events a Redis stream holds for live readers")
     event_deltas: bool = Field(False, description="stream what a model says while it says it; costs turns per second")
     approval_minutes: float = Field(10.0, gt=0, le=1440, description="how long a model's request waits for a person")
     role_approvals: str = Field("", description="requests a role may make, such as trader:command; declined otherwise")

@@ -13,7 +13,7 @@ import orjson
 
 from agents.codex.failures import failure_of_turn, is_limit, is_policy, refusal_in, reset_in, worded
 from agents.codex.spec import Scope
-from agents.codex.watch import usage_of
+from agents.codex.watch import counts_of
 from models.events import Envelope, EventType, event
 
 TEXT_LIMIT = 500
@@ -86,7 +86,7 @@ def _turn_error(params: Params, scope: Scope) -> list[Envelope]:
 
 
 def _usage(params: Params, scope: Scope) -> list[Envelope]:
-    return [_of_turn(EventType.TURN_USAGE, params, scope, usage_of(params["tokenUsage"]["last"]).model_dump())]
+    return [_of_turn(EventType.TURN_USAGE, params, scope, counts_of(params["tokenUsage"]["last"]))]
 
 
 def _item_started(params: Params, scope: Scope) -> list[Envelope]:

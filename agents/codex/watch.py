@@ -153,8 +153,13 @@ class TurnWatch:
 
 
 def usage_of(breakdown: Mapping[str, Any]) -> Usage:
-    """The usage of one model call; anything but a finite, non-negative number counts as nothing."""
-    return Usage(**{name: _count(breakdown.get(wire)) for name, wire in _USAGE_FIELDS.items()})
+    """The usage of one model call."""
+    return Usage(**counts_of(breakdown))
+
+
+def counts_of(breakdown: Mapping[str, Any]) -> dict[str, int]:
+    """Its tokens by name; anything but a finite, non-negative number counts as nothing."""
+    return {name: _count(breakdown.get(wire)) for name, wire in _USAGE_FIELDS.items()}
 
 
 def _count(value: Any) -> int:

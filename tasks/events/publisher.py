@@ -12,7 +12,7 @@ import structlog
 
 from models.events import Envelope
 from tasks.events.inbox import Inbox
-from tasks.events.streams import ALL, EXPIRE_SECONDS, PUBLISH, key_of
+from tasks.events.streams import ALL, EXPIRE_SECONDS, PER_ENTRY, PUBLISH, entries, key_of
 from tasks.redis_clients import client
 
 log = structlog.get_logger(__name__)
@@ -29,13 +29,13 @@ class Publisher:
     """Threads may share it; its own thread begins with the first event. What Redis does not take, or what is more than
     the queue holds, is left out: readers miss it by its sequence and read it from the database.
 
-    length: how many events a stream keeps.
+    length: how many events a stream holds at the most; fewer, when they come singly.
     """
 
     def __init__(self, redis_url: str, length: int) -> None:
         self._client = client(redis_url, REDIS_SECONDS, again=False)
         self._publish = self._client.register_script(PUBLISH)
-        self._length = length
+        self._entries = max(length // PER_ENTRY, 1)
         self._inbox: Inbox[Envelope] = Inbox("publisher", self._run)
         self._away = False
         self._counting = threading.Lock()
@@ -74,12 +74,12 @@ class Publisher:
         if structlog.is_configured() and log.is_enabled_for(logging.DEBUG):
             for one in events:
                 log.debug("event", **one.model_dump(mode="json", exclude_none=True))
-        by_run: dict[str, list[str]] = {}
+        by_run: dict[str, list[Envelope]] = {}
         for one in events:
-            by_run.setdefault(one.run_id, []).append(one.model_dump_json())
+            by_run.setdefault(one.run_id, []).append(one)
         try:
-            for run_id, texts in by_run.items():
-                self._publish(keys=[key_of(run_id), ALL], args=[self._length, EXPIRE_SECONDS, *texts])
+            for run_id, some in by_run.items():
+                self._publish(keys=[key_of(run_id), ALL], args=[self._entries, EXPIRE_SECONDS, *entries(some)])
         except (redis.RedisError, OSError) as error:
             self._left_out(len(events), error)
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+import orjson
 import pytest
 import redis
 from structlog.testing import capture_logs
@@ -12,7 +13,7 @@ from structlog.testing import capture_logs
 from models.events import Envelope, EventType, event
 from tasks.events import publisher as publishing
 from tasks.events.publisher import Publisher
-from tasks.events.streams import ALL, EXPIRE_SECONDS, FIELD, key_of
+from tasks.events.streams import ALL, EXPIRE_SECONDS, PER_ENTRY, entries, key_of, read_entry
 from tests.stack import wait_for
 from tests.tasks.events.kit import RedisServer, a_note
 
@@ -24,7 +25,7 @@ def client(redis_own: RedisServer) -> Iterator[redis.Redis]:
 
 
 def on(client: redis.Redis, key: str) -> list[Envelope]:
-    return [Envelope.model_validate_json(fields[FIELD.encode()]) for _, fields in client.xrange(key)]
+    return [one for _, fields in client.xrange(key) for one in read_entry(fields)]
 
 
 def numbered(run_id: str, *numbers: int) -> list[Envelope]:
@@ -51,9 +52,26 @@ def test_a_stream_holds_no_more_than_it_may(redis_own: RedisServer, client: redi
     publisher.close(20)
     for key in (key_of("a"), ALL):
         found = on(client, key)
-        # Redis trims whole nodes, of 100 entries by default.
-        assert 200 <= len(found) <= 300
-        assert found[-1].sequence == 3000
+        assert 200 // PER_ENTRY <= len(found) <= 200
+        assert [one.sequence for one in found] == list(range(3001 - len(found), 3001))
+
+
+def test_events_that_come_singly_fill_a_stream_sooner(redis_own: RedisServer, client: redis.Redis) -> None:
+    publisher = Publisher(redis_own.url, 100)
+    for number in range(1, 8):
+        publisher.publish(numbered("a", number))
+        wait_for(lambda last=number: client.xlen(ALL) and on(client, ALL)[-1].sequence == last, "it is published")
+    publisher.close()
+    assert [one.sequence for one in on(client, key_of("a"))] == [3, 4, 5, 6, 7]
+
+
+def test_one_unreadable_event_hides_no_other_of_its_entry() -> None:
+    one, two = numbered("a", 1, 2)
+    (entry,) = entries([one, two])
+    spoilt = orjson.dumps([*orjson.loads(entry), {"type": "of.tomorrow"}, 7, *orjson.loads(entry)])
+    with capture_logs() as lines:
+        assert list(read_entry({b"events": spoilt})) == [one, two, one, two]
+    assert [line["event"] for line in lines] == ["events.unreadable"] * 2
 
 
 def test_while_redis_is_away_events_are_left_out_and_said_to_be_once(
