@@ -90,6 +90,7 @@ class Envelope(Frozen):
 def event(
     type: EventType,
     run_id: str,
+    occurred_at: dt.datetime | None = None,
     /,
     *,
     thread_id: str | None = None,
@@ -98,8 +99,10 @@ def event(
     approval_id: str | None = None,
     **payload: Any,
 ) -> Envelope:
-    """An envelope of now; its domain is the type's. payload: any names but those of the identities."""
+    """An envelope of now, or of the moment given; its domain is the type's. payload: any names but those of the
+    identities."""
     return Envelope(
+        occurred_at=occurred_at or utcnow(),
         run_id=run_id,
         domain=type.domain,
         type=type,

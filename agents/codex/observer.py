@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,6 +34,10 @@ class Observer(Protocol):
 
     Each lifecycle is told whole at every change of it, so that the last word on an id is all there is to know.
     """
+
+    def later(self, tell: Callable[[Observer], None]) -> None:
+        """Calls `tell` with whom it tells: at once, or in its place among all that is told later, from a thread that
+        holds up no turn."""
 
     def events(self, events: list[Envelope]) -> None:
         """Envelopes without a sequence; those of type ITEM_DELTA never get one."""

@@ -1,30 +1,18 @@
-"""Tells an observer of one conversation: its events, and the lifecycles of the conversation, its turns and items."""
+"""Tells an observer of one conversation, without holding up the event loop: what happens is kept with its time, and is
+put in words where that disturbs nobody."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from agents.codex.approvals import ApprovalRequest
-from agents.codex.observer import ConversationSeen, Observer
-from agents.codex.spec import ConversationSpec, Opened, Scope
-from agents.codex.translator import SAID, TOOL_ITEM, short, translate
-from models.columns import new_id, utcnow
-from models.events import EventType, event
-from models.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
+from agents.codex.observer import Observer
+from agents.codex.spec import ConversationSpec, Opened
+from agents.codex.story import Story
+from agents.codex.translator import LIVE_ONLY
+from models.columns import utcnow
 from models.research import Failure
-
-_TURN_STATUS = {
-    "completed": LifecycleStatus.COMPLETED,
-    "interrupted": LifecycleStatus.INTERRUPTED,
-    "failed": LifecycleStatus.FAILED,
-}
-# What the protocol calls the ends of items; an item without a status is complete when it is said to be.
-_ITEM_STATUS = {"failed": LifecycleStatus.FAILED, "declined": LifecycleStatus.FAILED}
-
-Params = Mapping[str, Any]
 
 
 class Reporter:
@@ -32,135 +20,32 @@ class Reporter:
 
     def __init__(self, observer: Observer, spec: ConversationSpec, opened: Opened, worker: str) -> None:
         self._observer = observer
-        self._scope: Scope = spec.scope
-        self._thread_id = opened.thread_id
-        self._turn: TurnLifecycle | None = None
-        self._items: dict[str, ItemLifecycle] = {}
-        self._ended = False
-        ref = ConversationRef(run_id=spec.scope.run_id, runtime_kind=RuntimeKind.CODEX, thread_id=opened.thread_id)
-        self._seen = ConversationSeen(new_id(), ref, spec.scope, opened.reason, spec.keep, worker, utcnow())
+        self._story = Story(spec, opened, worker)
 
     def opened(self) -> None:
         """The thread is ready for turns."""
-        reason = self._seen.reason
-        type_ = EventType.THREAD_STARTED
-        if reason == "resumed":
-            type_ = EventType.THREAD_RESUMED
-        elif reason.startswith("forked:"):
-            type_ = EventType.THREAD_FORKED
-        self._observer.conversation(self._seen)
-        self._event(type_, None, subject=self._scope.subject, reason=reason, kept=self._seen.kept)
+        self._tell(self._story.opened)
 
     def closed(self) -> None:
         """The conversation is over and its thread let go of."""
-        self._seen = replace(self._seen, closed_at=utcnow())
-        self._observer.conversation(self._seen)
-        self._event(EventType.THREAD_CLOSED, None)
+        self._tell(self._story.closed)
 
-    def heard(self, method: str, params: Params, said: str | None = None) -> None:
+    def heard(self, method: str, params: Mapping[str, Any], said: str | None = None) -> None:
         """A notification of the turn that runs, or a call of a tool. said: the turn's answer so far."""
-        events = translate(method, params, self._scope, said)
-        if events:
-            self._observer.events(events)
-        keep = _LIFECYCLES.get(method)
-        if keep is not None:
-            keep(self, params)
+        if method in LIVE_ONLY:
+            self._story.heard(self._observer, utcnow(), method, params, said)
+        else:
+            self._tell(self._story.heard, method, params, said)
 
     def declined(self, request: ApprovalRequest, why: str) -> None:
         """Something was asked for that no person is asked for."""
-        keys = {"item_id": request.item_id, "approval_id": request.approval_id}
-        told = {"kind": request.kind, "decision": "declined", "by": "desk", "why": why}
-        self._event(EventType.APPROVAL_DECIDED, request.turn_id, **keys, **told)
+        self._tell(self._story.declined, request, why)
 
     def over(self, status: str, why: Failure | None) -> None:
         """The desk has done with a turn, by the desk's word for its end. One that the app-server did not end is told
         of as ended here."""
-        if not self._ended:
-            turn_id = self._turn.turn_id if self._turn is not None else None
-            told = {"kind": why.kind, "why": short(why.message)} if why is not None else {}
-            type_ = EventType.TURN_INTERRUPTED if status == "interrupted" else EventType.TURN_FAILED
-            self._event(type_, turn_id, **told)
-            self._end(_TURN_STATUS[status])
-        self._ended = False
+        self._tell(self._story.over, status, why)
 
-    def _turn_started(self, params: Params) -> None:
-        turn_id = params["turn"]["id"]
-        self._turn = TurnLifecycle(
-            turn_id=turn_id, thread_id=self._thread_id, status=LifecycleStatus.IN_PROGRESS, started_at=utcnow()
-        )
-        self._observer.turn(self._turn, self._scope.run_id)
-        self._active(turn_id)
-
-    def _turn_completed(self, params: Params) -> None:
-        self._end(_TURN_STATUS.get(params["turn"]["status"], LifecycleStatus.FAILED))
-
-    def _end(self, status: LifecycleStatus) -> None:
-        """Ends the turn and what still runs in it."""
-        now = utcnow()
-        for item in self._items.values():
-            self._observer.item(item.model_copy(update={"status": status, "ended_at": now}), self._scope.run_id)
-        self._items.clear()
-        if self._turn is not None:
-            ended = self._turn.model_copy(update={"status": status, "ended_at": now})
-            self._observer.turn(ended, self._scope.run_id)
-            self._turn = None
-            self._active(None)
-        self._ended = True
-
-    def _item_started(self, params: Params) -> None:
-        item = params["item"]
-        if item["type"] != SAID:
-            self._begin(params, item["id"], item["type"], _moment(params["startedAtMs"]))
-
-    def _tool_called(self, params: Params) -> None:
-        if params["callId"] not in self._items:
-            self._begin(params, params["callId"], TOOL_ITEM, utcnow())
-
-    def _begin(self, params: Params, item_id: str, type_: str, at: dt.datetime) -> None:
-        item = ItemLifecycle(
-            item_id=item_id,
-            turn_id=params["turnId"],
-            thread_id=self._thread_id,
-            type=type_,
-            status=LifecycleStatus.IN_PROGRESS,
-            started_at=at,
-        )
-        self._items[item_id] = item
-        self._observer.item(item, self._scope.run_id)
-
-    def _item_completed(self, params: Params) -> None:
-        item, ended_at = params["item"], _moment(params["completedAtMs"])
-        began = self._items.pop(item["id"], None)
-        started_at = began.started_at if began else ended_at - dt.timedelta(milliseconds=item.get("durationMs") or 0)
-        done = ItemLifecycle(
-            item_id=item["id"],
-            turn_id=params["turnId"],
-            thread_id=self._thread_id,
-            type=item["type"],
-            status=_ITEM_STATUS.get(item.get("status"), LifecycleStatus.COMPLETED),
-            started_at=min(started_at, ended_at),
-            ended_at=ended_at,
-        )
-        self._observer.item(done, self._scope.run_id)
-
-    def _active(self, turn_id: str | None) -> None:
-        ref = self._seen.ref.model_copy(update={"active_turn_id": turn_id})
-        self._seen = replace(self._seen, ref=ref)
-        self._observer.conversation(self._seen)
-
-    def _event(self, type_: EventType, turn_id: str | None, **told: Any) -> None:
-        told = {"thread_id": self._thread_id, "turn_id": turn_id, "role": self._scope.role, **told}
-        self._observer.events([event(type_, self._scope.run_id, **told)])
-
-
-def _moment(millis: float) -> dt.datetime:
-    return dt.datetime.fromtimestamp(millis / 1000, dt.UTC)
-
-
-_LIFECYCLES: Mapping[str, Callable[[Reporter, Params], None]] = {
-    "turn/started": Reporter._turn_started,
-    "turn/completed": Reporter._turn_completed,
-    "item/started": Reporter._item_started,
-    "item/completed": Reporter._item_completed,
-    "item/tool/call": Reporter._tool_called,
-}
+    def _tell(self, tell: Callable[..., None], *what: Any) -> None:
+        at = utcnow()
+        self._observer.later(lambda observer: tell(observer, at, *what))

@@ -6,6 +6,7 @@ thread's rollout, and what the desk acts on is in its own rows.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,15 +30,15 @@ TOOL_ITEM = "dynamicToolCall"
 SAID = "userMessage"  # an item that is whole when it begins
 
 
-def translate(method: str, params: Params, scope: Scope, said: str | None = None) -> list[Envelope]:
+def translate(method: str, params: Params, scope: Scope, at: dt.datetime, said: str | None = None) -> list[Envelope]:
     """The events that a notification, or the request to call a tool, stands for; none when it is nobody's concern.
 
-    said: the answer of the turn so far, by which a completed turn may be a refusal.
+    at: when it came. said: the answer of the turn so far, by which a completed turn may be a refusal.
     """
     if method == "turn/completed":
-        return [_turn_ended(params, scope, said)]
+        return [_turn_ended(params, scope, at, said)]
     make = _EVENTS.get(method)
-    return make(params, scope) if make is not None else []
+    return make(params, scope, at) if make is not None else []
 
 
 def short(text: Any) -> str:
@@ -45,14 +46,14 @@ def short(text: Any) -> str:
     return str(text if text is not None else "")[:TEXT_LIMIT].replace("\x00", "")
 
 
-def _turn_started(params: Params, scope: Scope) -> list[Envelope]:
+def _turn_started(params: Params, scope: Scope, at: dt.datetime) -> list[Envelope]:
     told: dict[str, Any] = {"role": scope.role, "subject": scope.subject, "step": scope.step_id}
     told["attempt"] = scope.attempt
-    turn_id = params["turn"]["id"]
-    return [event(EventType.TURN_STARTED, scope.run_id, thread_id=params["threadId"], turn_id=turn_id, **told)]
+    keys = {"thread_id": params["threadId"], "turn_id": params["turn"]["id"]}
+    return [event(EventType.TURN_STARTED, scope.run_id, at, **keys, **told)]
 
 
-def _turn_ended(params: Params, scope: Scope, said: str | None) -> Envelope:
+def _turn_ended(params: Params, scope: Scope, at: dt.datetime, said: str | None) -> Envelope:
     turn = params["turn"]
     status, error = turn["status"], turn.get("error")
     told: dict[str, Any] = {"role": scope.role, "ms": turn.get("durationMs")}
@@ -66,10 +67,11 @@ def _turn_ended(params: Params, scope: Scope, said: str | None) -> Envelope:
     elif status != "interrupted":
         why = failure_of_turn(error)
         told |= {"kind": why.kind, "why": short(why.message)}
-    return event(type_, scope.run_id, thread_id=params["threadId"], turn_id=turn["id"], **told)
+    keys = {"thread_id": params["threadId"], "turn_id": turn["id"]}
+    return event(type_, scope.run_id, at, **keys, **told)
 
 
-def _turn_error(params: Params, scope: Scope) -> list[Envelope]:
+def _turn_error(params: Params, scope: Scope, at: dt.datetime) -> list[Envelope]:
     error = params.get("error") or {}
     # The message of one that is tried again only counts the attempts.
     text = str(error.get("additionalDetails") or error.get("message") or "")
@@ -82,36 +84,36 @@ def _turn_error(params: Params, scope: Scope) -> list[Envelope]:
         "why": short(worded(text)),
         "reset_seconds": reset_in(text),
     }
-    return [_of_turn(EventType.TURN_ERROR, params, scope, told)]
+    return [_of_turn(EventType.TURN_ERROR, params, scope, at, told)]
 
 
-def _usage(params: Params, scope: Scope) -> list[Envelope]:
-    return [_of_turn(EventType.TURN_USAGE, params, scope, counts_of(params["tokenUsage"]["last"]))]
+def _usage(params: Params, scope: Scope, at: dt.datetime) -> list[Envelope]:
+    return [_of_turn(EventType.TURN_USAGE, params, scope, at, counts_of(params["tokenUsage"]["last"]))]
 
 
-def _item_started(params: Params, scope: Scope) -> list[Envelope]:
+def _item_started(params: Params, scope: Scope, at: dt.datetime) -> list[Envelope]:
     item = params["item"]
     if item["type"] in (TOOL_ITEM, SAID):
         return []  # the start of the one is the request to call the tool; of the other, its end tells all
-    return [_of_item(EventType.ITEM_STARTED, params, scope, item["id"], {"type": item["type"]})]
+    return [_of_item(EventType.ITEM_STARTED, params, scope, at, item["id"], {"type": item["type"]})]
 
 
-def _item_completed(params: Params, scope: Scope) -> list[Envelope]:
+def _item_completed(params: Params, scope: Scope, at: dt.datetime) -> list[Envelope]:
     item = params["item"]
     type_ = EventType.TOOL_COMPLETED if item["type"] == TOOL_ITEM else EventType.ITEM_COMPLETED
-    return [_of_item(type_, params, scope, item["id"], _content(item))]
+    return [_of_item(type_, params, scope, at, item["id"], _content(item))]
 
 
-def _tool_called(params: Params, scope: Scope) -> list[Envelope]:
+def _tool_called(params: Params, scope: Scope, at: dt.datetime) -> list[Envelope]:
     told = {"tool": params["tool"], "arguments": _compact(params.get("arguments"))}
-    return [_of_item(EventType.TOOL_STARTED, params, scope, params["callId"], told)]
+    return [_of_item(EventType.TOOL_STARTED, params, scope, at, params["callId"], told)]
 
 
-def _delta(params: Params, scope: Scope) -> list[Envelope]:
+def _delta(params: Params, scope: Scope, at: dt.datetime) -> list[Envelope]:
     """A piece of text as it comes, whole: a long one as several events."""
     text = str(params.get("delta") or "").replace("\x00", "")
     pieces = [text[start : start + TEXT_LIMIT] for start in range(0, len(text), TEXT_LIMIT)]
-    return [_of_item(EventType.ITEM_DELTA, params, scope, params["itemId"], {"text": piece}) for piece in pieces]
+    return [_of_item(EventType.ITEM_DELTA, params, scope, at, params["itemId"], {"text": piece}) for piece in pieces]
 
 
 def _content(item: Params) -> dict[str, Any]:
@@ -141,15 +143,19 @@ def _compact(arguments: Any) -> str:
     return short(orjson.dumps(arguments).decode())
 
 
-def _of_turn(type_: EventType, params: Params, scope: Scope, told: dict[str, Any]) -> Envelope:
-    return event(type_, scope.run_id, thread_id=params["threadId"], turn_id=params["turnId"], **told)
+def _of_turn(type_: EventType, params: Params, scope: Scope, at: dt.datetime, told: dict[str, Any]) -> Envelope:
+    keys = {"thread_id": params["threadId"], "turn_id": params["turnId"]}
+    return event(type_, scope.run_id, at, **keys, **told)
 
 
-def _of_item(type_: EventType, params: Params, scope: Scope, item_id: str, told: dict[str, Any]) -> Envelope:
-    return event(type_, scope.run_id, thread_id=params["threadId"], turn_id=params["turnId"], item_id=item_id, **told)
+def _of_item(
+    type_: EventType, params: Params, scope: Scope, at: dt.datetime, item_id: str, told: dict[str, Any]
+) -> Envelope:
+    keys = {"thread_id": params["threadId"], "turn_id": params["turnId"], "item_id": item_id}
+    return event(type_, scope.run_id, at, **keys, **told)
 
 
-_EVENTS: Mapping[str, Callable[[Params, Scope], list[Envelope]]] = {
+_EVENTS: Mapping[str, Callable[[Params, Scope, dt.datetime], list[Envelope]]] = {
     "turn/started": _turn_started,
     "error": _turn_error,
     "thread/tokenUsage/updated": _usage,
@@ -162,3 +168,5 @@ _EVENTS: Mapping[str, Callable[[Params, Scope], list[Envelope]]] = {
     "item/plan/delta": _delta,
     "item/commandExecution/outputDelta": _delta,
 }
+# What is told live or never.
+LIVE_ONLY = frozenset(method for method, make in _EVENTS.items() if make is _delta)

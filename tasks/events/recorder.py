@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import structlog
 from sqlmodel import Session
 
-from agents.codex.observer import ConversationSeen
+from agents.codex.observer import ConversationSeen, Observer
 from models import event_log
 from models.events import Envelope, EventType
 from models.lifecycle import ItemLifecycle, TurnLifecycle
 from models.store import Store
+from tasks.events.heard import QUEUED_MOST, Heard
 from tasks.events.inbox import Inbox
 from tasks.events.lifecycles import Lifecycles
 from tasks.events.publisher import Publisher
@@ -32,8 +32,6 @@ PAUSE_SECONDS = 0.2  # between two transactions; what comes after a longer rest 
 LIVES_SECONDS = 2.0
 AWAY_SECONDS = 1.0
 BATCH = 500
-QUEUED_MOST = 20_000
-STEPS_MOST = 10_000
 
 
 class Recorder:
@@ -45,32 +43,41 @@ class Recorder:
 
     def __init__(self, store: Store, deltas: Publisher | None = None) -> None:
         self._store, self._deltas = store, deltas
-        self._inbox: Inbox[Callable[[], None]] = Inbox("recorder", self._run)
+        self._inbox: Inbox[Callable[[Observer], None]] = Inbox("recorder", self._run)
         self._held = threading.Lock()  # for what is below, down to the next empty line
-        self._events: list[Envelope] = []
-        self._lives = Lifecycles()
+        self._heard = Heard()
         self._lives_at = 0.0
-        self._threads_of: dict[str, set[str]] = defaultdict(set)
-        self.dropped = 0
 
         # Held while events are on their way into the database: later ones of their threads wait for them.
         self._writing = threading.Lock()
         self._away = False
 
+    @property
+    def dropped(self) -> int:
+        """How many events were left out."""
+        return self._heard.dropped
+
+    def later(self, tell: Callable[[Observer], None], events: int = 1) -> None:
+        """events: how many are left out when there is no room."""
+        if len(self._inbox) < QUEUED_MOST:
+            self._inbox.put(tell)
+        else:
+            self._leave_out(events)
+
     def events(self, events: list[Envelope]) -> None:
         kept = [one for one in events if one.type is not EventType.ITEM_DELTA]
         if self._deltas is not None and len(kept) < len(events):
             self._deltas.publish([one for one in events if one.type is EventType.ITEM_DELTA])
-        self._tell(lambda: self._queue(kept), len(kept))
+        self.later(lambda heard: heard.events(kept), len(kept))
 
     def conversation(self, conversation: ConversationSeen) -> None:
-        self._tell(lambda: self._begun(conversation))
+        self.later(lambda heard: heard.conversation(conversation), 0)
 
     def turn(self, turn: TurnLifecycle, run_id: str) -> None:
-        self._tell(lambda: self._lives.turn(turn, run_id))
+        self.later(lambda heard: heard.turn(turn, run_id), 0)
 
     def item(self, item: ItemLifecycle, run_id: str) -> None:
-        self._tell(lambda: self._item(item, run_id))
+        self.later(lambda heard: heard.item(item, run_id), 0)
 
     @contextmanager
     def taken(self, step_id: str) -> Iterator[list[Envelope]]:
@@ -78,18 +85,12 @@ class Recorder:
         back."""
         with self._writing, self._held:
             self._hear()
-            threads = self._threads_of.pop(step_id, set())
-            mine: list[Envelope] = []
-            rest: list[Envelope] = []
-            for one in self._events:
-                its = one.thread_id in threads or one.payload.get("step") == step_id
-                (mine if its else rest).append(one)
-            self._events = rest
+            mine = self._heard.take_of(step_id)
         try:
             yield mine
         except BaseException:
             with self._held:
-                self._events[:0] = mine
+                self._heard.give_back(mine)
             self._inbox.wake()
             raise
 
@@ -97,32 +98,18 @@ class Recorder:
         """Writes what is left, for so long at the most."""
         self._inbox.close(seconds)
 
-    def _tell(self, what: Callable[[], None], events: int = 0) -> None:
-        if len(self._inbox) < QUEUED_MOST:
-            self._inbox.put(what)
-        else:
-            with self._held:
-                self.dropped += events
+    def _leave_out(self, events: int) -> None:
+        with self._held:
+            self._heard.dropped += events
 
     def _hear(self) -> None:
-        """Does what was told meanwhile; for who holds the lock."""
-        for what in self._inbox.take(len(self._inbox)):
-            what()
-
-    def _queue(self, events: list[Envelope]) -> None:
-        room = max(QUEUED_MOST - len(self._events), 0)
-        self._events += events[:room]
-        self.dropped += len(events[room:])
-
-    def _begun(self, conversation: ConversationSeen) -> None:
-        self._lives.conversation(conversation)
-        self._threads_of[conversation.scope.step_id].add(conversation.ref.thread_id)
-        if len(self._threads_of) > STEPS_MOST:  # of steps whose end was written without them
-            del self._threads_of[next(iter(self._threads_of))]
-
-    def _item(self, item: ItemLifecycle, run_id: str) -> None:
-        if len(self._lives) < QUEUED_MOST:
-            self._lives.item(item, run_id)
+        """What was told meanwhile is put in words; for who holds the lock."""
+        for tell in self._inbox.take(len(self._inbox)):
+            try:
+                tell(self._heard)
+            except Exception:
+                # It was told by another thread, which has gone on; nothing else that waits is to be lost.
+                log.exception("events.not_told")
 
     def _run(self) -> None:
         closing = self._inbox.closing
@@ -141,9 +128,9 @@ class Recorder:
             closing = self._inbox.closing.is_set()  # before looking: what is told before the close is written
             with self._held:
                 self._hear()
-                left = self._lives_at - time.monotonic() if self._lives else None
-                if self._events or closing or (left is not None and left <= 0):
-                    return bool(self._events or self._lives)
+                left = self._lives_at - time.monotonic() if self._heard.has_lives else None
+                if self._heard.has_events or closing or (left is not None and left <= 0):
+                    return self._heard.has_events or self._heard.has_lives
             self._inbox.wait(left)
 
     def _write(self) -> bool:
@@ -180,16 +167,14 @@ class Recorder:
                 if is_lost(error):
                     self._give_back(events[number:], lives, error)
                     return False
-                with self._held:
-                    self.dropped += len(some)
+                self._leave_out(len(some))
                 log.error("events.refused", types=[one.type for one in some], error=_line(error))
         return True
 
     def _batch(self) -> tuple[list[Envelope], Lifecycles]:
         with self._held:
             self._hear()
-            events, self._events = self._events[:BATCH], self._events[BATCH:]
-            return events, self._due()
+            return self._heard.take_events(BATCH), self._due()
 
     def _due(self) -> Lifecycles:
         """The lifecycles, when it is their time."""
@@ -197,13 +182,11 @@ class Recorder:
         if now < self._lives_at and not self._inbox.closing.is_set():
             return Lifecycles()
         self._lives_at = now + LIVES_SECONDS
-        lives, self._lives = self._lives, Lifecycles()
-        return lives
+        return self._heard.take_lives()
 
     def _give_back(self, events: list[Envelope], lives: Lifecycles, error: Exception) -> None:
         with self._held:
-            self._events[:0] = events
-            self._lives.older(lives)
+            self._heard.give_back(events, lives)
         if not self._away:
             self._away = True
             log.warning("events.not_recorded", error=_line(error))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +12,11 @@ import orjson
 import pytest
 
 from agents.codex.failures import failure
+from agents.codex.observer import Observer
 from agents.codex.reporter import Reporter
 from agents.codex.spec import Opened, Scope
 from agents.codex.translator import TEXT_LIMIT, translate
+from models.columns import utcnow
 from models.events import Envelope
 from models.lifecycle import LifecycleStatus
 from tests.agents.codex.golden.stage import Collected
@@ -19,6 +24,7 @@ from tests.agents.codex.kit import spec
 
 SCOPE = Scope("run-1", "step-1", 2, "quick", "ACME")
 KEYS = {"threadId": "thread-1", "turnId": "turn-1"}
+AT = dt.datetime(2026, 3, 2, 15, 30, tzinfo=dt.UTC)
 
 
 def item(**fields: Any) -> dict[str, Any]:
@@ -26,7 +32,7 @@ def item(**fields: Any) -> dict[str, Any]:
 
 
 def one(method: str, params: dict[str, Any], said: str | None = None) -> Envelope:
-    (found,) = translate(method, params, SCOPE, said)
+    (found,) = translate(method, params, SCOPE, AT, said)
     return found
 
 
@@ -36,8 +42,8 @@ def reporter() -> tuple[Reporter, Collected]:
 
 
 def test_what_is_nobodys_concern_is_no_event() -> None:
-    assert translate("thread/status/changed", KEYS, SCOPE) == []
-    assert translate("never/heard/of", {}, SCOPE) == []
+    assert translate("thread/status/changed", KEYS, SCOPE, AT) == []
+    assert translate("never/heard/of", {}, SCOPE, AT) == []
 
 
 def test_texts_are_cut_and_hold_no_nul() -> None:
@@ -53,7 +59,7 @@ def test_texts_are_cut_and_hold_no_nul() -> None:
 @pytest.mark.parametrize("method", ["item/agentMessage/delta", "item/reasoning/summaryTextDelta"])
 def test_a_long_delta_is_told_whole_in_pieces(method: str) -> None:
     text = "".join(map(str, range(400)))
-    pieces = translate(method, {**KEYS, "itemId": "item-1", "delta": text}, SCOPE)
+    pieces = translate(method, {**KEYS, "itemId": "item-1", "delta": text}, SCOPE, AT)
     assert len(pieces) == 3
     assert "".join(piece.payload["text"] for piece in pieces) == text
 
@@ -119,3 +125,44 @@ def test_errors_are_told_without_the_secrets_that_they_quote(details: str | None
     assert "0123456789" not in told["why"] + ended["why"]
     assert "pw12345" not in told["why"] + ended["why"]
     assert ended["kind"] == "unauthorized"
+
+
+class Patient(Collected):
+    """An observer that lets everything wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[Callable[[Observer], None]] = []
+
+    def later(self, tell: Callable[[Observer], None]) -> None:
+        self.waiting.append(tell)
+
+
+def test_what_is_put_in_words_later_happened_when_it_was_heard() -> None:
+    told = Patient()
+    voice = Reporter(told, replace(spec(), scope=SCOPE), Opened("thread-1", "initial"), "w")
+    voice.opened()
+    voice.heard("turn/started", {**KEYS, "turn": {"id": "turn-1"}})
+    voice.heard("item/tool/call", {**KEYS, "callId": "call-1", "tool": "t", "arguments": {}})
+    voice.over("interrupted", None)
+    voice.closed()
+    heard_by = utcnow()
+    assert told.envelopes == []
+    time.sleep(0.01)
+    for tell in told.waiting:
+        tell(told)
+    assert [one.type for one in told.envelopes] == [
+        "thread.started", "turn.started", "tool.started", "turn.interrupted", "thread.closed"
+    ]  # fmt: skip
+    times = [one.occurred_at for one in told.envelopes]
+    times += [told.turns[-1].started_at, told.items[-1].started_at]
+    times += [one for one in (told.turns[-1].ended_at, told.conversations[-1].closed_at) if one]
+    assert len(times) == 9
+    assert max(times) <= heard_by
+
+
+def test_what_a_model_says_while_it_says_it_does_not_wait() -> None:
+    told = Patient()
+    voice = Reporter(told, replace(spec(), scope=SCOPE), Opened("thread-1", "initial"), "w")
+    voice.heard("item/agentMessage/delta", {**KEYS, "itemId": "item-1", "delta": "so"})
+    assert [one.payload for one in told.envelopes] == [{"text": "so"}]

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 from sqlmodel import select
+from structlog.testing import capture_logs
 
-from agents.codex.observer import ConversationSeen
+from agents.codex.observer import ConversationSeen, Observer
 from agents.codex.spec import Scope
 from models import event_log
 from models.columns import utcnow
@@ -20,7 +21,6 @@ from models.events import Envelope, EventType, event
 from models.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
 from models.store import Store
 from tasks.conversations import conversations
-from tasks.events import recorder as recording
 from tasks.events.recorder import Recorder
 from tests.stack import wait_for
 from tests.tasks.events.kit import Undone, a_note, sequences
@@ -163,7 +163,7 @@ def test_a_database_that_is_away_loses_nothing_and_leaves_no_gap(store: Store, r
 
 
 def test_more_than_it_holds_is_left_out_and_counted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "QUEUED_MOST", 5)
+    monkeypatch.setattr("tasks.events.heard.QUEUED_MOST", 5)
     recorder = Recorder(store)
     with store.session():
         recorder.events([a_note(RUN, 0)])
@@ -200,6 +200,20 @@ def test_what_the_database_refuses_is_left_out_alone(store: Store) -> None:
     with store.read() as session:
         assert {row.item_id for row in session.exec(select(RuntimeItem))} == {"first", "last"}
     assert recorder.dropped == 1
+
+
+def test_what_cannot_be_told_stops_nothing_not_the_end_of_a_step_either(store: Store, recorder: Recorder) -> None:
+    def odd(observer: Observer) -> None:
+        observer.events([of_thread("t1", 1)])
+        raise KeyError("turn")
+
+    recorder.conversation(seen("t1", "s1"))
+    with store.session(), capture_logs() as lines:  # the recorder waits for its turn to write
+        recorder.later(odd)
+        recorder.later(lambda observer: observer.events([of_thread("t1", 2)]))
+        with recorder.taken("s1") as mine:
+            assert [one.payload["number"] for one in mine] == [1, 2]
+    assert [line["event"] for line in lines] == ["events.not_told"]
 
 
 def test_deltas_are_not_stored(store: Store, recorder: Recorder) -> None:

@@ -20,7 +20,7 @@ from agents.codex.catalog import prepare
 from agents.codex.config import RuntimeConfig
 from agents.codex.conversation import Conversation, TurnResult
 from agents.codex.gateway import resume, unsubscribe
-from agents.codex.observer import ConversationSeen
+from agents.codex.observer import ConversationSeen, Observer
 from agents.codex.process import AppServer
 from agents.codex.reporter import Reporter
 from agents.codex.spec import ConversationSpec, Opened, Scope
@@ -40,6 +40,9 @@ class Collected:
         self.turns: list[TurnLifecycle] = []
         self.items: list[ItemLifecycle] = []
         self.conversations: list[ConversationSeen] = []
+
+    def later(self, tell: Callable[[Observer], None]) -> None:
+        tell(self)
 
     def events(self, events: list[Envelope]) -> None:
         self.envelopes += events

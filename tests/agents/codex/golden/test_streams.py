@@ -14,6 +14,7 @@ from agents.codex.approvals import KINDS, Decision
 from agents.codex.router import ApprovalRouter
 from agents.codex.translator import translate
 from agents.codex.watch import TurnWatch
+from models.columns import utcnow
 from models.events import Envelope, EventType
 from tests.agents.codex.golden import wire
 from tests.agents.codex.golden.record import expected_of, replay, stream_of
@@ -81,7 +82,7 @@ class Heard:
         self.envelopes: list[Envelope] = []
 
     def heard(self, method: str, params: Mapping[str, Any], said: str | None = None) -> None:
-        self.envelopes += translate(method, params, SCOPE, said)
+        self.envelopes += translate(method, params, SCOPE, utcnow(), said)
 
 
 async def _through_the_parts(name: str) -> list[Envelope]:
