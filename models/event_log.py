@@ -44,7 +44,7 @@ def write(session: Session) -> None:
     stored: list[Envelope] = []
     for run_id in sorted(by_run):
         first = _take(session, run_id, len(by_run[run_id]))
-        stored += [one.model_copy(update={"sequence": first + place}) for place, one in enumerate(by_run[run_id])]
+        stored += [one.at(first + place) for place, one in enumerate(by_run[run_id])]
     connection = session.connection()
     _insert(connection.dialect).run(connection, [one.__dict__ for one in stored])
     session.info.setdefault(_ADDED, []).extend(stored)

@@ -86,6 +86,10 @@ class Envelope(Frozen):
     approval_id: str | None = None
     payload: dict[str, Any] = Field(default_factory=dict)
 
+    def at(self, sequence: int) -> Envelope:
+        """The same event in its place."""
+        return _made({**self.__dict__, "sequence": sequence})
+
 
 def event(
     type: EventType,
@@ -101,14 +105,33 @@ def event(
 ) -> Envelope:
     """An envelope of now, or of the moment given; its domain is the type's. payload: any names but those of the
     identities."""
-    return Envelope(
-        occurred_at=occurred_at or utcnow(),
-        run_id=run_id,
-        domain=type.domain,
-        type=type,
-        thread_id=thread_id,
-        turn_id=turn_id,
-        item_id=item_id,
-        approval_id=approval_id,
-        payload=payload,
+    return _made(
+        {
+            "event_id": new_id(),
+            "sequence": None,
+            "occurred_at": occurred_at or utcnow(),
+            "run_id": run_id,
+            "domain": type.domain,
+            "type": type,
+            "thread_id": thread_id,
+            "turn_id": turn_id,
+            "item_id": item_id,
+            "approval_id": approval_id,
+            "payload": payload,
+        }
     )
+
+
+_FIELDS = set(Envelope.model_fields)
+_set = object.__setattr__  # an envelope is frozen
+
+
+def _made(fields: dict[str, Any]) -> Envelope:
+    """An envelope of fields that are of their types already, as `model_construct` makes it: checking them takes longer
+    than anything else that is done with an event."""
+    one = Envelope.__new__(Envelope)
+    _set(one, "__dict__", fields)
+    _set(one, "__pydantic_fields_set__", _FIELDS)
+    _set(one, "__pydantic_extra__", None)
+    _set(one, "__pydantic_private__", None)
+    return one
