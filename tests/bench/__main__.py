@@ -87,7 +87,7 @@ def show_replay() -> None:
 
 
 def show_overhead(turns: int, rounds: int) -> None:
-    found = overhead("quick", turns // 2, 64, 8 * rounds)
+    found = overhead("quick", turns // 2, 64, 14 * rounds)
     print("(h) turns per second with events and telemetry and with neither, 64 at once, zero latency")
     line("with", f"{found.with_them:.1f}/s", "")
     line("without", f"{found.without:.1f}/s", "")
