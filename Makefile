@@ -38,7 +38,7 @@ format: $(VENV)/.dev ## Put the code in the one format
 bench: $(VENV)/.dev ## Measure turns per second, a whole screen, memory, two workers, many runs, events and their cost
 	@$(BIN)/python -m tests.bench
 
-faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (some 17 minutes)
+faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (some 15 minutes)
 	@$(BIN)/python -m tests.faults
 
 up: $(VENV)/.demo ## Start Redis, model, workers, schedule and Flower; Ctrl-C stops all
