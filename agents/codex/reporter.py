@@ -32,7 +32,7 @@ class Reporter:
 
     def heard(self, method: str, params: Mapping[str, Any], said: str | None = None) -> None:
         """A notification of the turn that runs, or a call of a tool. said: the turn's answer so far."""
-        if method in LIVE_ONLY:
+        if method in LIVE_ONLY:  # late, it would be worth nothing
             self._story.heard(self._observer, utcnow(), method, params, said)
         else:
             self._tell(self._story.heard, method, params, said)

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import DateTime, text
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import IntegrityError, StatementError
 from sqlmodel import SQLModel, select
 
 from models import store as store_module
-from models.columns import new_id
+from models.columns import Utc, new_id
 from models.errors import DatabaseDown, SettingError
 from models.order_tables import Account
 from models.store import Store, current, require_current, upgrade
@@ -122,6 +123,25 @@ def test_times_come_back_aware_and_naive_ones_are_refused(url: str) -> None:
         assert session.get_one(Run, run_id).created_at.utcoffset() == dt.timedelta(0)
     with pytest.raises(StatementError, match="naive time"), store.session() as session:
         session.add(Step(run_id=run_id, kind="merge", state="ready", due_at=dt.datetime(2026, 1, 1)))
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC),
+        dt.datetime(2026, 1, 2, 3, 4, 5, 60, tzinfo=dt.timezone(dt.timedelta(hours=-5))),
+        dt.datetime.min.replace(tzinfo=dt.UTC),
+        dt.datetime.max.replace(tzinfo=dt.UTC),
+    ],
+)
+def test_sqlite_holds_a_time_as_sqlalchemy_writes_it(moment: dt.datetime) -> None:
+    """Rows from before are compared with new ones as texts."""
+    written, usual = (
+        kind.dialect_impl(sqlite.dialect()).bind_processor(sqlite.dialect()) for kind in (Utc(), DateTime())
+    )
+    assert written is not None
+    assert usual is not None
+    assert written(moment) == usual(moment.astimezone(dt.UTC).replace(tzinfo=None))
 
 
 def test_a_slot_of_the_schedule_has_one_run(url: str) -> None:
