@@ -10,6 +10,7 @@ from pydantic import Field
 
 from models.columns import new_id, utcnow
 from models.research import Frozen
+from models.unchecked import unchecked
 
 # The stream of what belongs to no run: an account that was halted, a fence that was taken.
 DESK = "desk"
@@ -88,7 +89,7 @@ class Envelope(Frozen):
 
     def at(self, sequence: int) -> Envelope:
         """The same event in its place."""
-        return _made({**self.__dict__, "sequence": sequence})
+        return unchecked(Envelope, {**self.__dict__, "sequence": sequence})
 
 
 def event(
@@ -105,33 +106,31 @@ def event(
 ) -> Envelope:
     """An envelope of now, or of the moment given; its domain is the type's. payload: any names but those of the
     identities."""
-    return _made(
-        {
-            "event_id": new_id(),
-            "sequence": None,
-            "occurred_at": occurred_at or utcnow(),
-            "run_id": run_id,
-            "domain": type.domain,
-            "type": type,
-            "thread_id": thread_id,
-            "turn_id": turn_id,
-            "item_id": item_id,
-            "approval_id": approval_id,
-            "payload": payload,
-        }
-    )
+    return envelope(type, run_id, occurred_at or utcnow(), thread_id, turn_id, item_id, approval_id, payload)
 
 
-_FIELDS = set(Envelope.model_fields)
-_set = object.__setattr__  # an envelope is frozen
-
-
-def _made(fields: dict[str, Any]) -> Envelope:
-    """An envelope of fields that are of their types already, as `model_construct` makes it: checking them takes longer
-    than anything else that is done with an event."""
-    one = Envelope.__new__(Envelope)
-    _set(one, "__dict__", fields)
-    _set(one, "__pydantic_fields_set__", _FIELDS)
-    _set(one, "__pydantic_extra__", None)
-    _set(one, "__pydantic_private__", None)
-    return one
+def envelope(
+    type: EventType,
+    run_id: str,
+    occurred_at: dt.datetime,
+    thread_id: str | None,
+    turn_id: str | None,
+    item_id: str | None,
+    approval_id: str | None,
+    payload: dict[str, Any],
+) -> Envelope:
+    """The same, for who has it all at hand: every event of a turn comes this way."""
+    fields = {
+        "event_id": new_id(),
+        "sequence": None,
+        "occurred_at": occurred_at,
+        "run_id": run_id,
+        "domain": type.domain,
+        "type": type,
+        "thread_id": thread_id,
+        "turn_id": turn_id,
+        "item_id": item_id,
+        "approval_id": approval_id,
+        "payload": payload,
+    }
+    return unchecked(Envelope, fields)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from agents.codex.spec import Scope
 from models.events import Envelope
 from models.lifecycle import ConversationRef, ItemLifecycle, TurnLifecycle
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationSeen:
+class ConversationSeen(NamedTuple):
     """A conversation as it is now. id: the same from its opening to its close; a thread may have many, one after the
     other. ref.active_turn_id: the turn that runs, if one does. reason: why it is this thread, such as `resumed`.
     kept: the thread outlives the conversation. closed_at: null while it is open.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from agents.codex.approvals import ApprovalRequest
@@ -15,6 +14,7 @@ from models.columns import new_id, utcnow
 from models.events import EventType, event
 from models.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
 from models.research import Failure
+from models.unchecked import unchecked
 
 _TURN_STATUS = {
     "completed": LifecycleStatus.COMPLETED,
@@ -23,6 +23,9 @@ _TURN_STATUS = {
 }
 # What the protocol calls the ends of items; an item without a status is complete when it is said to be.
 _ITEM_STATUS = {"failed": LifecycleStatus.FAILED, "declined": LifecycleStatus.FAILED}
+
+# Of a lifecycle that has begun.
+_BEGUN = {"status": LifecycleStatus.IN_PROGRESS, "ended_at": None}
 
 Params = Mapping[str, Any]
 
@@ -51,7 +54,7 @@ class Story:
         self._event(observer, at, type_, None, subject=self._scope.subject, reason=reason, kept=self._seen.kept)
 
     def closed(self, observer: Observer, at: dt.datetime) -> None:
-        self._seen = replace(self._seen, closed_at=at)
+        self._seen = self._seen._replace(closed_at=at)
         observer.conversation(self._seen)
         self._event(observer, at, EventType.THREAD_CLOSED, None)
 
@@ -79,9 +82,8 @@ class Story:
 
     def _turn_started(self, observer: Observer, at: dt.datetime, params: Params) -> None:
         turn_id = params["turn"]["id"]
-        self._turn = TurnLifecycle(
-            turn_id=turn_id, thread_id=self._thread_id, status=LifecycleStatus.IN_PROGRESS, started_at=at
-        )
+        told = {"turn_id": turn_id, "thread_id": self._thread_id}
+        self._turn = unchecked(TurnLifecycle, {**_BEGUN, "started_at": at, **told})
         observer.turn(self._turn, self._scope.run_id)
         self._active(observer, turn_id)
 
@@ -91,11 +93,10 @@ class Story:
     def _end(self, observer: Observer, at: dt.datetime, status: LifecycleStatus) -> None:
         """Ends the turn and what still runs in it."""
         for item in self._items.values():
-            observer.item(item.model_copy(update={"status": status, "ended_at": at}), self._scope.run_id)
+            observer.item(item.ended(status, at), self._scope.run_id)
         self._items.clear()
         if self._turn is not None:
-            ended = self._turn.model_copy(update={"status": status, "ended_at": at})
-            observer.turn(ended, self._scope.run_id)
+            observer.turn(self._turn.ended(status, at), self._scope.run_id)
             self._turn = None
             self._active(observer, None)
         self._ended = True
@@ -110,35 +111,24 @@ class Story:
             self._begin(observer, params, params["callId"], TOOL_ITEM, at)
 
     def _begin(self, observer: Observer, params: Params, item_id: str, type_: str, at: dt.datetime) -> None:
-        item = ItemLifecycle(
-            item_id=item_id,
-            turn_id=params["turnId"],
-            thread_id=self._thread_id,
-            type=type_,
-            status=LifecycleStatus.IN_PROGRESS,
-            started_at=at,
-        )
-        self._items[item_id] = item
+        item = self._items[item_id] = self._item(params, item_id, type_, at)
         observer.item(item, self._scope.run_id)
 
     def _item_completed(self, observer: Observer, at: dt.datetime, params: Params) -> None:
         item, ended_at = params["item"], _moment(params["completedAtMs"])
         began = self._items.pop(item["id"], None)
         started_at = began.started_at if began else ended_at - dt.timedelta(milliseconds=item.get("durationMs") or 0)
-        done = ItemLifecycle(
-            item_id=item["id"],
-            turn_id=params["turnId"],
-            thread_id=self._thread_id,
-            type=item["type"],
-            status=_ITEM_STATUS.get(item.get("status"), LifecycleStatus.COMPLETED),
-            started_at=min(started_at, ended_at),
-            ended_at=ended_at,
-        )
-        observer.item(done, self._scope.run_id)
+        status = _ITEM_STATUS.get(item.get("status"), LifecycleStatus.COMPLETED)
+        done = self._item(params, item["id"], item["type"], min(started_at, ended_at))
+        observer.item(done.ended(status, ended_at), self._scope.run_id)
+
+    def _item(self, params: Params, item_id: str, type_: str, at: dt.datetime) -> ItemLifecycle:
+        """One that has begun."""
+        told = {"item_id": item_id, "turn_id": params["turnId"], "thread_id": self._thread_id, "type": type_}
+        return unchecked(ItemLifecycle, {**_BEGUN, "started_at": at, **told})
 
     def _active(self, observer: Observer, turn_id: str | None) -> None:
-        ref = self._seen.ref.model_copy(update={"active_turn_id": turn_id})
-        self._seen = replace(self._seen, ref=ref)
+        self._seen = self._seen._replace(ref=self._seen.ref.during(turn_id))
         observer.conversation(self._seen)
 
     def _event(self, observer: Observer, at: dt.datetime, type_: EventType, turn_id: str | None, **told: Any) -> None:

@@ -15,7 +15,7 @@ import orjson
 from agents.codex.failures import failure_of_turn, is_limit, is_policy, refusal_in, reset_in, worded
 from agents.codex.spec import Scope
 from agents.codex.watch import counts_of
-from models.events import Envelope, EventType, event
+from models.events import Envelope, EventType, envelope
 
 TEXT_LIMIT = 500
 
@@ -49,8 +49,8 @@ def short(text: Any) -> str:
 def _turn_started(params: Params, scope: Scope, at: dt.datetime) -> list[Envelope]:
     told: dict[str, Any] = {"role": scope.role, "subject": scope.subject, "step": scope.step_id}
     told["attempt"] = scope.attempt
-    keys = {"thread_id": params["threadId"], "turn_id": params["turn"]["id"]}
-    return [event(EventType.TURN_STARTED, scope.run_id, at, **keys, **told)]
+    keys = (params["threadId"], params["turn"]["id"], None, None)
+    return [envelope(EventType.TURN_STARTED, scope.run_id, at, *keys, told)]
 
 
 def _turn_ended(params: Params, scope: Scope, at: dt.datetime, said: str | None) -> Envelope:
@@ -67,8 +67,7 @@ def _turn_ended(params: Params, scope: Scope, at: dt.datetime, said: str | None)
     elif status != "interrupted":
         why = failure_of_turn(error)
         told |= {"kind": why.kind, "why": short(why.message)}
-    keys = {"thread_id": params["threadId"], "turn_id": turn["id"]}
-    return event(type_, scope.run_id, at, **keys, **told)
+    return envelope(type_, scope.run_id, at, params["threadId"], turn["id"], None, None, told)
 
 
 def _turn_error(params: Params, scope: Scope, at: dt.datetime) -> list[Envelope]:
@@ -144,15 +143,13 @@ def _compact(arguments: Any) -> str:
 
 
 def _of_turn(type_: EventType, params: Params, scope: Scope, at: dt.datetime, told: dict[str, Any]) -> Envelope:
-    keys = {"thread_id": params["threadId"], "turn_id": params["turnId"]}
-    return event(type_, scope.run_id, at, **keys, **told)
+    return envelope(type_, scope.run_id, at, params["threadId"], params["turnId"], None, None, told)
 
 
 def _of_item(
     type_: EventType, params: Params, scope: Scope, at: dt.datetime, item_id: str, told: dict[str, Any]
 ) -> Envelope:
-    keys = {"thread_id": params["threadId"], "turn_id": params["turnId"], "item_id": item_id}
-    return event(type_, scope.run_id, at, **keys, **told)
+    return envelope(type_, scope.run_id, at, params["threadId"], params["turnId"], item_id, None, told)
 
 
 _EVENTS: Mapping[str, Callable[[Params, Scope, dt.datetime], list[Envelope]]] = {

@@ -163,6 +163,8 @@ def counts_of(breakdown: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _count(value: Any) -> int:
+    if type(value) is int and value >= 0:  # as it is nearly always
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     return int(value) if math.isfinite(value) and value >= 0 else 0

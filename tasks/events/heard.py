@@ -27,9 +27,11 @@ class Heard:
         tell(self)
 
     def events(self, events: list[Envelope]) -> None:
-        room = max(QUEUED_MOST - len(self._events), 0)
-        self._events += events[:room]
-        self.dropped += len(events[room:])
+        room = QUEUED_MOST - len(self._events)
+        if len(events) > room:
+            self.dropped += len(events) - room
+            events = events[:room]
+        self._events += events
 
     def conversation(self, conversation: ConversationSeen) -> None:
         self._lives.conversation(conversation)
