@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
-from sqlalchemy import BindParameter, Table, bindparam, delete, select, update
+from sqlalchemy import BindParameter, Table, bindparam, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlmodel import Session, col
 
 from models.columns import utcnow
 from models.errors import HistoryTrimmed
-from models.event_tables import EventHead, StoredEvent
+from models.event_batch import Batch, batches, rows_of
+from models.event_tables import EventBatch, EventHead
 from models.events import Envelope
 from models.prepared import BulkInsert, Prepared
 
 # Where a session keeps what it is to add, and what it has added, for whoever is told of its commit.
 _TO_ADD, _ADDED = "events_to_add", "events_added"
-_events: Table = StoredEvent.__table__  # type: ignore[attr-defined]
+_batches: Table = EventBatch.__table__  # type: ignore[attr-defined]
 _heads: Table = EventHead.__table__  # type: ignore[attr-defined]
 
 
@@ -41,18 +43,18 @@ def write(session: Session) -> None:
     if not by_run:
         return
     session.flush()
-    stored: list[Envelope] = []
+    stored: list[Batch] = []
     for run_id in sorted(by_run):
-        first = _take(session, run_id, len(by_run[run_id]))
-        stored += [one.at(first + place) for place, one in enumerate(by_run[run_id])]
+        some = by_run[run_id]
+        stored += batches(run_id, _take(session, run_id, len(some)), some)
     connection = session.connection()
-    _insert(connection.dialect).run(connection, [one.__dict__ for one in stored])
+    _insert(connection.dialect).run(connection, [_row(one) for one in stored])
     session.info.setdefault(_ADDED, []).extend(stored)
 
 
-def added(session: Session) -> Sequence[Envelope]:
-    """What this session has stored, in order."""
-    found: Sequence[Envelope] = session.info.get(_ADDED, ())
+def added(session: Session) -> Sequence[Batch]:
+    """What this session has stored, each run's in order."""
+    found: Sequence[Batch] = session.info.get(_ADDED, ())
     return found
 
 
@@ -64,13 +66,13 @@ def read(session: Session, run_id: str, after: int, limit: int) -> list[Envelope
     trimmed, last = head(session, run_id)
     if after < trimmed:
         raise HistoryTrimmed(run_id, after, trimmed, last)
-    statement = (
-        select(_events)
-        .where(_events.c.run_id == run_id, _events.c.sequence > after)
-        .order_by(_events.c.sequence)
-        .limit(limit)
-    )
-    return [Envelope.model_validate(dict(row)) for row in session.connection().execute(statement).mappings()]
+    later = (_batches.c.run_id == run_id, _batches.c.last > after)
+    next_one = select(func.min(_batches.c.last)).where(*later).scalar_subquery()
+    # The next batch, wherever it is, and what can be within the limit after it.
+    statement = select(_batches.c.events, _batches.c.first).where(*later, _batches.c.last <= next_one + limit)
+    rows = session.connection().execute(statement.order_by(_batches.c.last))
+    found = (row for text, first in rows for row in rows_of(text, first) if row["sequence"] > after)
+    return [Envelope.model_validate(row) for row in islice(found, limit)]
 
 
 def head(session: Session, run_id: str) -> tuple[int, int]:
@@ -81,15 +83,17 @@ def head(session: Session, run_id: str) -> tuple[int, int]:
 
 
 def trim(session: Session, run_id: str, upto: int) -> int:
-    """Forgets a run's events up to a sequence, that one too; how many. A reader that asks for them is told so."""
+    """Forgets a run's events up to a sequence, that one too; how many. A reader that asks for them is told so. The row
+    of a batch goes with the last of its events."""
+    trimmed, last = head(session, run_id)
     session.execute(
         update(EventHead)
         .where(col(EventHead.run_id) == run_id, col(EventHead.trimmed) < upto)
         .values(trimmed=upto)
         .execution_options(synchronize_session=False)
     )
-    statement = delete(_events).where(_events.c.run_id == run_id, _events.c.sequence <= upto)
-    return session.connection().execute(statement).rowcount
+    session.connection().execute(delete(_batches).where(_batches.c.run_id == run_id, _batches.c.last <= upto))
+    return max(min(upto, last) - trimmed, 0)
 
 
 def _take(session: Session, run_id: str, count: int) -> int:
@@ -113,6 +117,17 @@ def _taken(dialect: Dialect) -> Prepared:
     )
 
 
+def _row(batch: Batch) -> dict[str, Any]:
+    assert batch.first is not None  # what is stored has a place
+    return {
+        "run_id": batch.run_id,
+        "last": batch.first + len(batch.events) - 1,
+        "first": batch.first,
+        "newest_at": max([one.occurred_at for one in batch.events]),
+        "events": batch.text,
+    }
+
+
 @lru_cache(8)
 def _insert(dialect: Dialect) -> BulkInsert:
-    return BulkInsert(_events, dialect)
+    return BulkInsert(_batches, dialect)

@@ -11,22 +11,20 @@ from sqlmodel import Field, SQLModel
 from models.columns import json_column, new_id, utc_column, utcnow
 
 
-class StoredEvent(SQLModel, table=True):
-    """One envelope. (run_id, sequence) is its place; run_id may be `desk`, which is no run."""
+class EventBatch(SQLModel, table=True):
+    """Events of one run, those with the sequences `first` to `last`: a row each costs several times as much.
 
-    __tablename__ = "event"
+    run_id may be `desk`, which is no run. newest_at: when the newest of them occurred. events: a JSON list of them that
+    says nothing of their sequences.
+    """
+
+    __tablename__ = "event_batch"
 
     run_id: str = Field(primary_key=True)
-    sequence: int = Field(primary_key=True, sa_type=BigInteger)
-    event_id: str
-    occurred_at: dt.datetime = Field(sa_column=utc_column())
-    domain: str
-    type: str
-    thread_id: str | None = None
-    turn_id: str | None = None
-    item_id: str | None = None
-    approval_id: str | None = None
-    payload: dict[str, Any] = Field(default_factory=dict, sa_column=json_column())
+    last: int = Field(primary_key=True, sa_type=BigInteger)
+    first: int = Field(sa_type=BigInteger)
+    newest_at: dt.datetime = Field(sa_column=utc_column())
+    events: str
 
 
 class EventHead(SQLModel, table=True):

@@ -25,7 +25,7 @@ from sqlmodel import Session, SQLModel
 
 from models import event_log
 from models.errors import DatabaseDown, SettingError
-from models.events import Envelope
+from models.event_batch import Batch
 from models.urls import masked, require_database
 
 BUSY_SECONDS = 20
@@ -54,7 +54,7 @@ class Store:
         self._reader = self._engine.execution_options(**snapshot)
         # Told of the events of each transaction that added some, after its commit, by the thread that committed. They
         # must neither block nor raise.
-        self.on_commit: list[Callable[[Sequence[Envelope]], None]] = []
+        self.on_commit: list[Callable[[Sequence[Batch]], None]] = []
         self._queue: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
 
     @property
@@ -69,9 +69,9 @@ class Store:
                 yield session
                 event_log.write(session)
             # Before the next writer of this process has its turn, so that it is told in the order of the commits.
-            if events := event_log.added(session):
+            if stored := event_log.added(session):
                 for tell in self.on_commit:
-                    tell(events)
+                    tell(stored)
 
     @contextmanager
     def read(self) -> Iterator[Session]:

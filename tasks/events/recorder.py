@@ -16,6 +16,7 @@ from sqlmodel import Session
 
 from agents.codex.observer import ConversationSeen, Observer
 from models import event_log
+from models.event_batch import batches
 from models.events import Envelope, EventType
 from models.lifecycle import ItemLifecycle, TurnLifecycle
 from models.store import Store
@@ -65,9 +66,11 @@ class Recorder:
             self._leave_out(events)
 
     def events(self, events: list[Envelope]) -> None:
+        """Deltas among them are of one run."""
         kept = [one for one in events if one.type is not EventType.ITEM_DELTA]
         if self._deltas is not None and len(kept) < len(events):
-            self._deltas.publish([one for one in events if one.type is EventType.ITEM_DELTA])
+            deltas = [one for one in events if one.type is EventType.ITEM_DELTA]
+            self._deltas.publish(list(batches(deltas[0].run_id, None, deltas)))
         self.later(lambda heard: heard.events(kept), len(kept))
 
     def conversation(self, conversation: ConversationSeen) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import delete, func
 from sqlmodel import Session, col, select
 
 from models import event_log
-from models.event_tables import EventHead, RuntimeItem, RuntimeTurn, StoredEvent
+from models.event_tables import EventBatch, EventHead, RuntimeItem, RuntimeTurn
 from models.events import DESK
 from models.settings import Settings
 from models.store import Store
@@ -73,7 +73,7 @@ def _old(session: Session, before: dt.datetime) -> list[tuple[str, int]]:
 def _old_of_the_desk(session: Session, before: dt.datetime) -> list[tuple[str, int]]:
     """What belongs to no run has no end: its own age counts."""
     last = session.exec(
-        select(func.max(StoredEvent.sequence)).where(StoredEvent.run_id == DESK, StoredEvent.occurred_at < before)
+        select(func.max(EventBatch.last)).where(EventBatch.run_id == DESK, EventBatch.newest_at < before)
     ).one()
     return [(DESK, last)] if last is not None else []
 

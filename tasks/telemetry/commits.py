@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 
 from agents.roles import mode_of
+from models.event_batch import Batch
 from models.events import Envelope, EventType
 from models.order_tables import Fill, Order
 from models.settings import Settings
@@ -56,11 +57,10 @@ class Commits:
         }
         self.dropped = 0
 
-    def told(self, events: Sequence[Envelope]) -> None:
+    def told(self, batches: Sequence[Batch]) -> None:
         """Neither blocks nor raises."""
-        for event in events:
-            if event.type in self._handlers:
-                self._note(_Noted(event, self._telemetry.here()))
+        for event in [one for batch in batches for one in batch.events if one.type in self._handlers]:
+            self._note(_Noted(event, self._telemetry.here()))
 
     def close(self) -> None:
         """Tells what was noted until now."""

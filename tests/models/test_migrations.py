@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,8 @@ import pytest
 from alembic import command
 from sqlalchemy import Connection, create_engine, text
 
-from models.store import _alembic, upgrade
+from models import event_log
+from models.store import Store, _alembic, upgrade
 
 AT = "2026-01-01 00:00:00.000000"
 
@@ -17,7 +20,7 @@ AT = "2026-01-01 00:00:00.000000"
 def insert(connection: Connection, table: str, **given: Any) -> None:
     """A row with what is given, and with something in every other column that must have a value."""
     columns = connection.execute(text(f"pragma table_info('{table}')")).all()
-    plain = {"INTEGER": 0, "FLOAT": 0.0, "BOOLEAN": 0, "DATETIME": AT, "JSON": "[]"}
+    plain = {"INTEGER": 0, "BIGINT": 0, "FLOAT": 0.0, "BOOLEAN": 0, "DATETIME": AT, "JSON": "[]"}
     needed = {row.name: plain.get(row.type.split("(")[0], "x") for row in columns if row.notnull and not row.dflt_value}
     values = {**needed, **given}
     names, marks = ", ".join(f'"{name}"' for name in values), ", ".join(f":{name}" for name in values)
@@ -51,3 +54,48 @@ def test_an_account_that_traded_began_with_what_its_fills_moved(
     with engine.connect() as connection:
         rows = connection.execute(text("select name, opening_cash from account")).all()
     assert {row.name: row.opening_cash for row in rows} == {"paper": opening, "other": 5.0}
+
+
+def test_events_are_read_from_batches_as_they_were_from_rows(tmp_path: Path) -> None:
+    """More than one batch and more than one read; a run of which some is gone."""
+    url = f"sqlite:///{tmp_path / 'desk.db'}"
+    engine = create_engine(url)
+
+    def rows() -> list[dict[str, Any]]:
+        with engine.connect() as connection:
+            found = connection.execute(text("select * from event order by run_id, sequence")).mappings()
+            return [{**row, "payload": json.loads(row["payload"])} for row in found]
+
+    with engine.connect() as connection:
+        config = _alembic(url)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0006")
+        places = [("a", number) for number in range(1, 1031)] + [("b", number) for number in (4, 5, 9)]
+        for run_id, number in places:
+            told = {"domain": "item", "type": "item.completed", "payload": f'{{"number":{number},"text":"ü"}}'}
+            at = f"2026-01-01 00:{number % 60:02}:00.000001"
+            insert(
+                connection, "event", run_id=run_id, sequence=number, event_id=f"{run_id}{number}", occurred_at=at,
+                thread_id="t" if number % 2 else None, **told,
+            )  # fmt: skip
+        insert(connection, "event_head", run_id="a", last=1030)
+        insert(connection, "event_head", run_id="b", last=9, trimmed=3)
+        connection.commit()
+    before = rows()
+    upgrade(url)
+    store = Store(url)
+    with store.read() as session:
+        found = {run: event_log.read(session, run, after, 2000) for run, after in (("a", 0), ("b", 3))}
+        sizes = session.connection().execute(text("select run_id, last - first + 1 from event_batch")).all()
+    store.close()
+    assert [(one.run_id, one.sequence) for one in [*found["a"], *found["b"]]] == places
+    last = found["a"][-1]
+    assert (last.event_id, last.thread_id, last.payload) == ("a1030", None, {"number": 1030, "text": "ü"})
+    assert last.occurred_at == dt.datetime(2026, 1, 1, 0, 10, 0, 1, dt.UTC)
+    assert {size for run, size in sizes if run == "a"} == {20, 10}
+    assert [size for run, size in sizes if run == "b"] == [2, 1]
+    with engine.connect() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0006")
+        connection.commit()
+    assert rows() == before

@@ -11,6 +11,7 @@ import redis
 
 from models import event_log
 from models.errors import NotFound, UsageError
+from models.event_batch import batches
 from models.events import DESK, Envelope, EventType, event
 from models.settings import Settings
 from models.store import Store
@@ -151,7 +152,7 @@ def test_a_run_without_events(store: Store, settings: Settings, run: str) -> Non
     if run == "no events":
         ended(store, run_id)
         with store.session() as session:
-            session.connection().exec_driver_sql("delete from event")
+            session.connection().exec_driver_sql("delete from event_batch")
             session.connection().exec_driver_sql("delete from event_head")
 
     async def main() -> list[Envelope]:
@@ -194,7 +195,7 @@ def test_deltas_are_for_who_asks_and_are_never_stored(store: Store, settings: Se
             reading = asyncio.create_task(all_of_it())
             without = asyncio.create_task(read(feed, run_id))
             await until(lambda: listening(redis_own.url) > 0, "the tail listens")
-            publisher.publish([delta])
+            publisher.publish(list(batches(run_id, None, [delta])))
             await until(lambda: delta in with_them, "the delta has come")
             write(store, a_note(run_id, 1))
             ended(store, run_id)

@@ -57,9 +57,10 @@ def test_who_is_too_slow_for_the_trimming_is_told(store: Store, settings: Settin
 
 def test_rows_that_somebody_deleted_are_not_passed_over_in_silence(store: Store, settings: Settings) -> None:
     run_id = opened(store)
-    write(store, *(a_note(run_id, number) for number in range(9)))
+    for number in range(0, 10, 2):
+        write(store, a_note(run_id, number), a_note(run_id, number + 1))
     with store.session() as session:
-        session.connection().exec_driver_sql("delete from event where sequence in (4, 5)")
+        session.connection().exec_driver_sql("delete from event_batch where first = 4")
 
     async def main() -> None:
         async with Feed(store, None, settings) as feed:
@@ -116,7 +117,8 @@ def test_an_event_that_cannot_be_understood_is_no_end(store: Store, settings: Se
             with store.session() as session:
                 event_log.append(session, [a_note(run_id, 1)])
                 event_log.write(session)
-                session.connection().exec_driver_sql("update event set type = 'item.dreamt' where sequence = 2")
+                dream = "update event_batch set events = replace(events, 'item.completed', 'item.dreamt')"
+                session.connection().exec_driver_sql(dream)
             await asyncio.wait_for(reader, 20)
 
     with pytest.raises(ValidationError, match=r"item\.dreamt"):
@@ -136,10 +138,10 @@ def test_a_page_that_cannot_be_read_at_the_end_is_no_end(store: Store, settings:
                 run.state = RunState.DONE
                 event_log.append(session, [a_note(run_id, 1), run_events.completed(run)])
                 event_log.write(session)
-                session.connection().exec_driver_sql("alter table event rename to event_away")
+                session.connection().exec_driver_sql("alter table event_batch rename to away")
             await asyncio.sleep(1.5)
             with store.session() as session:
-                session.connection().exec_driver_sql("alter table event_away rename to event")
+                session.connection().exec_driver_sql("alter table away rename to event_batch")
             return await asyncio.wait_for(reader, 20)
 
     assert sequences(asyncio.run(main())) == [1, 2, 3]

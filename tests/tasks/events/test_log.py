@@ -31,7 +31,7 @@ def test_an_envelope_comes_back_as_it_went_in(store: Store) -> None:
 
 def test_a_transaction_that_is_rolled_back_leaves_no_gap(store: Store) -> None:
     told: list[Envelope] = []
-    store.on_commit.append(told.extend)
+    store.on_commit.append(lambda batches: told.extend(one for batch in batches for one in batch.placed()))
     write(store, a_note("r", 1))
     undo(store, a_note("r", 2), a_note("r", 3))
     write(store, a_note("r", 4))
@@ -48,7 +48,7 @@ def test_an_error_before_the_commit_stores_nothing(store: Store) -> None:
 
 def test_a_transaction_may_add_here_and_there_and_each_run_keeps_its_own_order(store: Store) -> None:
     told: list[Envelope] = []
-    store.on_commit.append(told.extend)
+    store.on_commit.append(lambda batches: told.extend(one for batch in batches for one in batch.placed()))
     with store.session() as session:
         event_log.append(session, [a_note("b", 1), a_note("a", 1)])
         event_log.append(session, [])
@@ -100,3 +100,15 @@ def test_a_page_is_of_the_first_ones(store: Store) -> None:
         assert event_log.read(session, "r", 5, 2) == []
         assert event_log.read(session, "another", 0, 2) == []
         assert event_log.head(session, "another") == (0, 0)
+
+
+def test_every_page_is_exact_however_the_events_were_written(store: Store) -> None:
+    last = 0
+    for size in (1, 25, 3, 20, 2):
+        write(store, *(a_note("r", last + place) for place in range(size)))
+        last += size
+    with store.read() as session:
+        for after in range(last + 1):
+            for limit in (1, 2, 19, 20, 21, 100):
+                wanted = list(range(after + 1, min(after + limit, last) + 1))
+                assert sequences(event_log.read(session, "r", after, limit)) == wanted
