@@ -14,7 +14,7 @@ from sqlmodel import Session, col
 
 from models.columns import utcnow
 from models.errors import HistoryTrimmed
-from models.event_batch import Batch, batches, rows_of
+from models.event_batch import MOST, Batch, batches, rows_of
 from models.event_tables import EventBatch, EventHead
 from models.events import Envelope
 from models.prepared import BulkInsert, Prepared
@@ -68,8 +68,8 @@ def read(session: Session, run_id: str, after: int, limit: int) -> list[Envelope
         raise HistoryTrimmed(run_id, after, trimmed, last)
     later = (_batches.c.run_id == run_id, _batches.c.last > after)
     next_one = select(func.min(_batches.c.last)).where(*later).scalar_subquery()
-    # The next batch, wherever it is, and what can be within the limit after it.
-    statement = select(_batches.c.events, _batches.c.first).where(*later, _batches.c.last <= next_one + limit)
+    # The next batch, wherever it is, and all that can begin within the limit after it.
+    statement = select(_batches.c.events, _batches.c.first).where(*later, _batches.c.last < next_one + limit + MOST)
     rows = session.connection().execute(statement.order_by(_batches.c.last))
     found = (row for text, first in rows for row in rows_of(text, first) if row["sequence"] > after)
     return [Envelope.model_validate(row) for row in islice(found, limit)]
