@@ -165,7 +165,7 @@ class Telemetry:
             )
         seconds = (turn.finished_at - turn.started_at).total_seconds()
         if self.metrics is not None:
-            self.metrics.turn(turn.role, turn.outcome, seconds, tokens_of(turn))
+            self.metrics.turn(turn.role, turn.outcome, seconds, turn)
         if turn.outcome != "failed":
             return
         kind = turn.failure_kind or "unknown"
@@ -194,10 +194,6 @@ class Telemetry:
                 duration_ms=seconds * 1000,
             )
         )
-
-
-def tokens_of(turn: Turn) -> Usage:
-    return Usage(**{name: getattr(turn, name) for name in Usage.model_fields})
 
 
 def _nobody(state: str, why: str | None) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, start_http_server
 from prometheus_client.core import CounterMetricFamily
@@ -14,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from models.errors import SettingError
 from models.research import Usage
+from models.tables import Turn
 from models.telemetry import CodexError, ToolInvocation
 from tools.toolsets import TOOLS
 
@@ -50,27 +52,27 @@ class Metrics:
         self._orders = self._counter("desk_orders", "Orders that came into a state.", "state")
 
     def run(self, kind: str, state: str, seconds: float) -> None:
-        self._runs.labels(kind, state).inc()
-        self._run_seconds.labels(kind).observe(seconds)
+        self._runs(kind, state).inc()
+        self._run_seconds(kind).observe(seconds)
 
-    def turn(self, role: str, outcome: str, seconds: float, tokens: Usage) -> None:
-        self._turns.labels(role, outcome).inc()
-        self._turn_seconds.labels(role).observe(seconds)
+    def turn(self, role: str, outcome: str, seconds: float, tokens: Usage | Turn) -> None:
+        self._turns(role, outcome).inc()
+        self._turn_seconds(role).observe(seconds)
         for direction, column in _TOKENS.items():
             if spent := getattr(tokens, column):
-                self._tokens.labels(role, direction).inc(spent)
+                self._tokens(role, direction).inc(spent)
 
     def tool(self, called: ToolInvocation) -> None:
         # A model may call what there is not, by any name it likes: that is no label.
         name = called.name if called.name in TOOLS else "unknown"
-        self._tools.labels(name, str(called.success).lower()).inc()
-        self._tool_seconds.labels(name).observe(called.duration_ms / 1000)
+        self._tools(name, str(called.success).lower()).inc()
+        self._tool_seconds(name).observe(called.duration_ms / 1000)
 
     def codex_error(self, error: CodexError) -> None:
-        self._errors.labels(error.kind).inc()
+        self._errors(error.kind).inc()
 
     def order(self, state: str) -> None:
-        self._orders.labels(state).inc()
+        self._orders(state).inc()
 
     def serve(self, first: int) -> int:
         """Shows them on loopback, on the first port from `first` on that is free; which one. Raises SettingError."""
@@ -84,11 +86,13 @@ class Metrics:
                 return port
         raise SettingError(f"DESK_METRICS_PORT={first}: none of the {PORTS} ports from there on is free")
 
-    def _counter(self, name: str, what: str, *labels: str) -> Counter:
-        return Counter(name, what, labels, registry=self.registry)
+    # By the values of its labels: asking the metric itself takes a lock and several times as long as counting.
 
-    def _histogram(self, name: str, what: str, buckets: Iterable[float], *labels: str) -> Histogram:
-        return Histogram(name, what, labels, buckets=tuple(buckets), registry=self.registry)
+    def _counter(self, name: str, what: str, *labels: str) -> Callable[..., Counter]:
+        return cache(Counter(name, what, labels, registry=self.registry).labels)
+
+    def _histogram(self, name: str, what: str, buckets: Iterable[float], *labels: str) -> Callable[..., Histogram]:
+        return cache(Histogram(name, what, labels, buckets=tuple(buckets), registry=self.registry).labels)
 
 
 class _Dropped(Collector):
