@@ -100,7 +100,7 @@ def _take(session: Session, run_id: str, count: int) -> int:
     """The first of `count` new sequences of a run. The head is locked until the commit."""
     connection = session.connection()
     values = {"run": run_id, "count": count, "now": utcnow()}
-    last: int = _taken(connection.dialect).run(connection, values).scalar_one()
+    last: int = _taken(connection.dialect).row(connection, values)[0]
     return last - count + 1
 
 

@@ -1,5 +1,5 @@
 """Statements that run many times a second, compiled once and handed to the driver as they are: SQLAlchemy's own way
-from a statement to the driver costs several times what the statement does.
+from a statement to the driver and back costs several times what the statement does.
 
 Many rows go in one statement. With a statement a row, a thread gives way to all others at each of them, and holds the
 database's lock meanwhile.
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, Executable, Table, bindparam, or_
+from sqlalchemy import Connection, Executable, Table, bindparam, or_
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
+from sqlalchemy.exc import DBAPIError
 
 Values = Mapping[str, Any]
 _Convert = Callable[[Any], Any]
@@ -33,13 +35,16 @@ class Prepared:
         found = {name: bind.type.dialect_impl(dialect).bind_processor(dialect) for name, bind in compiled.binds.items()}
         self._converters: dict[str, _Convert] = {name: convert for name, convert in found.items() if convert}
 
-    def run(self, connection: Connection, values: Values) -> CursorResult[Any]:
+    def row(self, connection: Connection, values: Values) -> Sequence[Any]:
+        """The one row that it gives."""
         converted = {**self._constants, **values}
         for name, convert in self._converters.items():
             converted[name] = convert(converted[name])
         # The drivers that count their parameters want a tuple; the others take them by name.
         parameters: Any = tuple([converted[name] for name in self._names]) if self._names else converted
-        return connection.exec_driver_sql(self._sql, parameters)
+        with closing(_executed(connection, self._sql, parameters)) as cursor:
+            found: Sequence[Any] = cursor.fetchone()
+            return found
 
 
 class BulkInsert:
@@ -62,7 +67,23 @@ class BulkInsert:
             some = rows[start : start + ROWS]
             sql = f"{self._start} VALUES {', '.join([self._row] * len(some))}{self._end}"
             values = [convert(row[name]) if convert else row[name] for row in some for name, convert in self._columns]
-            connection.exec_driver_sql(sql, tuple(values))
+            _executed(connection, sql, values).close()
+
+
+def _executed(connection: Connection, sql: str, parameters: Any) -> Any:
+    """The driver's cursor, as it is after this. Raises what SQLAlchemy does."""
+    dialect, driver = connection.dialect, connection.dialect.loaded_dbapi
+    cursor = connection.connection.cursor()
+    try:
+        cursor.execute(sql, parameters)
+    except driver.Error as error:
+        lost = dialect.is_disconnect(error, connection.connection, cursor)
+        if lost:
+            connection.invalidate(error)
+        raise DBAPIError.instance(
+            sql, parameters, error, driver.Error, connection_invalidated=lost, dialect=dialect
+        ) from error
+    return cursor
 
 
 def _insert(table: Table, dialect: Dialect, replace: bool, ended: str | None) -> Any:

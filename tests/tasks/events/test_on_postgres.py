@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
+from models import event_log
 from models.store import Store, upgrade
+from tasks.persistence import is_lost
 from tests.tasks.events import test_feed as feed_cases
 from tests.tasks.events import test_log as log_cases
 from tests.tasks.events import test_recorder as recorder_cases
+from tests.tasks.events.kit import a_note, write
 from tests.tasks.sweep import test_lost_turns as lost_cases
 
 pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
@@ -50,3 +54,16 @@ def store(postgres: Server, template: str) -> Iterator[Store]:
     found = Store(postgres.url(postgres.fresh(template)))
     yield found
     found.close()
+
+
+def test_a_connection_that_is_cut_while_events_are_written_is_lost_and_replaced(store: Store) -> None:
+    with pytest.raises(DBAPIError) as caught, store.session() as session:
+        event_log.append(session, [a_note("r", 1)])
+        own = session.connection().exec_driver_sql("select pg_backend_pid()").scalar_one()
+        with store.read() as other:
+            other.connection().exec_driver_sql(f"select pg_terminate_backend({own})")
+    assert is_lost(caught.value)
+    assert caught.value.connection_invalidated
+    write(store, a_note("r", 2))
+    with store.read() as session:
+        assert [one.payload["number"] for one in event_log.read(session, "r", 0, 10)] == [2]
