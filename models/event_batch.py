@@ -1,5 +1,5 @@
-"""Some events of one run, next to each other, as they are stored and streamed: one JSON text, made once. It says
-nothing of sequences; those follow from the first one's."""
+"""Some events of one run, next to each other, as they are stored and streamed: one JSON text, made once. Sequences
+are null in it; they follow from the first one's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ MOST = 20  # events of a batch
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """first: the sequence of the first event; None for deltas, which have none. text: a JSON list of the events."""
+    """first: the sequence of the first event; None for deltas, which have none. events: without sequences, see
+    `placed`. text: a JSON list of the events."""
 
     run_id: str
     first: int | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from sqlalchemy import BindParameter, Table, bindparam, delete, func, select, update
@@ -70,9 +70,9 @@ def read(session: Session, run_id: str, after: int, limit: int) -> list[Envelope
     next_one = select(func.min(_batches.c.last)).where(*later).scalar_subquery()
     # The next batch, wherever it is, and all that can begin within the limit after it.
     statement = select(_batches.c.events, _batches.c.first).where(*later, _batches.c.last < next_one + limit + MOST)
-    rows = session.connection().execute(statement.order_by(_batches.c.last))
-    found = (row for text, first in rows for row in rows_of(text, first) if row["sequence"] > after)
-    return [Envelope.model_validate(row) for row in islice(found, limit)]
+    stored = session.connection().execute(statement.order_by(_batches.c.last)).all()
+    later_ones = (islice(rows_of(text, first), max(after - first + 1, 0), None) for text, first in stored)
+    return [Envelope.model_validate(row) for row in islice(chain.from_iterable(later_ones), limit)]
 
 
 def head(session: Session, run_id: str) -> tuple[int, int]:
@@ -85,7 +85,8 @@ def head(session: Session, run_id: str) -> tuple[int, int]:
 def trim(session: Session, run_id: str, upto: int) -> int:
     """Forgets a run's events up to a sequence, that one too; how many. A reader that asks for them is told so. The row
     of a batch goes with the last of its events."""
-    trimmed, last = head(session, run_id)
+    seen = select(_heads.c.trimmed, _heads.c.last).where(_heads.c.run_id == run_id).with_for_update()
+    trimmed, last = session.connection().execute(seen).one_or_none() or (0, 0)
     session.execute(
         update(EventHead)
         .where(col(EventHead.run_id) == run_id, col(EventHead.trimmed) < upto)

@@ -14,8 +14,8 @@ from models.columns import json_column, new_id, utc_column, utcnow
 class EventBatch(SQLModel, table=True):
     """Events of one run, those with the sequences `first` to `last`: a row each costs several times as much.
 
-    run_id may be `desk`, which is no run. newest_at: when the newest of them occurred. events: a JSON list of them that
-    says nothing of their sequences.
+    run_id may be `desk`, which is no run. newest_at: when the newest of them occurred. events: a JSON list of them, in
+    which sequences are null.
     """
 
     __tablename__ = "event_batch"

@@ -103,7 +103,7 @@ def read_request(method: str, params: Mapping[str, Any], item: Mapping[str, Any]
         thread_id=str(params["threadId"]),
         turn_id=str(params["turnId"]),
         item_id=str(params["itemId"]),
-        approval_id=params.get("approvalId"),
+        approval_id=None if params.get("approvalId") is None else str(params["approvalId"]),
         detail=_DETAILS[kind](params, item or {}),
     )
 

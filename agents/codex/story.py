@@ -81,7 +81,7 @@ class Story:
         self._ended = False
 
     def _turn_started(self, observer: Observer, at: dt.datetime, params: Params) -> None:
-        turn_id = params["turn"]["id"]
+        turn_id = str(params["turn"]["id"])
         told = {"turn_id": turn_id, "thread_id": self._thread_id}
         self._turn = unchecked(TurnLifecycle, {**_BEGUN, "started_at": at, **told})
         observer.turn(self._turn, self._scope.run_id)
@@ -124,8 +124,8 @@ class Story:
 
     def _item(self, params: Params, item_id: str, type_: str, at: dt.datetime) -> ItemLifecycle:
         """One that has begun."""
-        told = {"item_id": item_id, "turn_id": params["turnId"], "thread_id": self._thread_id, "type": type_}
-        return unchecked(ItemLifecycle, {**_BEGUN, "started_at": at, **told})
+        told = {"item_id": str(item_id), "turn_id": str(params["turnId"]), "thread_id": self._thread_id}
+        return unchecked(ItemLifecycle, {**_BEGUN, "started_at": at, "type": str(type_), **told})
 
     def _active(self, observer: Observer, turn_id: str | None) -> None:
         self._seen = self._seen._replace(ref=self._seen.ref.during(turn_id))

@@ -49,8 +49,8 @@ def short(text: Any) -> str:
 def _turn_started(params: Params, scope: Scope, at: dt.datetime) -> list[Envelope]:
     told: dict[str, Any] = {"role": scope.role, "subject": scope.subject, "step": scope.step_id}
     told["attempt"] = scope.attempt
-    keys = (params["threadId"], params["turn"]["id"], None, None)
-    return [envelope(EventType.TURN_STARTED, scope.run_id, at, *keys, told)]
+    keys = (str(params["threadId"]), str(params["turn"]["id"]))
+    return [envelope(EventType.TURN_STARTED, scope.run_id, at, *keys, None, None, told)]
 
 
 def _turn_ended(params: Params, scope: Scope, at: dt.datetime, said: str | None) -> Envelope:
@@ -67,7 +67,7 @@ def _turn_ended(params: Params, scope: Scope, at: dt.datetime, said: str | None)
     elif status != "interrupted":
         why = failure_of_turn(error)
         told |= {"kind": why.kind, "why": short(why.message)}
-    return envelope(type_, scope.run_id, at, params["threadId"], turn["id"], None, None, told)
+    return envelope(type_, scope.run_id, at, str(params["threadId"]), str(turn["id"]), None, None, told)
 
 
 def _turn_error(params: Params, scope: Scope, at: dt.datetime) -> list[Envelope]:
@@ -143,13 +143,14 @@ def _compact(arguments: Any) -> str:
 
 
 def _of_turn(type_: EventType, params: Params, scope: Scope, at: dt.datetime, told: dict[str, Any]) -> Envelope:
-    return envelope(type_, scope.run_id, at, params["threadId"], params["turnId"], None, None, told)
+    return envelope(type_, scope.run_id, at, str(params["threadId"]), str(params["turnId"]), None, None, told)
 
 
 def _of_item(
     type_: EventType, params: Params, scope: Scope, at: dt.datetime, item_id: str, told: dict[str, Any]
 ) -> Envelope:
-    return envelope(type_, scope.run_id, at, params["threadId"], params["turnId"], item_id, None, told)
+    keys = (str(params["threadId"]), str(params["turnId"]), str(item_id))  # what is no text would not be read again
+    return envelope(type_, scope.run_id, at, *keys, None, told)
 
 
 _EVENTS: Mapping[str, Callable[[Params, Scope, dt.datetime], list[Envelope]]] = {

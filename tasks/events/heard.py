@@ -27,7 +27,7 @@ class Heard:
         tell(self)
 
     def events(self, events: list[Envelope]) -> None:
-        room = QUEUED_MOST - len(self._events)
+        room = max(QUEUED_MOST - len(self._events), 0)  # what was given back may be more
         if len(events) > room:
             self.dropped += len(events) - room
             events = events[:room]

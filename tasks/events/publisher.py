@@ -28,7 +28,7 @@ PAUSE_SECONDS = 0.1
 
 class Publisher:
     """Threads may share it; its own thread begins with the first event. What Redis does not take, or what is more than
-    the queue holds, is left out: readers miss it by its sequence and read it from the database.
+    the queue holds, QUEUED_MOST batches, is left out: readers miss it by its sequence and read it from the database.
 
     length: how many events a stream holds at the most; fewer, when they come singly. dropped: how many events were
     left out.

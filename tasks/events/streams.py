@@ -43,7 +43,7 @@ def entries(batches: Iterable[Batch]) -> list[str | int]:
     """The fields' values of these batches, which are of one run."""
     values: list[str | int] = []
     for one in batches:
-        values += "" if one.first is None else one.first, one.text
+        values.extend(("" if one.first is None else one.first, one.text))
     return values
 
 

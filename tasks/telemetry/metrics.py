@@ -55,12 +55,12 @@ class Metrics:
         self._runs(kind, state).inc()
         self._run_seconds(kind).observe(seconds)
 
-    def turn(self, role: str, outcome: str, seconds: float, tokens: Usage | Turn) -> None:
+    def turn(self, role: str, outcome: str, seconds: float, spent: Usage | Turn) -> None:
         self._turns(role, outcome).inc()
         self._turn_seconds(role).observe(seconds)
         for direction, column in _TOKENS.items():
-            if spent := getattr(tokens, column):
-                self._tokens(role, direction).inc(spent)
+            if tokens := getattr(spent, column):
+                self._tokens(role, direction).inc(tokens)
 
     def tool(self, called: ToolInvocation) -> None:
         # A model may call what there is not, by any name it likes: that is no label.

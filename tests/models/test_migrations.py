@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alembic import command
+from alembic.config import Config
 from sqlalchemy import Connection, create_engine, text
 
 from models import event_log
@@ -20,9 +22,12 @@ AT = "2026-01-01 00:00:00.000000"
 def insert(connection: Connection, table: str, **given: Any) -> None:
     """A row with what is given, and with something in every other column that must have a value."""
     columns = connection.execute(text(f"pragma table_info('{table}')")).all()
-    plain = {"INTEGER": 0, "BIGINT": 0, "FLOAT": 0.0, "BOOLEAN": 0, "DATETIME": AT, "JSON": "[]"}
+    plain = {"INTEGER": 0, "FLOAT": 0.0, "BOOLEAN": 0, "DATETIME": AT, "JSON": "[]"}
     needed = {row.name: plain.get(row.type.split("(")[0], "x") for row in columns if row.notnull and not row.dflt_value}
-    values = {**needed, **given}
+    put(connection, table, **{**needed, **given})
+
+
+def put(connection: Connection, table: str, **values: Any) -> None:
     names, marks = ", ".join(f'"{name}"' for name in values), ", ".join(f":{name}" for name in values)
     connection.execute(text(f'insert into "{table}" ({names}) values ({marks})'), values)
 
@@ -57,45 +62,54 @@ def test_an_account_that_traded_began_with_what_its_fills_moved(
 
 
 def test_events_are_read_from_batches_as_they_were_from_rows(tmp_path: Path) -> None:
-    """More than one batch and more than one read; a run of which some is gone."""
-    url = f"sqlite:///{tmp_path / 'desk.db'}"
+    events_go_into_batches_and_out_again(f"sqlite:///{tmp_path / 'desk.db'}")
+
+
+def events_go_into_batches_and_out_again(url: str) -> None:
+    """More than one batch and more than one read; a run of which some is gone. The database is empty."""
     engine = create_engine(url)
+
+    def migrate(change: Callable[[Config, str], None]) -> None:
+        with engine.connect() as connection:
+            config = _alembic(url)
+            config.attributes["connection"] = connection
+            change(config, "0006")
+            connection.commit()
 
     def rows() -> list[dict[str, Any]]:
         with engine.connect() as connection:
             found = connection.execute(text("select * from event order by run_id, sequence")).mappings()
-            return [{**row, "payload": json.loads(row["payload"])} for row in found]
+            return [{**row, "payload": _loaded(row["payload"])} for row in found]
 
-    with engine.connect() as connection:
-        config = _alembic(url)
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0006")
-        places = [("a", number) for number in range(1, 1031)] + [("b", number) for number in (4, 5, 9)]
+    migrate(command.upgrade)
+    places = [("a", number) for number in range(1, 1031)] + [("b", number) for number in (4, 5, 9)]
+    with engine.begin() as connection:
         for run_id, number in places:
             told = {"domain": "item", "type": "item.completed", "payload": f'{{"number":{number},"text":"ü"}}'}
+            ids = {"run_id": run_id, "event_id": f"{run_id}{number}", "thread_id": "t" if number % 2 else None}
             at = f"2026-01-01 00:{number % 60:02}:00.000001"
-            insert(
-                connection, "event", run_id=run_id, sequence=number, event_id=f"{run_id}{number}", occurred_at=at,
-                thread_id="t" if number % 2 else None, **told,
-            )  # fmt: skip
-        insert(connection, "event_head", run_id="a", last=1030)
-        insert(connection, "event_head", run_id="b", last=9, trimmed=3)
-        connection.commit()
+            put(connection, "event", sequence=number, occurred_at=at, **ids, **told)
+        put(connection, "event_head", run_id="a", last=1030, trimmed=0, updated_at=AT)
+        put(connection, "event_head", run_id="b", last=9, trimmed=3, updated_at=AT)
     before = rows()
     upgrade(url)
     store = Store(url)
     with store.read() as session:
         found = {run: event_log.read(session, run, after, 2000) for run, after in (("a", 0), ("b", 3))}
-        sizes = session.connection().execute(text("select run_id, last - first + 1 from event_batch")).all()
+        sizes = text("select run_id, last - first + 1 from event_batch order by run_id, last")
+        batches = session.connection().execute(sizes).all()
     store.close()
     assert [(one.run_id, one.sequence) for one in [*found["a"], *found["b"]]] == places
     last = found["a"][-1]
     assert (last.event_id, last.thread_id, last.payload) == ("a1030", None, {"number": 1030, "text": "ü"})
     assert last.occurred_at == dt.datetime(2026, 1, 1, 0, 10, 0, 1, dt.UTC)
-    assert {size for run, size in sizes if run == "a"} == {20, 10}
-    assert [size for run, size in sizes if run == "b"] == [2, 1]
-    with engine.connect() as connection:
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0006")
-        connection.commit()
+    assert {size for run, size in batches if run == "a"} == {20, 10}
+    assert [size for run, size in batches if run == "b"] == [2, 1]
+    migrate(command.downgrade)
     assert rows() == before
+    engine.dispose()
+
+
+def _loaded(payload: Any) -> Any:
+    """SQLite gives a JSON column as text."""
+    return json.loads(payload) if isinstance(payload, str) else payload

@@ -56,6 +56,7 @@ def upgrade() -> None:
         sa.Column("events", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("run_id", "last", name=op.f("pk_event_batch")),
     )
+    _keep_writers_out("event")
     for some in _partitions(EVENT, EVENT.c.sequence):
         op.bulk_insert(BATCH, list(_batches(some)))
     op.drop_table("event")
@@ -77,9 +78,16 @@ def downgrade() -> None:
         sa.Column("payload", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("run_id", "sequence", name=op.f("pk_event")),
     )
+    _keep_writers_out("event_batch")
     for some in _partitions(BATCH, BATCH.c.last):
         op.bulk_insert(EVENT, list(chain.from_iterable(_rows(one) for one in some)))
     op.drop_table("event_batch")
+
+
+def _keep_writers_out(table: str) -> None:
+    """What an older worker added behind what is read would go with the table. SQLite has one writer anyway."""
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute(f"lock table {table} in exclusive mode")
 
 
 def _partitions(table: sa.TableClause, place: sa.ColumnElement[int]) -> Iterator[list[Row]]:

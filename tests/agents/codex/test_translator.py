@@ -46,6 +46,28 @@ def test_what_is_nobodys_concern_is_no_event() -> None:
     assert translate("never/heard/of", {}, SCOPE, AT) == []
 
 
+def test_ids_are_texts_whatever_they_were() -> None:
+    """An event with another would be stored and never be read again."""
+    keys = {"threadId": 1, "turnId": 2}
+    told = {**keys, "item": {"id": 3, "type": "agentMessage", "text": "so"}, "startedAtMs": 1, "completedAtMs": 2}
+    found = [
+        one("item/completed", told),
+        one("turn/started", {**keys, "turn": {"id": 2}}),
+        one("turn/completed", {**keys, "turn": {"id": 2, "status": "completed"}}),
+        one("item/tool/call", {**keys, "callId": 4, "tool": "t"}),
+    ]
+    for envelope in found:
+        assert Envelope.model_validate(envelope.model_dump()) == envelope
+    assert [(each.thread_id, each.turn_id, each.item_id) for each in found] == [
+        ("1", "2", "3"), ("1", "2", None), ("1", "2", None), ("1", "2", "4"),
+    ]  # fmt: skip
+    keeper, seen = reporter()
+    for method in ("turn/started", "item/started", "item/completed", "turn/completed"):
+        keeper.heard(method, {**told, "turn": {"id": 2, "status": "completed"}})
+    for life in (*seen.turns, *seen.items):
+        assert type(life).model_validate(life.model_dump()) == life
+
+
 def test_texts_are_cut_and_hold_no_nul() -> None:
     said = one("item/completed", item(type="agentMessage", text="a\x00b" + "x" * 10_000)).payload["text"]
     assert said == "ab" + "x" * (TEXT_LIMIT - 3)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 
+import orjson
 import pytest
+from pydantic import ValidationError
+from sqlalchemy import text
 
 from models import event_log
 from models.errors import HistoryTrimmed
@@ -16,6 +19,13 @@ from tests.tasks.events.kit import Undone, a_note, sequences, undo, write
 def stored(store: Store, run_id: str) -> list[Envelope]:
     with store.read() as session:
         return event_log.read(session, run_id, 0, 10_000)
+
+
+def told_of(store: Store) -> list[Envelope]:
+    """What is told of the commits from now on."""
+    told: list[Envelope] = []
+    store.on_commit.append(lambda batches: told.extend(one for batch in batches for one in batch.placed()))
+    return told
 
 
 def test_an_envelope_comes_back_as_it_went_in(store: Store) -> None:
@@ -30,8 +40,7 @@ def test_an_envelope_comes_back_as_it_went_in(store: Store) -> None:
 
 
 def test_a_transaction_that_is_rolled_back_leaves_no_gap(store: Store) -> None:
-    told: list[Envelope] = []
-    store.on_commit.append(lambda batches: told.extend(one for batch in batches for one in batch.placed()))
+    told = told_of(store)
     write(store, a_note("r", 1))
     undo(store, a_note("r", 2), a_note("r", 3))
     write(store, a_note("r", 4))
@@ -47,8 +56,7 @@ def test_an_error_before_the_commit_stores_nothing(store: Store) -> None:
 
 
 def test_a_transaction_may_add_here_and_there_and_each_run_keeps_its_own_order(store: Store) -> None:
-    told: list[Envelope] = []
-    store.on_commit.append(lambda batches: told.extend(one for batch in batches for one in batch.placed()))
+    told = told_of(store)
     with store.session() as session:
         event_log.append(session, [a_note("b", 1), a_note("a", 1)])
         event_log.append(session, [])
@@ -112,3 +120,17 @@ def test_every_page_is_exact_however_the_events_were_written(store: Store) -> No
             for limit in (1, 2, 19, 20, 21, 100):
                 wanted = list(range(after + 1, min(after + limit, last) + 1))
                 assert sequences(event_log.read(session, "r", after, limit)) == wanted
+
+
+@pytest.mark.parametrize("odd", ["7", "{}", '{"type": "of.tomorrow"}'])
+def test_an_event_that_cannot_be_read_keeps_nobody_from_those_after_it(store: Store, odd: str) -> None:
+    write(store, *(a_note("r", number) for number in range(3)))
+    spoil = text("update event_batch set events = replace(events, :one, :odd)")
+    with store.session() as session:
+        (stored_text,) = session.connection().execute(text("select events from event_batch")).one()
+        one = orjson.dumps(orjson.loads(stored_text)[1]).decode()
+        session.connection().execute(spoil, {"one": one, "odd": odd})
+    with store.read() as session:
+        assert sequences(event_log.read(session, "r", 2, 10)) == [3]
+        with pytest.raises(ValidationError):
+            event_log.read(session, "r", 1, 10)

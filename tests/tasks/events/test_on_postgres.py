@@ -10,6 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from models import event_log
 from models.store import Store, upgrade
 from tasks.persistence import is_lost
+from tests.models.test_migrations import events_go_into_batches_and_out_again
 from tests.tasks.events import test_feed as feed_cases
 from tests.tasks.events import test_log as log_cases
 from tests.tasks.events import test_recorder as recorder_cases
@@ -54,6 +55,10 @@ def store(postgres: Server, template: str) -> Iterator[Store]:
     found = Store(postgres.url(postgres.fresh(template)))
     yield found
     found.close()
+
+
+def test_stored_events_go_into_batches_and_out_again(postgres: Server) -> None:
+    events_go_into_batches_and_out_again(postgres.url(postgres.fresh()))
 
 
 def test_a_connection_that_is_cut_while_events_are_written_is_lost_and_replaced(store: Store) -> None:

@@ -21,6 +21,7 @@ from models.events import Envelope, EventType, event
 from models.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
 from models.store import Store
 from tasks.conversations import conversations
+from tasks.events.heard import Heard
 from tasks.events.recorder import Recorder
 from tests.stack import wait_for
 from tests.tasks.events.kit import Undone, a_note, sequences
@@ -174,6 +175,17 @@ def test_more_than_it_holds_is_left_out_and_counted(store: Store, monkeypatch: p
     assert sequences(stored(store)) == [1, 2, 3, 4, 5]
 
 
+def test_what_is_given_back_may_be_more_than_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.events.heard.QUEUED_MOST", 5)
+    heard = Heard()
+    heard.give_back([a_note(RUN, number) for number in range(7)])
+    for _ in range(2):
+        heard.events([])
+        heard.events([a_note(RUN, 7), a_note(RUN, 8)])
+    assert heard.dropped == 4
+    assert [one.payload["number"] for one in heard.take_events(100)] == list(range(7))
+
+
 def test_what_can_never_be_written_stops_nothing(store: Store, recorder: Recorder) -> None:
     recorder.events([event(EventType.ITEM_COMPLETED, RUN, text=object())])
     wait_for(lambda: recorder.dropped == 1, "it is left out")
@@ -183,7 +195,7 @@ def test_what_can_never_be_written_stops_nothing(store: Store, recorder: Recorde
 
 
 def test_what_the_database_refuses_is_left_out_alone(store: Store) -> None:
-    """As Postgres refuses a NUL, which is no reason to wait until it is back."""
+    """As Postgres refuses a NUL in a lifecycle, which is no reason to wait until it is back."""
     refuse = "create trigger {0} before insert on {0} when {1} like '%bad%' begin select raise(abort, 'no'); end"
     with store.session() as session:
         for table, column in (("event_batch", "new.events"), ("runtime_item", "new.item_id")):
