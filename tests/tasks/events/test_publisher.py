@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import chain, pairwise
 
 import orjson
 import pytest
 import redis
 from structlog.testing import capture_logs
 
-from models.event_batch import MOST, Batch, batches
+from models.event_batch import MOST, Batch, batches, joined
 from models.events import Envelope, EventType, event
 from tasks.events import publisher as publishing
 from tasks.events.publisher import Publisher
-from tasks.events.streams import ALL, EXPIRE_SECONDS, key_of, read_entry
+from tasks.events.streams import ALL, EXPIRE_SECONDS, entries, key_of, read_entry
 from tests.stack import wait_for
 from tests.tasks.events.kit import RedisServer, a_note
 
@@ -72,17 +73,15 @@ def test_events_that_come_singly_fill_a_stream_sooner(redis_own: RedisServer, cl
     assert [one.sequence for one in on(client, key_of("a"))] == [3, 4, 5, 6, 7]
 
 
-def test_batches_that_go_on_from_each_other_share_an_entry(redis_own: RedisServer, client: redis.Redis) -> None:
-    publisher = Publisher(redis_own.url, 10_000)
-    publisher.publish(stored("a", 1, 1))
-    wait_for(lambda: client.xlen(ALL) == 1, "it is published; what follows is collected for a while")
-    told = [*stored("a", 2, 8), *stored("a", 9, 19), *stored("a", 20, 24), *stored("a", 26, 27), *stored("b", 1, 1)]
-    delta = batches("a", None, [event(EventType.ITEM_DELTA, "a", text=text) for text in "xy"])
-    told += delta
-    publisher.publish(told)
-    publisher.close()
-    assert on(client, key_of("a"))[1:] == placed(*(batch for batch in told if batch.run_id == "a"))
-    assert [len(list(read_entry(fields))) for _, fields in client.xrange(key_of("a"))] == [1, 18, 5, 2, 2]
+def test_batches_that_go_on_from_each_other_share_an_entry() -> None:
+    deltas = [event(EventType.ITEM_DELTA, "a", text=text) for text in "xy"]
+    told = [*stored("a", 2, 8), *stored("a", 9, 19), *stored("a", 20, 24), *stored("a", 26, 27)]
+    told += [batch for one in deltas for batch in batches("a", None, [one])]
+    found = joined(told)
+    assert [len(batch.events) for batch in found] == [18, 5, 2, 2]
+    values = [str(value).encode() for value in entries(found)]
+    read = [read_entry({b"first": first, b"events": text}) for first, text in pairwise(values)][::2]
+    assert list(chain.from_iterable(read)) == placed(*found) == placed(*told)
 
 
 def test_one_unreadable_event_hides_no_other_of_its_entry() -> None:

@@ -81,7 +81,7 @@ def test_of_a_long_run_the_newest_are_kept(store: Store, settings: Settings, mon
     write(store, a_note(run_id, 250))
     assert trim(store, small, utcnow()) == Trimmed(runs=1, events=1)
     with store.read() as session:
-        # The row of a batch goes with the last of its events: 141 to 160, of which 151 is trimmed, is one.
+        # The row of a batch goes with the last of its events: 142 to 161, of which ten are trimmed, is one.
         assert min(session.exec(select(EventBatch.first)).all()) == 142
 
 
