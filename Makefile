@@ -7,20 +7,24 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 SET ?= fleet
 ROOMS := models tools agents tasks
-CODE := $(ROOMS) tests
+CODE := $(ROOMS) tests docs
+FLEET := --extra demo --extra yahoo --extra alpaca --extra postgres --extra otel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench faults up install lock clean
+.PHONY: help demo test test-fast check format bench faults docs up install lock clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
 
 demo: $(VENV)/.demo ## Screen the S&P on real prices, research, decide; nothing left running (LIVE=1: fill on paper)
 	@$(BIN)/desk demo $(if $(filter 1,$(LIVE)),--live)
 
 test: check ## Everything that must pass: check, then all tests with coverage
 	@echo "-- tests"
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered --cov-fail-under=85 $(TESTS)
+	@$(BIN)/python -m pytest -n 4 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=85 $(TESTS)
+
+test-fast: $(VENV)/.dev ## Only the tests that start no process, without coverage (within a minute)
+	@$(BIN)/python -m pytest --fast -n 2 --dist worksteal -q $(TESTS)
 
 check: $(VENV)/.dev ## Lint, format, types and import rules
 	@echo "-- ruff"
@@ -41,10 +45,15 @@ bench: $(VENV)/.dev ## Measure turns per second, a whole screen, memory, two wor
 faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (some 15 minutes)
 	@$(BIN)/python -m tests.faults
 
+docs: $(VENV)/.docs ## Write the tables of docs/reference anew and build the pages into site/; a broken link is an error
+	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/picture.py
+	@$(BIN)/zensical build --clean --strict
+
 up: $(VENV)/.demo ## Start Redis, model, workers, schedule and Flower; Ctrl-C stops all
 	@$(BIN)/desk up
 
-install: $(VENV)/.$(SET) ## Install only, from the pinned set SET=demo, dev or fleet (default)
+install: $(VENV)/.$(SET) ## Install only, from the pinned set SET=demo, dev, docs or fleet (default)
 
 $(VENV)/bin/python:
 	@$(PYTHON) deploy/preflight.py $(VENV)
@@ -61,8 +70,8 @@ $(VENV)/.%: requirements/%.txt pyproject.toml | $(VENV)/bin/python
 
 lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer versions)
 	@command -v uv >/dev/null || { echo "make lock needs uv on the PATH: python3 -m pip install uv"; exit 1; }
-	@for set in "dev --all-extras" "demo --extra demo -c requirements/dev.txt" \
-	  "fleet --extra demo --extra yahoo --extra alpaca --extra postgres --extra otel -c requirements/dev.txt"; do \
+	@for set in "dev --extra dev $(FLEET)" "demo --extra demo -c requirements/dev.txt" \
+	  "fleet $(FLEET) -c requirements/dev.txt" "docs --extra docs -c requirements/dev.txt"; do \
 	  file=requirements/$${set%% *}.txt; \
 	  echo "-- $$file"; \
 	  uv pip compile pyproject.toml requirements/build.in $${set#* } --universal --python-version 3.11 \
@@ -70,5 +79,5 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 	    $(if $(filter 1,$(UPGRADE)),--upgrade) --output-file $$file >/dev/null || exit 1; \
 	done
 
-clean: ## Remove the environment and the demo's folder
-	rm -rf $(VENV) .demo
+clean: ## Remove the environment, the demo's folder and the built pages
+	rm -rf $(VENV) .demo site .cache

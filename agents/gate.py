@@ -1,4 +1,4 @@
-"""Says whether a turn may start now; who decides that is no agent's business."""
+"""Admission of turns: the protocol that the runner asks before it starts one."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Protocol
 
 
 class Gate(Protocol):
-    """Before a turn. What may not start raises Postponed: nothing was begun, and nothing is recorded."""
+    """Admits the turns of one model. A turn that may not start raises Postponed: nothing was begun or recorded."""
 
     @property
     def wait_seconds(self) -> float:
-        """The longest that `turn` waits."""
+        """Return the longest that `turn` waits."""
 
     async def check(self) -> None:
-        """Before anything is opened. Raises Postponed."""
+        """Check before anything is opened. Raises Postponed."""
 
     def turn(self) -> AbstractAsyncContextManager[None]:
-        """A place among the turns in flight, for the length of the block. Raises Postponed."""
+        """Hold a place among the turns in flight for the length of the block. Raises Postponed."""
 
     def limited(self, reset_seconds: float | None) -> None:
-        """The provider limits its rate; for so long, if it said so."""
+        """Note that the provider limits its rate, for that long if it named a time."""
 
 
 class OpenGate:
-    """Lets every turn start."""
+    """A gate that admits every turn."""
 
     wait_seconds = 0.0
 

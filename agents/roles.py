@@ -1,112 +1,157 @@
-"""The roles of the desk, and their prompts.
+"""The roles of the desk, an entry each, and the order in which research roles follow each other.
 
-A prompt is a Jinja file of `agents/prompts`; an undefined name in one is an error. Instructions depend on the role
-alone, so that a kept thread never has stale ones; constraints and the subject come with each turn.
+To add a role: its prompt in `agents/prompts`, its entry here, and its policy in `agents/rulebook/policies`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from functools import partial
+from typing import Any, cast, get_args
 
-import orjson
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 from pydantic import BaseModel
 
-from agents.codex.spec import ApprovalKind
+from agents.runtime import ApprovalKind
+from agents.subjects import ResearchSubject, ScreenerSubject, TraderSubject
 from models.errors import SettingError, UsageError
-from models.modes import Mode, RunMode
 from models.research import ScreenOutput, TraderOutput, ValidatorOutput
 from models.settings import LENSES, Settings
-from tools.toolsets import TOOL_SETS
+from models.states import Mode, RunMode
+from tools.news import NEWS_LIST
+from tools.orders.checks.preview_tool import ORDERS_PREVIEW
+from tools.overview import SYMBOL_OVERVIEW
+from tools.portfolio import PORTFOLIO_GET
+from tools.registry import ToolSpec
+from tools.reports import REPORT_LATEST
+from tools.screens import SP500_MOVERS, UNIVERSE_LIST
+from tools.signals import SIGNALS_GET
+from tools.technicals import TECHNICALS_GET
 
-PROMPTS = Path(__file__).parent / "prompts"
-HITS_WANTED = 6  # names a lens is asked for from one shard
-
-Kind = Literal["screener", "validator", "trader"]
-_MODE_OF_KIND: Mapping[Kind, RunMode] = {"screener": "screener", "validator": "research", "trader": "trader"}
+UNIFIED = "unified"  # in place of a lens: the one screener that covers all of them
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """key: name in tables and threads. tools: a key of TOOL_SETS. keeps_thread: whether it remembers older turns.
-    approvals: what it may ask a person for, beside what the settings allow it."""
+    """Everything about one role of the desk.
+
+    key: name in tables and threads. prompt, question: Jinja files of its instructions and of its user message.
+    subject: type of the data in that message. schema: model of its answer. keeps_thread: whether it remembers older
+    turns. after: key of the role it follows; None starts at once. rejects: its REJECT ends the candidate's research.
+    optional: runs only where the settings name it. approvals: requests it may make of a person, beside those the
+    settings allow it.
+    """
 
     key: str
-    kind: Kind
+    mode: RunMode
     prompt: str
-    tools: str
-    output: type[BaseModel]
-    keeps_thread: bool
+    question: str
+    subject: type[ScreenerSubject | ResearchSubject | TraderSubject]
+    tools: tuple[ToolSpec, ...]
+    schema: type[BaseModel]
+    keeps_thread: bool = True
+    after: str | None = None
+    rejects: bool = False
+    optional: bool = False
     approvals: frozenset[ApprovalKind] = frozenset()
 
-    @property
-    def mode(self) -> RunMode:
-        return _MODE_OF_KIND[self.kind]
+
+def _role(
+    mode: RunMode, question: str, subject: type[Any], schema: type[BaseModel], key: str, *tools: ToolSpec, **fields: Any
+) -> Role:
+    return Role(key, mode, f"{key}.md", question, subject, tools, schema, **fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    base_instructions: str
-    user: str
-
-
-def _screener(lens: str) -> Role:
-    return Role(f"screener_{lens}", "screener", f"screener_{lens}.md", "screener", ScreenOutput, keeps_thread=True)
-
-
-def _validator(key: str, *, keeps_thread: bool) -> Role:
-    return Role(key, "validator", f"{key}.md", key, ValidatorOutput, keeps_thread)
-
-
+_screener = partial(_role, "screener", "ask_screener.md", ScreenerSubject, ScreenOutput)
+_validator = partial(_role, "research", "ask_validator.md", ResearchSubject, ValidatorOutput)
+_trader = partial(_role, "trader", "ask_trader.md", TraderSubject, TraderOutput)
+_SCREENING = (UNIVERSE_LIST, SP500_MOVERS, SYMBOL_OVERVIEW, TECHNICALS_GET, SIGNALS_GET, NEWS_LIST)
 ROLES: Mapping[str, Role] = {
     role.key: role
     for role in (
-        *(_screener(lens) for lens in LENSES),
-        _validator("quick", keeps_thread=False),
-        _validator("fundamentals", keeps_thread=True),
-        _validator("risk", keeps_thread=True),
-        _validator("catalyst", keeps_thread=True),
-        Role("trader", "trader", "trader.md", "trader", TraderOutput, keeps_thread=True),
+        *(_screener(f"screener_{lens}", *_SCREENING) for lens in (*LENSES, UNIFIED)),
+        _validator("quick", SYMBOL_OVERVIEW, SIGNALS_GET, NEWS_LIST, keeps_thread=False, rejects=True),
+        _validator("overview", SYMBOL_OVERVIEW, SIGNALS_GET, NEWS_LIST, REPORT_LATEST, after="quick", optional=True),
+        _validator("fundamentals", SYMBOL_OVERVIEW, NEWS_LIST, REPORT_LATEST, after="quick"),
+        _validator("risk", SIGNALS_GET, TECHNICALS_GET, SYMBOL_OVERVIEW, after="quick"),
+        _validator("catalyst", NEWS_LIST, SYMBOL_OVERVIEW, SP500_MOVERS, after="quick"),
+        _trader("trader", PORTFOLIO_GET, SYMBOL_OVERVIEW, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW),
     )
 }
+# Every tool that some role has, by name. None may submit an order: a model recommends, code acts.
+TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for role in ROLES.values() for tool in role.tools}
 
-# What a prompt says of a tool, one line each.
-TOOL_HINTS: Mapping[str, str] = {
-    "universe_list": "the members of a universe with name, sector and industry.",
-    "sp500_movers": 'the day\'s largest moves; `direction` is "up" or "down", `limit` how many.',
-    "symbol_overview": "what is known of companies; `symbols`, and `sections` out of fundamentals, earnings, ratings, "
-    "options.",
-    "technicals_get": "indicators in detail (moving averages, MACD, Bollinger bands, ATR, ADX); `symbols`.",
-    "signals_get": "price figures for rules (momentum, RSI, distance from the high, realised volatility, drawdown, "
-    "volume ratio, gap); `symbols`.",
-    "news_list": "recent headlines, outside text; `symbols`, and `limit` per symbol.",
-    "portfolio_get": "cash, equity, buying power and positions of the account now; no arguments.",
-    "orders_preview": "dry run of one order: cleared, or denied by which rule at what figure; `symbol`, `action`, and "
-    "`quantity` or `notional`.",
-    "report_latest": "what the desk reported on these names before; `symbols`.",
-}
+
+def validators() -> tuple[str, ...]:
+    """Return the keys of all research roles, in the order in which they report."""
+    return tuple(key for key, role in ROLES.items() if role.mode == "research")
+
+
+def default_roles() -> tuple[str, ...]:
+    """Return the keys of the research roles that run where the settings name none."""
+    return tuple(key for key in validators() if not ROLES[key].optional)
+
+
+def roots(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return the roles that a candidate's research starts with, out of all its roles: those that follow none of them.
+
+    A key that is no role's, of a run that an older version made, follows none.
+    """
+    given = tuple(keys)
+    return tuple(key for key in given if _after(key) not in given)
+
+
+def following(keys: Iterable[str], key: str) -> tuple[str, ...]:
+    """Return those of a candidate's roles that start when the role `key` has reported."""
+    return tuple(one for one in keys if _after(one) == key)
+
+
+def rejecting() -> tuple[str, ...]:
+    """Return the keys of the roles whose REJECT ends the research of a candidate."""
+    return tuple(key for key, role in ROLES.items() if role.rejects)
+
+
+def _after(key: str) -> str | None:
+    role = ROLES.get(key)
+    return role.after if role is not None else None
 
 
 def role_of(key: str) -> Role:
-    """Raises UsageError naming the roles there are."""
-    role = ROLES.get(key)
-    if role is None:
+    """Return the role of a key. Raises UsageError, which names the roles there are."""
+    if (role := ROLES.get(key)) is None:
         raise UsageError(f"no role {key!r}; there are {', '.join(ROLES)}")
     return role
 
 
 def mode_of(role: str) -> Mode:
-    """`other` for a role that is none of the desk's own."""
+    """Return the mode of a role by key; `other` for one that is not of the desk."""
     known = ROLES.get(role)
     return known.mode if known is not None else "other"
 
 
+def check_roles(settings: Settings) -> None:
+    """Raise SettingError when a setting names a role, or a request of one, that there is not."""
+    research_roles(settings)
+    role_approvals(settings)
+
+
+def research_roles(settings: Settings) -> tuple[str, ...]:
+    """Return the keys of the roles that research a candidate, in the order in which they report.
+
+    Raises SettingError.
+    """
+    if (named := settings.research_roles) is None:
+        return default_roles()
+    for key in named:
+        if key not in validators():
+            raise SettingError(
+                f"research_roles (DESK_RESEARCH_ROLES) has {key!r}", remedy=f"choose among {', '.join(validators())}"
+            )
+    return tuple(key for key in validators() if key in named)
+
+
 def role_approvals(settings: Settings) -> Mapping[str, frozenset[ApprovalKind]]:
-    """What the settings let roles ask a person for, by role. Raises SettingError."""
+    """Return the requests of a person that the settings allow, by role. Raises SettingError."""
     kinds = get_args(ApprovalKind)
     found: dict[str, frozenset[ApprovalKind]] = {}
     for pair in filter(None, (part.strip() for part in settings.role_approvals.split(","))):
@@ -118,63 +163,3 @@ def role_approvals(settings: Settings) -> Mapping[str, frozenset[ApprovalKind]]:
             )
         found[role] = found.get(role, frozenset()) | {cast(ApprovalKind, kind)}
     return found
-
-
-def constraints(settings: Settings, capital: float | None = None) -> dict[str, Any]:
-    """The constraints of a subject. capital: buying power in account currency, None when it is not known."""
-    return {
-        "stockOnly": not settings.options_allowed,
-        "optionsMode": settings.options_mode,
-        "allowShort": settings.allow_short,
-        "capital": capital,
-        "maxOrderNotional": settings.max_order_notional,
-        "maxSymbolShare": settings.max_symbol_share,
-        "cooldownHours": settings.cooldown_hours,
-    }
-
-
-def render(role: Role, subject: Mapping[str, Any], settings: Settings, *, afresh: bool = False) -> Prompt:
-    """The instructions and the user message of one turn. afresh: the thread has no earlier turns, and the subject's
-    `memory` says what came before.
-
-    Raises UsageError when the subject lacks what the prompt says of it.
-    """
-    try:
-        user = _environment().get_template(f"ask_{role.kind}.md").render(
-            constraints=subject["constraints"], market=settings.market, subject_block=subject_block(subject),
-            afresh=afresh,
-        )  # fmt: skip
-    except (KeyError, UndefinedError) as error:
-        remedy = "build it with the role's builder"
-        raise UsageError(f"the subject of {role.key} lacks {error}", remedy=remedy) from None
-    return Prompt(instructions(role), user)
-
-
-@cache
-def instructions(role: Role) -> str:
-    """The base instructions of a role; the first line is `Role: <key>`."""
-    tools = [{"name": name, "hint": TOOL_HINTS[name]} for name in TOOL_SETS[role.tools]]
-    return _environment().get_template(role.prompt).render(role=role.key, hits=HITS_WANTED, tools=tools)
-
-
-def subject_block(subject: Mapping[str, Any]) -> str:
-    """The subject as a fenced block of one JSON line.
-
-    A backtick can only stand inside a JSON string, so writing it as an escape keeps the JSON the same and leaves no
-    text that could close the fence.
-    """
-    line = orjson.dumps(dict(subject)).decode().replace("`", "\\u0060")
-    return f"```subject\n{line}\n```"
-
-
-@cache
-def _environment() -> Environment:
-    # Plain text for a model, not HTML: escaping would only garble it.
-    environment = Environment(
-        loader=FileSystemLoader(PROMPTS), undefined=StrictUndefined, autoescape=False, trim_blocks=True,
-        lstrip_blocks=True, auto_reload=False,
-    )  # fmt: skip
-    # float() of an undefined name raises as any other use of it does; a format specification would not.
-    environment.globals["money"] = lambda value: f"{float(value):,.2f}"
-    environment.globals["percent"] = lambda value: f"{float(value):.1%}"
-    return environment

@@ -1,6 +1,6 @@
-"""Runs one role on one subject: prompt, conversation, turn, validation, at most one repair turn, and the record of it.
+"""Run of one role on one subject: prompt, conversation, turn, validation, at most one repair turn, and its rows.
 
-What comes back is an outcome and the rows that tell how it came about; nothing is written here.
+The result is an outcome and the rows that document it; nothing is written here.
 """
 
 from __future__ import annotations
@@ -15,32 +15,42 @@ from typing import Any, NamedTuple
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from agents.codex.conversation import Conversation, TurnResult
-from agents.codex.runtime import CodexRuntime
-from agents.codex.spec import ApprovalKind, ConversationSpec, Opening, Scope, goes_on
 from agents.gate import Gate, OpenGate
-from agents.roles import Prompt, Role, render, role_approvals
-from models.columns import utcnow
+from agents.prompting import Prompt, render
+from agents.role_models import RoleModel, role_models
+from agents.roles import Role, role_approvals
+from agents.runtime import (
+    ApprovalKind,
+    Conversation,
+    ConversationSpec,
+    Opening,
+    Runtime,
+    Scope,
+    TurnResult,
+    has_history,
+)
 from models.errors import DeskError, Postponed, kind_of
 from models.research import Completed, Failed, Interrupted, Outcome, Refused, output_schema
 from models.settings import Settings
-from models.tables import ToolCall, Turn
+from models.tables.columns import utcnow
+from models.tables.runs import ToolCall, Turn
 from models.urls import without_login
-from tools.registry import ToolAnswer, ToolContext, ToolSpec
-from tools.toolsets import Toolset, toolset_for
+from tools.market.protocol import MarketData
+from tools.registry import ToolAnswer, ToolContext, Toolset, ToolSpec
+from tools.toolsets import toolset_for
 
-# What is kept of a tool's answer and of a turn's text; the whole is in the thread's rollout.
+# Kept part of a tool's answer and of a turn's text; the whole is in the thread's rollout.
 KEPT_OUTPUT_CHARS = 8_000
 KEPT_TEXT_CHARS = 16_000
 _EXCERPT_CHARS = 300
-# Between what is wrong with an answer and how it began.
-_BEGAN = "; the answer began: "
+# Stands between the fault of an answer and its first characters.
+_EXCERPT_MARK = "; the answer began: "
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One role's work: `subject` names the thread, `brief` is the data of the prompt's subject block, `opening` says
-    what to do with a thread that is kept, `memory` what came before (see `question`)."""
+    """One role's work. subject: names the thread; brief: data of the prompt's subject block; opening: how to open a
+    kept thread; memory: what the desk remembers (see `question`)."""
 
     run_id: str
     step_id: str
@@ -52,8 +62,9 @@ class Assignment:
     memory: str | None = None
 
 
-class Halt:
-    """Ends one assignment from outside: its turn as interrupted, or the wait for one. For the loop's thread alone."""
+class InterruptSignal:
+    """Signal that ends one assignment from outside: its turn as interrupted, or the wait for one. For the loop's
+    thread."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -65,7 +76,7 @@ class Halt:
             self._end()
 
     def by(self, end: Callable[[], object]) -> None:
-        """What ends the assignment from now on; called at once when that was asked for before."""
+        """Set what ends the assignment from now on; call it at once if the signal was sent before."""
         self._end = end
         if self._asked:
             end()
@@ -73,8 +84,8 @@ class Halt:
 
 @dataclass(slots=True)
 class RoleRun:
-    """How an assignment ended. `has_data` is False when no data tool answered with data: then the words rest on
-    nothing, whatever they say. called_at: when each of `calls` was answered."""
+    """Result of an assignment. has_data: a data tool answered with data; without one the answer rests on nothing.
+    called_at: time of the answer to each of `calls`."""
 
     outcome: Outcome
     turns: list[Turn] = field(default_factory=list)
@@ -83,8 +94,8 @@ class RoleRun:
     called_at: list[dt.datetime] = field(default_factory=list)
 
 
-class Answered(NamedTuple):
-    """One tool call of the model's."""
+class RecordedCall(NamedTuple):
+    """One tool call of the model."""
 
     arguments: Mapping[str, Any]
     answer: ToolAnswer
@@ -92,89 +103,91 @@ class Answered(NamedTuple):
 
 
 class Runner:
+    """Runs assignments. runtimes: by name. context: returns the tools' context of a run. gate_of: returns the gate of a
+    model's turns."""
+
     def __init__(
         self,
-        runtime: CodexRuntime,
+        runtimes: Mapping[str, Runtime],
         settings: Settings,
         context: Callable[[str], ToolContext],
-        gate: Gate | None = None,
+        gate_of: Callable[[str], Gate] = lambda _model: OpenGate(),
     ) -> None:
-        self._gate: Gate = gate or OpenGate()
-        self._runtime = runtime
+        self._runtimes = runtimes
         self._settings = settings
+        self._models = role_models(settings)
         self._approvals = role_approvals(settings)
         self._context = context
+        self._gate_of = gate_of
 
-    async def run(self, job: Assignment, halt: Halt | None = None) -> RoleRun:
-        """What the model, the runtime or the prompt's data do wrong is an outcome; only cancellation
+    async def run(self, job: Assignment, halt: InterruptSignal | None = None) -> RoleRun:
+        """Run one assignment. A fault of the model, the runtime or the prompt's data is an outcome; only cancellation
         and Postponed are raised.
 
         A halt that comes while the turn runs is an outcome too (Interrupted); one that comes earlier cancels.
         """
-        halt = halt or Halt()
+        halt = halt or InterruptSignal()
         task = asyncio.current_task()
         assert task is not None
         halt.by(task.cancel)
-        await self._gate.check()
-        answers: list[Answered] = []
-        tools = toolset_for(
-            job.role.tools,
-            self._context(job.run_id),
-            seconds=self._settings.tool_seconds,
-            sink=lambda arguments, answer: answers.append(Answered(arguments, answer, utcnow())),
-        )
-        record = _Record(job, self._settings)
+        model = self._models[job.role.key]
+        gate = self._gate_of(model.model)
+        await gate.check()
+        record = _Record(job, self._settings, model)
+        context = self._context(job.run_id)
+        tools = toolset_for(job.role.tools, context, self._settings.tool_seconds, record.answered)
         try:
-            outcome = await self._converse(job, tools, record, answers, halt)
+            scope = thread_scope(self._settings, context.market)
+            outcome = await self._converse(job, scope, tools, record, halt, gate)
         except Postponed:
             raise
         except DeskError as error:
             outcome = Failed(kind=kind_of(error), retryable=error.retryable, message=str(error))
             record.failed_to_start(outcome)
-        has_data = any(one.answer.has_data for one in answers)
-        return RoleRun(outcome, record.turns, record.calls, has_data, record.called_at)
+        has_data = any(one.answer.has_data for one in record.answers)
+        called_at = [one.at for one in record.answers[: len(record.calls)]]
+        return RoleRun(outcome, record.turns, record.calls, has_data, called_at)
 
     async def _converse(
-        self,
-        job: Assignment,
-        tools: Toolset,
-        record: _Record,
-        answers: list[Answered],
-        halt: Halt,
+        self, job: Assignment, scope: str, tools: Toolset, record: _Record, halt: InterruptSignal, gate: Gate
     ) -> Outcome:
         prompt = question(job, self._settings)
+        spec = self._spec(job, scope, tools, record.model, prompt)
+        schema = output_schema(job.role.schema)
+        metadata = {"run_id": job.run_id, "step_id": job.step_id, "attempt": str(job.attempt), "role": job.role.key}
+        deadline = asyncio.get_running_loop().time() + gate.wait_seconds + self._settings.turn_seconds
+        # The slot is taken last: a turn that waits for its app-server would keep others from theirs.
+        async with self._runtimes[record.model.runtime].conversation(spec, deadline) as conversation, gate.turn():
+            halt.by(conversation.interrupt)
+            # Only now is it known whether a kept thread was resumed.
+            afresh = job.memory is not None and not has_history(conversation.reason)
+            text = (question(job, self._settings, afresh=True) if afresh else prompt).user
+            for repair in (False, True):
+                started = utcnow()
+                result = await conversation.turn(text, schema, metadata, on_limited=gate.limited)
+                outcome = judge(result, job.role.schema)
+                record.turn(conversation, result, outcome, started)
+                if repair or not (isinstance(outcome, Failed) and outcome.kind == "invalid_output"):
+                    break
+                text = repair_text(outcome.message)
+        return outcome
+
+    def _spec(self, job: Assignment, scope: str, tools: Toolset, model: RoleModel, prompt: Prompt) -> ConversationSpec:
         approvals = job.role.approvals | self._approvals.get(job.role.key, frozenset())
-        spec = ConversationSpec(
+        return ConversationSpec(
             role=job.role.key,
-            subject=f"{thread_scope(self._settings)}/{job.subject}",
+            subject=f"{scope}/{job.subject}",
             keep=job.role.keeps_thread,
             base_instructions=prompt.base_instructions,
             tools=tools,
-            model=self._settings.model,
+            model=model.model,
+            effort=model.effort,
             toolset_hash=toolset_hash(tools.specs(), approvals),
             opening=job.opening,
             scope=Scope(job.run_id, job.step_id, job.attempt, job.role.key, job.subject),
             approvals=approvals,
             mode=job.role.mode,
         )
-        schema = output_schema(job.role.output)
-        metadata = {"run_id": job.run_id, "step_id": job.step_id, "attempt": str(job.attempt), "role": job.role.key}
-        deadline = asyncio.get_running_loop().time() + self._gate.wait_seconds + self._settings.turn_seconds
-        # The place is taken last: one that waited for its app-server would keep others from theirs.
-        async with self._runtime.conversation(spec, deadline) as conversation, self._gate.turn():
-            halt.by(conversation.interrupt)
-            # Whether a kept thread could be gone on with is known only now.
-            afresh = job.memory is not None and not goes_on(conversation.reason)
-            text = (question(job, self._settings, afresh=True) if afresh else prompt).user
-            for repair in (False, True):
-                started = utcnow()
-                result = await conversation.turn(text, schema, metadata, on_limited=self._gate.limited)
-                outcome = judge(result, job.role.output)
-                record.turn(conversation, result, outcome, started, answers)
-                if repair or not (isinstance(outcome, Failed) and outcome.kind == "invalid_output"):
-                    break
-                text = repair_text(outcome.message)
-        return outcome
 
 
 @dataclass(slots=True)
@@ -183,27 +196,23 @@ class _Record:
 
     job: Assignment
     settings: Settings
+    model: RoleModel
     turns: list[Turn] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
-    called_at: list[dt.datetime] = field(default_factory=list)
-    seen: int = 0
+    answers: list[RecordedCall] = field(default_factory=list)
 
-    def turn(
-        self,
-        conversation: Conversation,
-        result: TurnResult,
-        outcome: Outcome,
-        started: Any,
-        answers: Sequence[Answered],
-    ) -> None:
+    def answered(self, arguments: Mapping[str, Any], answer: ToolAnswer) -> None:
+        self.answers.append(RecordedCall(arguments, answer, utcnow()))
+
+    def turn(self, conversation: Conversation, result: TurnResult, outcome: Outcome, started: Any) -> None:
         row = self._row(started, result.status, outcome)
         row.thread_id, row.thread_reason, row.codex_turn_id = result.thread_id, conversation.reason, result.turn_id
         row.text = storable(result.text[:KEPT_TEXT_CHARS])
         for name, value in result.usage.model_dump().items():
             setattr(row, name, value)
         self.turns.append(row)
-        for ordinal, (arguments, answer, at) in enumerate(answers[self.seen :], start=self.seen):
-            self.called_at.append(at)
+        seen = len(self.calls)
+        for ordinal, (arguments, answer, _at) in enumerate(self.answers[seen:], start=seen):
             self.calls.append(
                 ToolCall(
                     turn_id=row.id,
@@ -216,10 +225,9 @@ class _Record:
                     seconds=round(answer.seconds, 6),
                 )
             )
-        self.seen = len(answers)
 
     def failed_to_start(self, outcome: Outcome) -> None:
-        """A turn that never began is a row too: a report must rest on something."""
+        """Add the row of a turn that never started: a report refers to a turn."""
         self.turns.append(self._row(utcnow(), "failed", outcome))
 
     def _row(self, started: Any, status: str, outcome: Outcome) -> Turn:
@@ -232,7 +240,7 @@ class _Record:
             subject=self.job.subject,
             kept=self.job.role.keeps_thread,
             provider=self.settings.provider,
-            model=self.settings.spoken_by,
+            model=self.settings.label_of(self.model.model),
             status=status,
             outcome=outcome.outcome,
             failure_kind=outcome.kind if isinstance(outcome, Failed) else None,
@@ -242,16 +250,16 @@ class _Record:
 
 
 def question(job: Assignment, settings: Settings, *, afresh: bool = False) -> Prompt:
-    """What a role is asked. A validator is told in each question what the desk remembers of its symbol; others are told
-    of the past only in a thread that has no history of its own, `afresh`."""
-    told = job.memory if afresh or job.role.kind == "validator" else None
-    remembers = told is not None or job.role.kind == "validator"
-    subject = {**job.brief, "memory": told} if remembers else job.brief
-    return render(job.role, subject, settings, afresh=afresh and told is not None and job.role.keeps_thread)
+    """Return the prompt of an assignment. A research role gets the desk's memory in each question; other roles get it
+    only in a thread without a history of its own, `afresh`."""
+    memory = job.memory if afresh or job.role.mode == "research" else None
+    remembers = memory is not None or job.role.mode == "research"
+    subject = {**job.brief, "memory": memory} if remembers else job.brief
+    return render(job.role, subject, settings, afresh=afresh and memory is not None and job.role.keeps_thread)
 
 
 def judge(result: TurnResult, output: type[BaseModel]) -> Outcome:
-    """The outcome of one turn: what the model said counts only when it fits the role's schema."""
+    """Return the outcome of one turn: an answer counts only when it fits the role's schema."""
     if result.status == "interrupted":
         return Interrupted()
     if result.failure is not None:
@@ -264,18 +272,18 @@ def judge(result: TurnResult, output: type[BaseModel]) -> Outcome:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the answer"
         excerpt = result.text[:_EXCERPT_CHARS]
-        message = f"{where}: {first['msg']}{_BEGAN}{excerpt!r}"
+        message = f"{where}: {first['msg']}{_EXCERPT_MARK}{excerpt!r}"
         return Failed(kind="invalid_output", retryable=False, message=message)
     return Completed(value=storable(value.model_dump(mode="json")))
 
 
 def fault(outcome: Failed) -> str:
-    """Why a turn failed, without the words of its answer."""
-    return outcome.message.partition(_BEGAN)[0] if outcome.kind == "invalid_output" else outcome.message
+    """Return the reason of a failure, without the text of the answer."""
+    return outcome.message.partition(_EXCERPT_MARK)[0] if outcome.kind == "invalid_output" else outcome.message
 
 
 def storable(value: Any) -> Any:
-    """The same without NUL characters, which a model may write and Postgres cannot hold in text."""
+    """Return a value without NUL characters, which a model may write and Postgres cannot hold in text."""
     if isinstance(value, str):
         return value.replace("\x00", "")
     if isinstance(value, list):
@@ -292,19 +300,20 @@ def repair_text(problem: str) -> str:
     )
 
 
-def thread_scope(settings: Settings) -> str:
-    """What a kept thread belongs to beside its role and subject: provider, market and account. A replay's day is part
-    of it, or an earlier day would be shown what a later one has left in the history. Of the provider's URL it is what
-    leads to the endpoint: the scope is shown, and outlives a password or key that is changed."""
+def thread_scope(settings: Settings, market: MarketData) -> str:
+    """Return the part of a kept thread's key beside role and subject: provider, market and account. A replay's day is
+    part of it, or an earlier day would be shown what a later one has left in the history. Of the provider's URL it is
+    what leads to the endpoint: the scope is shown, and outlives a password or key that is changed."""
     url = settings.provider_url
     provider = settings.provider if url is None else f"{settings.provider}@{without_login(url)}"
-    market = f"replay-{settings.replay_date}" if settings.market == "replay" else settings.market
-    return f"{provider}/{market}/{settings.account}"
+    day = market.clock.day
+    place = market.name if day is None else f"{market.name}-{day}"
+    return f"{provider}/{place}/{settings.account}"
 
 
 def toolset_hash(specs: Sequence[ToolSpec], approvals: frozenset[ApprovalKind] = frozenset()) -> str:
-    """SHA-256 over names, descriptions and schemas, and what may be asked of a person: a thread keeps the tools it was
-    started with, so a change of these needs a new thread."""
+    """Return SHA-256 over names, descriptions and schemas, and what may be asked of a person: a thread keeps the tools
+    it was started with, so a change of these needs a new thread."""
     table: list[Any] = [[spec.name, spec.description, spec.input_schema] for spec in specs]
     table += sorted(approvals)
     return hashlib.sha256(orjson.dumps(table, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -1,4 +1,4 @@
-"""From a universe to candidates: shards, subjects, what of an answer is accepted, and the ranking of hits. All pure."""
+"""Pure steps from a universe to candidates: its shards, the check of a lens's answer, and the ranking of hits."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
-from agents.roles import constraints
+from agents.roles import UNIFIED
 from models.research import Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
 from models.settings import Settings
 
@@ -48,16 +47,13 @@ class RankedCandidate:
     hits: tuple[Hit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What of a lens's answer is kept, and a note for everything that is not."""
-
-    candidates: tuple[ScreenCandidate, ...]
-    notes: tuple[str, ...]
+def lenses_of(settings: Settings) -> tuple[str, ...]:
+    """Return the lenses of a screen: those of the settings, or the unified one in their place."""
+    return (UNIFIED,) if settings.screener == "unified" else settings.lenses
 
 
 def shards(symbols: Sequence[str], size: int) -> list[tuple[str, ...]]:
-    """The universe in order, cut into the fewest shards of at most `size`, whose lengths differ by one at most.
+    """Return the universe in order, cut into the fewest shards of at most `size`, whose lengths differ by at most one.
 
     Raises ValueError for a size below 1.
     """
@@ -68,20 +64,11 @@ def shards(symbols: Sequence[str], size: int) -> list[tuple[str, ...]]:
     return [tuple(symbols[start:end]) for start, end in pairwise(edges)]
 
 
-def screener_subject(
-    lens: str, shard: int, symbols: Sequence[str], settings: Settings, capital: float | None = None
-) -> dict[str, Any]:
-    """The subject of one screener turn. capital: buying power in account currency, None when it is not known."""
-    return {
-        "lens": lens,
-        "shard": shard,
-        "symbols": list(symbols),
-        "constraints": constraints(settings, capital),
-    }
-
-
-def accept(output: ScreenOutput, lens: str, symbols: Iterable[str], *, options_allowed: bool) -> Accepted:
-    """Keeps the candidates that are in the shard, named once, and of an instrument that may be traded."""
+def accept(
+    output: ScreenOutput, lens: str, symbols: Iterable[str], *, options_allowed: bool
+) -> tuple[list[ScreenCandidate], list[str]]:
+    """Return the candidates that are in the shard, named once, and of an instrument that may be traded; and a note for
+    each other one."""
     allowed = set(symbols)
     kept: dict[str, ScreenCandidate] = {}
     notes: list[str] = []
@@ -95,11 +82,11 @@ def accept(output: ScreenOutput, lens: str, symbols: Iterable[str], *, options_a
             notes.append(f"{lens}: {symbol} was named as an option, which the constraints forbid, and was dropped")
         else:
             kept[symbol] = candidate.model_copy(update={"symbol": symbol})
-    return Accepted(tuple(kept.values()), tuple(notes))
+    return list(kept.values()), notes
 
 
 def rank(hits: Iterable[Hit], cap: int) -> list[RankedCandidate]:
-    """One candidate a symbol, the best `cap` by score, then symbol.
+    """Return one candidate a symbol, the best `cap` by score, then symbol.
 
     Each lens counts once, with its most confident hit. The order of the hits changes nothing.
     """

@@ -12,7 +12,7 @@ _STRENGTH = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
 
 
 def reduce_reports(reports: Sequence[RoleReport]) -> VerdictResult:
-    """Over the completed reports, the first that holds:
+    """Return the verdict of a candidate. Its rating is the first that holds over the completed reports:
 
     any REJECT -> PASS; fewer than two -> INSUFFICIENT (never tradable); at least half CAUTION -> CAUTION;
     any CAUTION -> HOLD; else BUY.
@@ -67,7 +67,7 @@ def _absence(report: RoleReport) -> str:
 
 
 def _age(report: RoleReport) -> str:
-    """Of a report that was not made for this verdict."""
+    """Return the age of a report that an earlier run made, as a suffix; nothing for one of this run."""
     return "" if report.age_hours is None else f", {report.age_hours:.0f} h before"
 
 

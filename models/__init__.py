@@ -1,1 +1,1 @@
-"""What every room speaks: settings, errors, states, schemas, tables and the store."""
+"""The shared vocabulary of all packages: settings, errors, states, schemas, tables and the store."""

@@ -14,7 +14,7 @@ _OCC = re.compile(r"(?P<root>[A-Z]{1,6}) *(?P<day>\d{6})(?P<kind>[CP])(?P<strike
 
 
 class OptionContract(Frozen):
-    """strike in the underlying's currency per share; the contract ends after the close of `expiry`."""
+    """One listed contract. strike in the underlying's currency per share; it ends after the close of `expiry`."""
 
     symbol: str
     underlying: str
@@ -24,7 +24,7 @@ class OptionContract(Frozen):
 
 
 def parse_contract(symbol: str) -> OptionContract | None:
-    """The contract that an OCC symbol names, such as AAPL261218P00180000; None when it names none."""
+    """Return the contract that an OCC symbol names, such as AAPL261218P00180000; None when it names none."""
     found = _OCC.fullmatch(symbol)
     if found is None:
         return None
@@ -41,5 +41,5 @@ def parse_contract(symbol: str) -> OptionContract | None:
 
 
 def multiplier_of(symbol: str) -> float:
-    """Shares that one unit of a symbol stands for: 100 for an option contract, 1 for a share."""
+    """Return the shares that one unit of a symbol stands for: 100 for an option contract, 1 for a share."""
     return SHARES_PER_CONTRACT if parse_contract(symbol) else 1.0

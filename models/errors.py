@@ -2,9 +2,9 @@
 
 DeskError
   SettingError         a setting is wrong: fix it and start again
-  UsageError           a command was asked for something that cannot be
-    NotFound           what was named is not there
-  NotWaiting           an answer to a question that is closed
+  UsageError           a request that cannot be fulfilled
+    NotFound           the named object does not exist
+  NotWaiting           an answer to a request that is closed
   ServiceError         a service is not reachable (retried)
     RedisDown
     DatabaseDown
@@ -20,16 +20,18 @@ DeskError
   MarketError          market data
     NotConfigured      the source needs a setting or an extra
     MarketUnavailable  (retried)
-  OrderError           an order that may not go on
+  OrderError           an order that may not proceed
     FencedOff          another process submits for the account now
-  HistoryTrimmed       events that a reader asks for are kept no longer
+  HistoryTrimmed       requested events are no longer kept
   LeaseLost            another owner holds the step; the work is dropped
-  Postponed            a turn may not start now; its step is given back and nothing is used up
+  Postponed            a turn may not start now; its step is given back and no attempt is used up
 
-Each class says whether it is retried (`retryable`) and what the user should do (`remedy`).
+Each class defines whether it is retried (`retryable`) and what the user should do (`remedy`).
 """
 
 from __future__ import annotations
+
+from pydantic.alias_generators import to_snake
 
 
 class DeskError(Exception):
@@ -57,11 +59,11 @@ class UsageError(DeskError):
 
 
 class NotFound(UsageError):
-    """There is nothing of this name or id."""
+    """Nothing has this name or id."""
 
 
 class NotWaiting(DeskError):
-    """A person's answer to what no longer waits for one."""
+    """A person answered a request that no longer waits for an answer."""
 
     remedy = "`desk approvals` lists what waits"
 
@@ -79,13 +81,13 @@ class DatabaseDown(ServiceError):
 
 
 class BlobsDown(ServiceError):
-    """Where rollouts are kept does not take or give them."""
+    """The storage of rollouts cannot be read or written."""
 
     remedy = "check DESK_BLOB_URL, or leave it out to keep them in the database"
 
 
 class CodexError(DeskError):
-    """Anything the model runtime did not do as asked."""
+    """A failure of the model runtime."""
 
 
 class BinaryMissing(CodexError):
@@ -101,7 +103,7 @@ class ModelMissing(CodexError):
 
 
 class RpcError(CodexError):
-    """The app-server answered a request with an error.
+    """An error response of the app-server.
 
     code: the JSON-RPC error code; -32001 means overloaded.
     """
@@ -121,13 +123,13 @@ class ProcessDied(CodexError):
 
 
 class ThreadInUse(CodexError):
-    """A kept thread's last conversation has not let go of it here: its newer copy cannot take its place yet."""
+    """The last conversation of a kept thread still holds it in this process: its newer copy cannot replace it yet."""
 
     retryable = True
 
 
 class MarketError(DeskError):
-    """Market data that could not be had."""
+    """Market data is missing or cannot be fetched."""
 
 
 class NotConfigured(MarketError):
@@ -139,17 +141,17 @@ class MarketUnavailable(MarketError):
 
 
 class OrderError(DeskError):
-    """An order that may not go on."""
+    """An order that may not proceed."""
 
 
 class FencedOff(OrderError):
-    """Somebody else has taken the account since: this process may submit nothing for it any more."""
+    """Another process has taken over the account: this one may submit nothing for it any more."""
 
     remedy = "one process submits for an account: end this one, or the other and start this one again"
 
 
 class Postponed(DeskError):
-    """A turn that may not start yet. seconds: when to ask again."""
+    """A turn that may not start yet. seconds: when to retry."""
 
     retryable = True
 
@@ -159,19 +161,18 @@ class Postponed(DeskError):
 
 
 class HistoryTrimmed(DeskError):
-    """Events that a reader asks for are kept no longer. trimmed: the last sequence that is gone; last: the newest."""
+    """Requested events that are no longer kept. trimmed: the last sequence that was deleted; last: the newest."""
 
     def __init__(self, run_id: str, after: int, trimmed: int, last: int) -> None:
-        remedy = f"read from {trimmed} on, or ask the run itself what it came to"
+        remedy = f"read from {trimmed} on, or read the run itself for its result"
         super().__init__(f"the events of {run_id} after {after} are gone up to {trimmed}", remedy=remedy)
         self.run_id, self.after, self.trimmed, self.last = run_id, after, trimmed, last
 
 
 class LeaseLost(DeskError):
-    """Another owner holds the step, or the step is final: what was done is dropped."""
+    """Another owner holds the step, or the step is final: this owner's work is dropped."""
 
 
 def kind_of(error: DeskError) -> str:
-    """An error's name as the short snake_case word that tables and logs use."""
-    name = type(error).__name__
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+    """Return the error's class name in snake_case, as tables and logs use it."""
+    return to_snake(type(error).__name__)

@@ -1,4 +1,4 @@
-"""Files that other processes read while we write them."""
+"""Files that other processes read while this one writes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import IO
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Write aside and rename at the end, so that nobody reads half a file. Raises OSError; then nothing is left."""
+    """Write to a temporary file and rename it at the end, so that readers never see half a file. Raises OSError, and
+    then leaves nothing behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".aside-")
     try:

@@ -1,4 +1,4 @@
-"""A mandate: what a person lets a broker that moves real money do, as text that can be signed."""
+"""Mandates: limits that a person signs for a broker that moves real money, as canonical text."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PURPOSE = b"chordesk mandate 1\n"
 
 
 class MandateTerms(Frozen):
-    """max_notional: account currency, over all orders sent under the mandate; max_orders likewise. Times are real
-    time. symbols: underlyings, or * alone for all."""
+    """Limits of one mandate. max_notional: account currency, over all orders sent under the mandate; max_orders
+    likewise. Times are real time. symbols: underlyings, or * alone for all."""
 
     version: Annotated[int, Field(ge=1)]
     broker: str
@@ -30,7 +30,7 @@ class MandateTerms(Frozen):
     armed_by: str
 
     def document(self) -> str:
-        """Canonical JSON: sorted keys, no spaces, amounts as decimal text, times in UTC."""
+        """Return canonical JSON: sorted keys, no spaces, amounts as decimal text, times in UTC."""
         fields = self.model_dump(mode="json")
         for name in ("armed_at", "expires_at"):
             fields[name] = getattr(self, name).astimezone(dt.UTC).isoformat()
@@ -41,5 +41,5 @@ class MandateTerms(Frozen):
 
 
 def signed_bytes(document: str) -> bytes:
-    """What is signed of a mandate's document."""
+    """Return the bytes that a mandate's signature covers."""
     return PURPOSE + document.encode()

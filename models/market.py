@@ -25,17 +25,6 @@ class Listing(Frozen):
     industry: str | None = None
 
 
-class Bar(Frozen):
-    """One daily session. `date` is the session; the bar is known from its close on."""
-
-    date: dt.date
-    open: Price
-    high: Price
-    low: Price
-    close: Price
-    volume: float
-
-
 class Quote(Frozen):
     """The last price known at `at`."""
 

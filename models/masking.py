@@ -1,4 +1,4 @@
-"""Secrets taken out of what people and files get to see."""
+"""Removal of secrets from text and JSON that people and files receive."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from models.urls import HIDDEN
 
 _LOGIN = re.compile(r"(?<=://)([^/?#@]*):([^/?#]*)@")
-# Its name is looked at apart: one expression for both would take minutes with a long text that only looks so.
+# Its name is checked separately: one expression for both would take minutes on a long text that nearly matches.
 _PARAMETER = re.compile(r"(?<=[?&])([^=&?]*)=[^&#]*")
 _PARAMETER_NAME = re.compile(r"(?i)password|token|key|secret")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
-# Keys as providers make and quote them; a word without a digit is no key.
+# Keys as providers issue and quote them; text without a digit is not a key.
 _KEY = re.compile(r"\b[sprx]k-(?=[\w-]{,200}\d)[\w-]{8,}")
 _NAMED_KEY = re.compile(
     r"(?i)\b((?:api|secret|access)[ _-]?key|password)"
@@ -22,11 +22,11 @@ _NAMED_KEY = re.compile(
 _SECRET_NAME = re.compile(
     r"(?i)(?:^|[_-])(?:password|passwd|secret|token|authorization|credentials?|cookie)(?:$|[_-])|(?:api|private|provider)[_-]?key"
 )
-_SHORTEST_SECRET = 6  # a shorter one would also black out plain words
+_SHORTEST_SECRET = 6  # a shorter one would also hide ordinary text
 
 
 def redacted(value: Any, secrets: Iterable[str] = ()) -> Any:
-    """JSON data with passwords of URLs, values under names of secrets, and all of `secrets` replaced."""
+    """Return JSON data with passwords of URLs, values under names of secrets, and all of `secrets` replaced."""
     return _redacted(value, sorted({text for text in secrets if len(text) >= _SHORTEST_SECRET}, key=len, reverse=True))
 
 
@@ -46,14 +46,14 @@ def _redacted(value: Any, secrets: list[str]) -> Any:
 
 
 def without_secrets(text: str) -> str:
-    """Prose, such as a provider's error, without what looks like a secret in it: passwords and keys in URLs, bearer
+    """Return prose, such as a provider's error, without what looks like a secret: passwords and keys in URLs, bearer
     tokens, and API keys."""
     text = _BEARER.sub(rf"\1 {HIDDEN}", _without_passwords(text))
     return _NAMED_KEY.sub(rf"\1\2{HIDDEN}", _KEY.sub(HIDDEN, text))
 
 
 def _without_passwords(text: str) -> str:
-    """Prose with the passwords of the URLs in it replaced; what is no URL stays, an @ in it or not."""
+    """Return prose with the passwords of its URLs replaced; text that is not a URL stays, even with an @ in it."""
     return _PARAMETER.sub(_parameter, _LOGIN.sub(rf"\1:{HIDDEN}@", text))
 
 

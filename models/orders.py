@@ -1,4 +1,4 @@
-"""Order nouns: ticket, risk answers, preview, broker answers."""
+"""Models of orders: ticket, risk checks and their denials, and a broker's answers and account."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Quantity = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class DenialCode(StrEnum):
-    """Why an action became no order. Every code has a test that triggers it and one just inside the limit."""
+    """Reasons for which an action becomes no order. Every code has a test that triggers it and one just inside the
+    limit."""
 
     NO_VERDICT = "no_verdict"
     NOT_TRADABLE = "not_tradable"
@@ -68,7 +69,7 @@ class Cleared(Frozen):
 
 
 class Denied(Frozen):
-    """A refusal is data: the figure measured and the limit it broke, as text with units."""
+    """A refusal as data: the figure measured and the limit it broke, as text with units."""
 
     cleared: Literal[False] = False
     code: DenialCode
@@ -99,12 +100,12 @@ class OrderTicket(Frozen):
 
     @property
     def traded(self) -> str:
-        """The symbol that changes hands: the option contract, or the shares."""
+        """Return the symbol that changes hands: the option contract, or the shares."""
         return self.contract or self.symbol
 
 
 class HeldPosition(Frozen):
-    """quantity in shares, negative when short; average_cost per share."""
+    """One position. quantity in shares, negative when short; average_cost per share."""
 
     symbol: str
     quantity: Amount
@@ -123,7 +124,8 @@ class AccountView(Frozen):
 
 
 class BrokerFill(Frozen):
-    """id: unique within the order and the same whenever the fill is told again; None means its place in the answer."""
+    """One fill of an order. id: unique within the order and the same in every answer that lists the fill; None
+    stands for its place in the answer."""
 
     id: str | None = None
     quantity: Quantity
@@ -133,9 +135,9 @@ class BrokerFill(Frozen):
 
 
 class BrokerAnswer(Frozen):
-    """What a broker said of an order; broker_order_id is its own id, or None when it took nothing.
+    """A broker's state of one order; broker_order_id is its own id, or None when it took nothing.
 
-    fills are all fills of the order so far. `filled`, `cancelled` and `expired` are said only once they are complete.
+    fills are all fills of the order so far. `filled`, `cancelled` and `expired` come only once the fills are complete.
     """
 
     status: Literal["submitted", "partially_filled", "filled", "cancelled", "rejected", "expired"]
@@ -145,7 +147,8 @@ class BrokerAnswer(Frozen):
 
 
 class BrokerPosition(Frozen):
-    """quantity in shares or contracts, negative when short; average_cost per share."""
+    """A position as its broker reports it. quantity in shares or contracts, negative when short; average_cost per
+    share."""
 
     symbol: str
     quantity: Amount
@@ -164,7 +167,7 @@ class BrokerOrder(Frozen):
 
 
 class AccountFill(Frozen):
-    """A fill as the account's own list tells it; client_id is None when the broker does not say whose it is."""
+    """A fill from the account's own list; client_id is None when the broker does not name the order it belongs to."""
 
     client_id: str | None
     broker_order_id: str
@@ -174,7 +177,8 @@ class AccountFill(Frozen):
 
 
 class Settlement(Frozen):
-    """One leg of what became of an option position without an order: a change of a position, at a price per share.
+    """One leg of an option event (assignment, exercise, expiry): a change of a position without an order, at a price
+    per share.
 
     quantity is signed. A contract goes at price 0; the shares that it delivers come or go at its strike.
     """
@@ -190,7 +194,7 @@ class Settlement(Frozen):
 class BrokerState(Frozen):
     """An account as its broker sees it now. fills and settlements reach back to the start of the market's day at least.
 
-    blocked says why the broker takes no orders on the account, None when it does.
+    blocked: the reason for which the broker takes no orders on the account, None when it does.
     """
 
     account: str
@@ -204,8 +208,8 @@ class BrokerState(Frozen):
 
 
 class RiskLimits(Frozen):
-    """What the desk allows itself: money in account currency, shares as fractions of equity. `limits_of` in tools/risk
-    fills it from the settings of the same names; slippage and commission are what a fill may add."""
+    """The desk's limits: money in account currency, shares as fractions of equity. `limits_of` in tools/risk fills
+    them from the settings of the same names; slippage and commission are added to the cost of a fill."""
 
     allow_short: bool
     options_allowed: bool
@@ -228,11 +232,11 @@ class RiskLimits(Frozen):
     commission_per_share: Amount
 
 
-class Pledge(Frozen):
-    """What an order that may still fill has spoken for.
+class Reservation(Frozen):
+    """Quantity, exposure and cash that an order may still take when it fills.
 
     traded      the share or the OCC contract; symbol its underlying
-    quantity    what is not filled yet, in shares or contracts
+    quantity    open quantity, in shares or contracts
     exposure    account currency it may add; cash likewise what it may need
     """
 
@@ -245,20 +249,20 @@ class Pledge(Frozen):
 
 
 class RiskContext(Frozen):
-    """All that the rules look at besides the ticket. None means not known, which denies where it matters.
+    """Input of the rules besides the ticket. None means not known, which denies where it matters.
 
     now             market time; so is every other time here
-    providers       every provider that spoke in the runs the decision rests on; markets likewise
-    verdict_at      when the verdict's run looked at the market, or the oldest report that it rests on did
+    providers       every provider that answered in the runs the decision rests on; markets likewise
+    verdict_at      market time of the verdict's run, or of the oldest report that it rests on
     listed          whether the market carries the symbol
     quote           of what is traded: the share or the contract
-    stated_notional what the trader asked for in money, None when it asked for a quantity
-    sectors         by symbol: of the ticket, of positions and of pledges; a contract counts as its underlying
+    stated_notional the trader's amount in money, None when it gave a quantity
+    sectors         by symbol: of the ticket, of positions and of reservations; a contract counts as its underlying
     day_opening     equity that the day's loss is measured from; high_water the highest equity so far
-    pledges         orders that may still fill, and those of this decision that were cleared before this one
-    last_order_at   when the account last sent an order on the symbol
+    reservations    orders that may still fill, and those of this decision that were cleared before this one
+    last_order_at   time of the account's last order on the symbol
     recent_orders   orders sent in the last minute of real time; orders_today those of the exchange's day
-    rejections      how many of today's last orders in a row the broker refused, since trading was last resumed
+    rejections      number of today's last orders in a row that the broker refused, since trading was last resumed
     open_order      id of another open order on the same side of what is traded
     unresolved      id of an order on the symbol whose outcome is not known
     """
@@ -281,7 +285,7 @@ class RiskContext(Frozen):
     account: AccountView
     day_opening: Amount | None
     high_water: Amount | None
-    pledges: tuple[Pledge, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
     last_order_at: dt.datetime | None = None
     recent_orders: int
     orders_today: int
@@ -291,7 +295,8 @@ class RiskContext(Frozen):
 
 
 class OrderOutcome(Frozen):
-    """What became of one action. gate says why a previewed order went no further, None when nothing held it."""
+    """The result of one action. gate: the reason for which a previewed order went no further, None when nothing held
+    it."""
 
     order_id: uuid.UUID
     ordinal: int

@@ -1,11 +1,11 @@
-"""What agents say: screens, reports, verdicts, trader actions, and how a turn ended."""
+"""Answers of agents (screens, reports, trader actions), verdicts, and the outcomes of turns."""
 
 from __future__ import annotations
 
 import copy
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -15,12 +15,18 @@ SYMBOL_PATTERN = "^[A-Z0-9][A-Z0-9.-]{0,9}$"
 
 
 def upper(value: Any) -> Any:
-    """A symbol as the market writes it; what is no text stays as it is."""
+    """Return a symbol in the market's spelling; a value that is no text stays as it is."""
     return value.strip().upper() if isinstance(value, str) else value
 
 
 class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def of(cls, *rows: object, **fields: Any) -> Self:
+        """Return one with these fields; each other field is taken from the first of the rows that has it."""
+        found = {name: getattr(row, name) for row in reversed(rows) for name in cls.model_fields if hasattr(row, name)}
+        return cls.model_validate(found | fields)
 
 
 class Wire(BaseModel):
@@ -73,13 +79,13 @@ class ScreenCandidate(Wire):
 
 
 class ScreenOutput(Wire):
-    """What a screener lens answers for one shard."""
+    """The answer of a screener for one shard."""
 
     candidates: list[ScreenCandidate]
 
 
 class ValidatorOutput(Wire):
-    """What a validator answers for one candidate."""
+    """The answer of a validator for one candidate."""
 
     verdict: Stance
     confidence: Confidence
@@ -133,9 +139,9 @@ class Usage(Frozen):
 
 
 class Failure(Frozen):
-    """Why a turn failed. kind is a short snake_case word, the same in tables, logs and tests.
+    """The reason for which a turn failed. kind is a short snake_case name, the same in tables, logs and tests.
 
-    reset_seconds: how long the provider asks to be left alone, as far as the app-server tells; None when it does not.
+    reset_seconds: the pause that the provider asks for; None when the app-server does not pass it on.
     """
 
     kind: str
@@ -160,12 +166,8 @@ class Interrupted(Frozen):
     outcome: Literal["interrupted"] = "interrupted"
 
 
-class Failed(Frozen):
+class Failed(Failure):
     outcome: Literal["failed"] = "failed"
-    kind: str
-    retryable: bool
-    message: str
-    reset_seconds: float | None = None
 
 
 class Skipped(Frozen):
@@ -214,7 +216,7 @@ class VerdictResult(Frozen):
 
 
 def output_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The strict JSON schema of a wire model: every property required, nothing else allowed, no references."""
+    """Return the strict JSON schema of a wire model: every property required, nothing else allowed, no references."""
     return copy.deepcopy(_schema_of(model))
 
 
@@ -225,7 +227,7 @@ def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
     return strict
 
 
-# What strict mode does not take, and what says nothing to a model.
+# Keywords that strict mode refuses, and those of no use to a model.
 _DROPPED = {"$defs", "title", "default", "minLength", "maxLength", "exclusiveMinimum", "minimum", "discriminator"}
 
 

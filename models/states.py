@@ -1,12 +1,19 @@
-"""States, transition tables and the sets that code asks about."""
+"""States of runs, steps, orders and approvals, their transitions, the sets that code uses, and the run modes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Literal, get_args
+
+RunMode = Literal["screener", "research", "trader"]
+Mode = RunMode | Literal["other"]  # other: of a role that is not the desk's own
+MODES: tuple[RunMode, ...] = get_args(RunMode)
 
 
 class RunKind(StrEnum):
+    """The desk's own kinds of runs. The column is an open set: a workflow declares its kind, and may bring another."""
+
     SCREEN = "screen"
     RESEARCH = "research"
     TRADE = "trade"
@@ -15,7 +22,7 @@ class RunKind(StrEnum):
 
 class RunState(StrEnum):
     RUNNING = "running"
-    STOPPING = "stopping"  # somebody asked for its end; steps of it are still held
+    STOPPING = "stopping"  # a stop was requested; steps of it are still held
     DONE = "done"
     PARTIAL = "partial"
     FAILED = "failed"
@@ -26,7 +33,7 @@ RUN_FINAL = frozenset({RunState.DONE, RunState.PARTIAL, RunState.FAILED, RunStat
 
 
 class StepKind(StrEnum):
-    """One Celery task each."""
+    """The desk's own kinds of steps, one Celery task each. An open set, as RunKind is."""
 
     SCREEN = "screen"
     SCREEN_SHARD = "screen_shard"
@@ -51,29 +58,28 @@ STEP_FINAL = frozenset({StepState.DONE, StepState.FAILED, StepState.STOPPED})
 
 
 class Phase(StrEnum):
-    """Where a candidate is; for people, derived from its steps."""
+    """The unfinished work on a candidate, derived from its steps; for people."""
 
     QUICK = "quick"
     RESEARCH = "research"
-    CONCLUDED = "concluded"
 
 
 class OrderState(StrEnum):
-    """An order intent from its row to its end. Up to `approved` the broker knows nothing of it."""
+    """The states of an order, from its row to its end. Up to `approved` the broker does not know it."""
 
     DRAFTED = "drafted"
     DENIED = "denied"
     PREVIEWED = "previewed"
     APPROVAL_PENDING = "approval_pending"  # waits for a person
     APPROVED = "approved"
-    SUBMITTING = "submitting"  # written before the broker hears of it
-    UNKNOWN = "unknown"  # no answer to the submission; only asked about from then on
+    SUBMITTING = "submitting"  # written before the request to the broker
+    UNKNOWN = "unknown"  # no answer to the submission; only queried from then on
     SUBMITTED = "submitted"
     PARTIALLY_FILLED = "partially_filled"
     FILLED = "filled"
     CANCELLED = "cancelled"
     REJECTED = "rejected"
-    EXPIRED = "expired"  # a day order that its day did not fill
+    EXPIRED = "expired"  # a day order that was not filled on its day
 
 
 _AT_BROKER = frozenset(
@@ -104,12 +110,12 @@ ORDER_NEXT: Mapping[OrderState, frozenset[OrderState]] = {
     OrderState.EXPIRED: frozenset(),
 }
 
-# Sent, and not at its end: the broker may still fill it. `partially_filled` again is no change of state.
+# Sent and not final: the broker may still fill it. `partially_filled` again is no change of state.
 ORDER_WORKING = frozenset(
     {OrderState.SUBMITTING, OrderState.UNKNOWN, OrderState.SUBMITTED, OrderState.PARTIALLY_FILLED}
 )
-# Nobody needs to ask for what comes next: a person's answer, the submission of what was approved, the broker's word. A
-# preview rests until somebody does.
+# Their next step comes without a request: a person's answer, the submission, the broker's report. A preview waits for
+# a request.
 ORDER_OPEN = frozenset({OrderState.APPROVAL_PENDING, OrderState.APPROVED}) | ORDER_WORKING
 ORDER_FINAL = frozenset(state for state, following in ORDER_NEXT.items() if not following)
 
@@ -122,7 +128,7 @@ class ApprovalState(StrEnum):
 
 
 class TradingState(StrEnum):
-    """What an account may do. Cancels always pass."""
+    """The permission to trade on an account. Cancels are always allowed."""
 
     ACTIVE = "active"
     REDUCING = "reducing"  # only orders that give exposure back
@@ -130,8 +136,8 @@ class TradingState(StrEnum):
 
 
 class AttemptEnd(StrEnum):
-    """How one attempt at a step ended. `lost`: its worker was not heard of again; `drained`: its worker was told to
-    end and gave the step back."""
+    """The outcome of one attempt at a step. `lost`: its worker stopped renewing the lease; `drained`: its worker was
+    shutting down and gave the step back."""
 
     DONE = "done"
     AGAIN = "again"

@@ -1,4 +1,4 @@
-"""Addresses: as people may see them, and whether they are of the kind that a setting asks for."""
+"""URLs: masked for people, and checked against the kind that a setting requires."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SECRET = re.compile(r"(?i)pass|pwd|token|key|secret|credential|auth|signature")
 
 
 def masked(url: str) -> str:
-    """The URL without its login and without the parameters whose names look like secrets.
+    """Return the URL without its login and without the parameters with names that look like secrets.
 
-    A login ends at the last @ of all: a password that was not percent-encoded may hold a slash, a question mark or an
-    @ itself. Sometimes more is hidden than need be, never less.
+    A login ends at the last @: a password that was not percent-encoded may hold a slash, a question mark or an @
+    itself. So sometimes more is hidden than necessary, never less.
     """
     if _PATH_ALONE.match(url) is None:
         scheme, slashes, rest = url.partition("://") if "://" in url else ("", "", url)
@@ -31,33 +31,36 @@ def _parameter(found: re.Match[str]) -> str:
 
 
 def without_login(url: str) -> str:
-    """The URL of a web server that another process may use and compare: no login, no query, no fragment."""
+    """Return the URL of a web server that another process may use and compare: no login, no query, no fragment."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def require_http(url: str) -> None:
-    """Raises ValueError unless it is the URL of a web server."""
-    if not _begins(url, ("http", "https")) or not _has_host(url):
+def require_http(url: str) -> str:
+    """Return the URL of a web server. Raises ValueError for another text."""
+    if not _begins(url, ("http", "https")) or not _port_is_number(url) or not urlsplit(url).hostname:
         raise ValueError("must be a URL that begins with http:// or https:// and names a host")
+    return url
 
 
-def require_redis(url: str) -> None:
-    """Raises ValueError unless it is a URL that redis-py reads."""
+def require_redis(url: str) -> str:
+    """Return a URL that redis-py reads. Raises ValueError for another text."""
     if not _begins(url, ("redis", "rediss", "unix")):
         raise ValueError("must be a URL that begins with redis://, rediss:// or unix://")
-    if not _has_port_or_none(url):
-        raise ValueError("the port is no number; percent-encode the special characters of a password")
+    if not _port_is_number(url):
+        raise ValueError("the port is not a number; percent-encode the special characters of a password")
+    return url
 
 
-def require_database(url: str) -> None:
-    """Raises ValueError unless it is a SQLAlchemy URL of a database that the desk knows."""
+def require_database(url: str) -> str:
+    """Return the SQLAlchemy URL of a supported database. Raises ValueError for another text."""
     if not _begins(url, ("sqlite", "postgresql", "postgresql+psycopg")):
         raise ValueError("must be a SQLAlchemy URL: sqlite:///PATH or postgresql+psycopg://USER:PASSWORD@HOST/NAME")
+    return url
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server that listens on this name or address."""
+    """Return True if a server that listens on this name or address can be reached from this machine alone."""
     if host == "localhost":
         return True
     try:
@@ -71,12 +74,8 @@ def _begins(url: str, schemes: tuple[str, ...]) -> bool:
     return bool(slashes) and bool(rest) and scheme.lower() in schemes
 
 
-def _has_host(url: str) -> bool:
-    return _has_port_or_none(url) and bool(urlsplit(url).hostname)
-
-
-def _has_port_or_none(url: str) -> bool:
-    """Not so when a password was not percent-encoded: its part before a slash is then taken for the port."""
+def _port_is_number(url: str) -> bool:
+    """Return False for a password that was not percent-encoded: its part before a slash is then taken for the port."""
     try:
         _ = urlsplit(url).port
     except ValueError:

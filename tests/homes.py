@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from tasks.services.census import Member
+from tasks.services.process_table import ProcessRecord
 
 OWNER = "owner.json"
 UNNAMED_SECONDS = 60.0
@@ -49,7 +49,7 @@ def sweep() -> None:
 def _in_use(home: Path) -> bool:
     try:
         row = json.loads((home / OWNER).read_text(encoding="utf-8"))
-        return Member(row["pid"], row["created"], "").process() is not None
+        return ProcessRecord(row["pid"], row["created"], "").process() is not None
     except (OSError, ValueError, KeyError):
         pass
     # Its owner may be about to write its name.

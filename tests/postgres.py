@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -15,6 +17,9 @@ from itertools import count
 from pathlib import Path
 
 import psycopg
+
+from models.database.store import upgrade
+from tests.patience import PATIENCE
 
 # The server refuses to run as root; then it runs as nobody, in a folder that is nobody's.
 NOBODY = 65534
@@ -37,6 +42,7 @@ class Server:
 
     folder: Path
     _numbers: count[int] = field(default_factory=count)
+    _template: str | None = None
 
     def url(self, database: str) -> str:
         return f"postgresql+psycopg://desk@/{database}?host={self.folder}"
@@ -46,6 +52,27 @@ class Server:
         with psycopg.connect(f"host={self.folder} user=desk dbname=postgres", autocommit=True) as connection:
             connection.execute(f'create database "{name}" template "{template}"'.encode())
         return name
+
+    def template(self) -> str:
+        """The name of a database with every table, to make others of; it is migrated once."""
+        if self._template is None:
+            name = self.fresh()
+            upgrade(self.url(name))
+            self._template = name
+        return self._template
+
+
+@contextlib.contextmanager
+def shared(found: Path) -> Iterator[Server]:
+    """The one server of this process, which ends with it. A test takes a database of its own there."""
+    yield _of_this_process(found)
+
+
+@functools.cache
+def _of_this_process(found: Path) -> Server:
+    running = contextlib.ExitStack()
+    atexit.register(running.close)
+    return running.enter_context(server(found))
 
 
 @contextlib.contextmanager
@@ -58,7 +85,7 @@ def server(found: Path) -> Iterator[Server]:
     data = folder / "data"
     try:
         setup = [found / "initdb", "-D", data, "-U", "desk", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-        subprocess.run(setup, cwd=folder, capture_output=True, check=True, timeout=60, **user)  # type: ignore[call-overload]
+        subprocess.run(setup, cwd=folder, capture_output=True, check=True, timeout=PATIENCE, **user)  # type: ignore[call-overload]
         settings = [part for setting in _QUICK for part in ("-c", setting)]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
@@ -70,7 +97,7 @@ def server(found: Path) -> Iterator[Server]:
             yield Server(folder)
         finally:
             process.send_signal(signal.SIGINT)  # fast shutdown: open connections are cut
-            process.wait(20)
+            process.wait(PATIENCE)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -18,15 +18,16 @@ from pathlib import Path
 import psutil
 from celery import Celery
 
-from models.setting_sources import load_settings
 from models.settings import Settings
-from models.store import upgrade
-from tasks.app import create_app, node_name
+from models.settings.sources import load_settings
 from tasks.bootstrap import desk_of
 from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
+from tasks.worker.app import create_app, node_name
 from tests import homes, zygote
 from tests.conftest import answers, valkey_binary
+from tests.databases import make_database
+from tests.patience import PATIENCE
 
 REPOSITORY = Path(__file__).parents[1]
 READY_SECONDS = 40.0
@@ -110,7 +111,7 @@ class Processes:
         wait_for(lambda: listens(port), "the model stand-in listens")
 
     def database(self) -> None:
-        upgrade(self.settings.database)
+        make_database(self.settings.database)
 
     def workers(
         self,
@@ -153,12 +154,12 @@ class Processes:
     def end(self, name: str, number: int = signal.SIGTERM) -> None:
         process = self.running.pop(name)
         process.send_signal(number)
-        process.wait(30)
+        process.wait(PATIENCE)
 
     def _await_end(self, name: str) -> None:
         process = self.running[name]
         try:
-            process.wait(20)
+            process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -9,29 +9,37 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 ROOMS = ("models", "tools", "agents", "tasks")
 LINT = Path(sys.executable).with_name("lint-imports")
 MANDATES = "Only `desk arm` can write a mandate"
 BROKERS = "Agents cannot reach a broker"
 SERVICE = "Only `desk api` loads the service"
+RUNTIME = "Only the composition root knows the Codex runtime"
+CONTRACTS = (BROKERS, MANDATES, SERVICE, RUNTIME)
 
 ROGUES = {
     "agents/rogue_broker.py": ("from tools.brokers import protocol", BROKERS),
     "agents/rogue_orders.py": ("from tools.orders.flow import process_decision", BROKERS),
-    "agents/rogue_submit.py": ("from tools.orders.submit_tool import ORDERS_SUBMIT", BROKERS),
+    "agents/rogue_submit.py": ("from tools.orders.submitting import submit", BROKERS),
     "tools/rogue_helper.py": ("from tools.orders import submitting", None),
     "agents/rogue_roundabout.py": ("import tools.rogue_helper", BROKERS),
-    "agents/rogue_signer.py": ("from tasks import arming", MANDATES),
-    "tools/rogue_signer.py": ("from tasks.arming import arm", MANDATES),
-    "tasks/rogue_worker.py": ("from tasks.arming import signing_key", MANDATES),
-    "tasks/rogue_server.py": ("from tasks.web.serving import serve", SERVICE),
+    "agents/rogue_signer.py": ("from tasks.cli.orders import arming", MANDATES),
+    "tools/rogue_signer.py": ("from tasks.cli.orders.arming import arm", MANDATES),
+    "tasks/worker/rogue_signer.py": ("from tasks.cli.orders.arming import signing_key", MANDATES),
+    "tasks/services/rogue_server.py": ("from tasks.web.serving import serve", SERVICE),
+    "agents/rogue_runner.py": ("from agents.codex.runtime import CodexRuntime", RUNTIME),
+    "tasks/worker/rogue_turns.py": ("from agents.codex.threads import registry", RUNTIME),
     "tasks/cli/rogue_page.py": ("from tasks.web import app", SERVICE),
 }
 
 
 def lint(folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([LINT, "--no-cache"], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [LINT, "--no-cache"], cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +65,12 @@ def test_every_rogue_is_caught(copy: Path, tmp_path: Path) -> None:
     done = lint(folder)
     assert done.returncode == 1
     said = " ".join(done.stdout.split())
-    for contract in (BROKERS, MANDATES, SERVICE):
+    for contract in CONTRACTS:
         assert said.count(contract) == 2, "once in the list and once with what broke it"
     broken = said[said.index("Broken contracts") :]
-    places = [broken.index(contract) for contract in (BROKERS, MANDATES, SERVICE)]
-    sections = {BROKERS: broken[: places[1]], MANDATES: broken[places[1] : places[2]], SERVICE: broken[places[2] :]}
+    places = [broken.index(contract) for contract in CONTRACTS]
+    ends = (*places[1:], len(broken))
+    sections = {each: broken[start:end] for each, start, end in zip(CONTRACTS, places, ends, strict=True)}
     for name, (_, contract) in ROGUES.items():
         if contract is not None:
             module = name.removesuffix(".py").replace("/", ".")

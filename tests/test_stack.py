@@ -19,7 +19,7 @@ from tests.tasks.services.conftest import gone
 OUTER = """
 import json, threading, time
 import psutil
-from tasks.runs import open_research
+from tasks.workflows.research import open_research
 from tests.stack import processes, wait_for
 
 def below():
@@ -61,7 +61,7 @@ def test_a_killed_run_leaves_no_process_and_its_home_goes_with_the_next(killed: 
     home, count, below = killed
     assert count == 4
     assert len(below) > count  # the app-server too
-    assert gone(below, 10)
+    assert gone(below)
     assert home.is_dir()
     with processes() as desk:
         assert not home.exists()

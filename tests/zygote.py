@@ -28,6 +28,7 @@ from pathlib import Path
 from tasks.services import tether
 from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 WORD = 4  # bytes of a length, a process id or an exit code on the line between test and server
@@ -74,22 +75,28 @@ def start(arguments: Sequence[str], env: Mapping[str, str], cwd: Path, log: int)
 
 
 def run(
-    arguments: Sequence[str], env: Mapping[str, str], cwd: Path, seconds: float = 60, python: str = sys.executable
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path,
+    seconds: float = PATIENCE,
+    python: str = sys.executable,
+    stdout: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """`desk ARGUMENTS` with this environment and no other, and nothing to read. python: the interpreter.
+    """`desk ARGUMENTS` with this environment and no other, and nothing to read. python: the interpreter. stdout: the
+    descriptor of its standard output, which is not read then.
 
     Raises subprocess.TimeoutExpired when it takes longer, and ends it then.
     """
     (out, theirs), (err, other) = os.pipe(), os.pipe()
-    command = _started(arguments, env, cwd, python, (theirs, other), alone=False)
+    command = _started(arguments, env, cwd, python, (theirs if stdout is None else stdout, other), alone=False)
     os.close(theirs)
     os.close(other)
     try:
-        said = _read({out: b"", err: b""}, time.monotonic() + seconds)
+        output = _read({out: b"", err: b""}, time.monotonic() + seconds)
     except TimeoutError:
         command.kill()
         raise subprocess.TimeoutExpired(command.args, seconds) from None
-    return subprocess.CompletedProcess(command.args, command.wait(), said[out].decode(), said[err].decode())
+    return subprocess.CompletedProcess(command.args, command.wait(), output[out].decode(), output[err].decode())
 
 
 def _started(

@@ -1,1 +1,1 @@
-"""What a role may call, and everything outside the desk but Codex: markets, portfolio, risk, orders, brokers."""
+"""Tools of the roles, and the world outside: markets, portfolio, risk, orders, brokers."""

@@ -6,18 +6,22 @@ from decimal import Decimal
 
 
 def exact(value: float) -> Decimal:
-    """The decimal a float prints as: 0.1 is 0.1 and not 0.1000000000000000055."""
+    """Return the decimal a float prints as: 0.1 is 0.1 and not 0.1000000000000000055."""
     return Decimal(repr(float(value)))
 
 
 def plain(value: float | Decimal) -> str:
-    """The shortest plain decimal text: no exponent, no trailing zeros, no minus zero."""
+    """Return the shortest plain decimal text: no exponent, no trailing zeros, no minus zero."""
     number = (value if isinstance(value, Decimal) else exact(value)).normalize()
     return format(number if number else Decimal(0), "f")
 
 
 def money(value: float | Decimal) -> str:
-    """For people: thousands separated; two places, or as many as an exact figure needs."""
+    """Return an amount for people: thousands separated; two places, or as many as an exact figure needs."""
     number = value if isinstance(value, Decimal) else exact(value)
     places = max(2, min(6, -int(number.normalize().as_tuple().exponent)))
     return f"{number:,.{places}f}"
+
+
+def rounded(value: float | None, digits: int = 4) -> float | None:
+    return None if value is None else round(value, digits)

@@ -1,11 +1,14 @@
-"""The figures rules are made of, as pure functions of arrays in ascending order of session.
+"""Price figures for rules, as pure functions of arrays in ascending order of session.
 
-Each gives None where the history is too short or the figure is undefined; fractions are unrounded.
+Each returns None where the history is too short or the figure is undefined; fractions are unrounded.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -14,45 +17,37 @@ from tools.market.protocol import Floats
 SESSIONS_A_YEAR = 252
 
 
+@cache
+def load_talib() -> Any:
+    """Return the module talib, imported at first use: it imports pandas, which takes a second."""
+    return importlib.import_module("talib")
+
+
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
 def momentum(close: Floats, sessions: int) -> float | None:
-    """close / close n sessions ago - 1 (rate of change; Murphy, Technical Analysis of the Financial Markets)."""
-    if len(close) <= sessions:
-        return None
-    return _finite(close[-1] / close[-1 - sessions] - 1)
+    """Return close / close n sessions ago - 1 (rate of change; Murphy, Technical Analysis of the Financial Markets)."""
+    return _finite(close[-1] / close[-1 - sessions] - 1) if len(close) > sessions else None
 
 
 def rsi(close: Floats, periods: int = 14) -> float | None:
-    """Wilder's relative strength index, 0 to 100 (New Concepts in Technical Trading Systems, 1978, section VI).
+    """Return TA-Lib's relative strength index of the last close, 0 to 100; 0 for a series that never moved.
 
     100 * gain / (gain + loss), where gain and loss begin as plain means of the first n changes and go on as
-    mean + (change - mean) / n. The recursion is unrolled to one weighted sum. A series that never moved has 0, as in
-    TA-Lib.
+    mean + (change - mean) / n (Wilder, New Concepts in Technical Trading Systems, 1978, section VI).
     """
-    changes = np.diff(close)
-    if len(changes) < periods:
-        return None
-    later = len(changes) - periods
-    decay = 1 - 1 / periods
-    weights = np.full(len(changes), decay**later / periods)
-    weights[periods:] = decay ** np.arange(later - 1, -1, -1) / periods
-    gain = float(weights @ np.maximum(changes, 0))
-    loss = float(weights @ np.maximum(-changes, 0))
-    return 100 * gain / (gain + loss) if gain + loss > 0 else 0.0
+    return _finite(load_talib().RSI(close, periods)[-1]) if len(close) > periods else None
 
 
 def from_high(close: Floats, high: Floats, sessions: int = SESSIONS_A_YEAR) -> float | None:
-    """close / highest high of the last n sessions (of all, if fewer) - 1; at most 0."""
-    if not len(close):
-        return None
-    return _finite(close[-1] / high[-sessions:].max() - 1)
+    """Return close / highest high of the last n sessions (of all, if fewer) - 1; at most 0."""
+    return _finite(close[-1] / high[-sessions:].max() - 1) if len(close) else None
 
 
 def volatility(close: Floats, sessions: int = 20) -> float | None:
-    """Realised volatility: sample standard deviation of n daily log returns, times sqrt(252).
+    """Return realised volatility: the sample standard deviation of n daily log returns, times sqrt(252).
 
     Hull, Options, Futures, and Other Derivatives, section 'Estimating volatility from historical data'.
     """
@@ -63,7 +58,7 @@ def volatility(close: Floats, sessions: int = 20) -> float | None:
 
 
 def drawdown(close: Floats, sessions: int = 60) -> float | None:
-    """Deepest fall from a running high of closes within the last n sessions; at most 0.
+    """Return the deepest fall from a running high of closes within the last n sessions; at most 0.
 
     Magdon-Ismail and Atiya, Maximum Drawdown, Risk Magazine, 2004.
     """
@@ -74,7 +69,7 @@ def drawdown(close: Floats, sessions: int = 60) -> float | None:
 
 
 def volume_ratio(volume: Floats, sessions: int = 20) -> float | None:
-    """Last volume / mean of the n sessions before it."""
+    """Return last volume / mean of the n sessions before it."""
     if len(volume) <= sessions:
         return None
     usual = volume[-sessions - 1 : -1].mean()
@@ -82,12 +77,10 @@ def volume_ratio(volume: Floats, sessions: int = 20) -> float | None:
 
 
 def gap(opened: Floats, close: Floats) -> float | None:
-    """Last open / previous close - 1."""
+    """Return last open / previous close - 1."""
     return _finite(opened[-1] / close[-2] - 1) if len(close) > 1 else None
 
 
 def from_average(close: Floats, sessions: int) -> float | None:
-    """close / simple moving average of the last n closes - 1."""
-    if len(close) < sessions:
-        return None
-    return _finite(close[-1] / close[-sessions:].mean() - 1)
+    """Return close / simple moving average of the last n closes - 1."""
+    return _finite(close[-1] / close[-sessions:].mean() - 1) if len(close) >= sessions else None

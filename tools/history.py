@@ -1,4 +1,4 @@
-"""Daily bars for tools: what is there, and what must be said to be missing."""
+"""Daily bars for tools, with a record of the bars that are missing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BUDGET_SHARE = 0.8
 def histories(
     context: ToolContext, symbols: Sequence[str], gaps: Gaps, sessions: int = SESSIONS_A_YEAR
 ) -> Iterator[Bars]:
-    """The bars of each symbol that has some; of the others, and of odd ones, `gaps` tells.
+    """Yield the bars of each symbol that has some; the others, and odd ones, are added to `gaps`.
 
     A symbol whose last bar is older than STALE_DAYS has left the market and gives none.
     """
@@ -32,11 +32,8 @@ def histories(
         try:
             budget.spend()
             bars = context.market.bars(symbol, sessions)
-        except NotConfigured as error:
-            gaps.add("bars", error)
-            continue
         except DeskError as error:
-            gaps.add("bars", error, symbol)
+            gaps.add("bars", error, None if isinstance(error, NotConfigured) else symbol)
             continue
         if (context.clock.session() - bars.dates[-1]).days > STALE_DAYS:
             gaps.add("bars", f"not traded since {bars.dates[-1]}", symbol)
@@ -59,7 +56,7 @@ class Budget:
         self._end = time.monotonic() + context.settings.tool_seconds * _BUDGET_SHARE
 
     def spend(self) -> None:
-        """Raises MarketUnavailable when the time is up."""
+        """Raise MarketUnavailable when the time is up."""
         if time.monotonic() > self._end:
             raise MarketUnavailable("not fetched in time", remedy="ask for fewer symbols, or ask again")
 
@@ -68,7 +65,6 @@ def _note_split(bars: Bars, gaps: Gaps) -> None:
     moves = bars.close[1:] / bars.close[:-1] - 1
     odd = np.flatnonzero((moves <= _SPLIT_LIKE[0]) | (moves >= _SPLIT_LIKE[1]))
     if len(odd):
-        at = int(odd[-1])
-        when = bars.dates[at + 1]
-        reason = f"close moved {moves[at]:+.0%} on {when}; the source does not say whether that was a split"
+        move, when = moves[odd[-1]], bars.dates[odd[-1] + 1]
+        reason = f"close moved {move:+.0%} on {when}; the source does not say whether that was a split"
         gaps.add("split adjustment", reason, bars.symbol)

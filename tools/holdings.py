@@ -1,4 +1,4 @@
-"""What the account holds, by the symbol that research is about: its price and its gain, or why they are not known."""
+"""Holdings of the account by the symbol that research is about: price and gain, or why they are not known."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from functools import cache
 from itertools import chain
 
 from sqlalchemy import Executable, bindparam, select
-from sqlmodel import col
+from sqlmodel import Session, col
 
 from models.contracts import multiplier_of
 from models.errors import DeskError
-from models.order_tables import Position
+from models.tables.orders import Position
 from tools.market.quotes import quote_of
-from tools.portfolio import Prices, ledger_of, prices_of, store_of
+from tools.portfolio import Prices, ledger_of, prices_of
 from tools.registry import Gaps, ToolContext
 from tools.risk import underlying_of
 
@@ -25,7 +25,7 @@ NOT_YET = "filled at the next open, at a price that is not known yet"
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A symbol with everything that is held of it: shares, and contracts on it.
+    """Symbol with all positions in it: shares, and contracts on it.
 
     price: of the symbol's share, in account currency. unrealized: the gain of all its positions as a share of what
     they cost. missing: why one of them is None, as "price: reason" or "unrealized: reason".
@@ -39,9 +39,7 @@ class Holding:
 
 
 def holdings(context: ToolContext, only: str | None = None) -> list[Holding]:
-    """The account's holdings by symbol, at the prices known now; with `only`, at most that one."""
-    if only is not None and only not in map(underlying_of, _held_symbols(context)):
-        return []  # of most symbols that are researched nothing is held
+    """Return the account's holdings by symbol, at the prices known now; with `only`, at most that one."""
     ledger = ledger_of(context)
     rows: defaultdict[str, list[Position]] = defaultdict(list)
     for row in ledger.positions:
@@ -55,9 +53,9 @@ def holdings(context: ToolContext, only: str | None = None) -> list[Holding]:
     return [_holding(context, symbol, held, prices, reasons, ahead) for symbol, held in wanted.items()]
 
 
-def _held_symbols(context: ToolContext) -> list[str]:
-    with store_of(context).read() as session:
-        return list(session.connection().execute(_symbols(), {"account": context.account}).scalars())
+def holds(session: Session, account: str, symbol: str) -> bool:
+    """Return whether the account has a position in a symbol: of most that are researched it has none."""
+    return symbol in map(underlying_of, session.connection().execute(_symbols(), {"account": account}).scalars())
 
 
 @cache
@@ -75,13 +73,12 @@ def _holding(
 ) -> Holding:
     price, no_price = (prices[symbol], reasons.get(symbol)) if symbol in prices else _price(context, symbol)
     unrealized, no_gain = _unrealized(held, prices, reasons, ahead)
-    said = (("price", no_price), ("unrealized", no_gain))
-    missing = tuple(f"{what}: {why}" for what, why in said if why is not None)
+    missing = tuple(f"{what}: {why}" for what, why in (("price", no_price), ("unrealized", no_gain)) if why is not None)
     return Holding(symbol, tuple(row.symbol for row in held), price, unrealized, missing)
 
 
 def _price(context: ToolContext, symbol: str) -> tuple[float | None, str | None]:
-    """Of a symbol of which only contracts are held."""
+    """Return the price of a symbol of which only contracts are held, or why it is not known."""
     try:
         return quote_of(context.market, symbol).price, None
     except DeskError as error:
@@ -91,7 +88,7 @@ def _price(context: ToolContext, symbol: str) -> tuple[float | None, str | None]
 def _unrealized(
     held: Sequence[Position], prices: Prices, reasons: Mapping[str, str], ahead: set[str]
 ) -> tuple[float | None, str | None]:
-    """The gain as a share of the cost, or why there is none to tell."""
+    """Return the gain as a share of the cost, or why there is none."""
     gain = cost = 0.0
     for row in held:
         price = prices[row.symbol]

@@ -13,20 +13,20 @@ from sqlmodel import Session, select
 from models.contracts import multiplier_of
 from models.errors import MarketError, OrderError
 from models.market import Quote
-from models.order_tables import Account, Position
 from models.orders import AccountView, BrokerFill, HeldPosition
+from models.tables.orders import Account, Position
 from tools.decimals import exact
 
 
 class Quoter(Protocol):
-    """Whatever can price a symbol: a market, or quotes read beforehand."""
+    """Source of prices: a market, or quotes read beforehand."""
 
     def quote(self, symbol: str) -> Quote:
-        """The last price known now; raises MarketError when there is none."""
+        """Return the last price known now; raises MarketError when there is none."""
 
 
 def ensure_account(session: Session, name: str, cash: float) -> Account:
-    """The account's row, opened with `cash` when there is none yet."""
+    """Return the account's row, opened with `cash` when there is none yet."""
     account = session.get(Account, name)
     if account is not None:
         return account
@@ -47,7 +47,7 @@ def _account(session: Session, name: str, *, lock: bool = False) -> Account:
 
 
 def account_view(session: Session, market: Quoter, account: str) -> AccountView:
-    """Cash, positions and equity at the market's now; a position without a price makes equity None.
+    """Return cash, positions and equity at the market's now; a position without a price makes equity None.
 
     equity = cash + sum of quantity x price x multiplier. Raises OrderError when there is no such account.
     """
@@ -121,7 +121,8 @@ def move(
 
 
 def average_cost(before: Decimal, average: Decimal, signed: Decimal, price: Decimal) -> float:
-    """Per share, after a position of `before` at `average` changed by `signed` at `price`, and is not zero."""
+    """Return the average cost per share after a position of `before` at `average` changed by `signed` at `price`, and
+    is not zero."""
     after = before + signed
     if before * signed >= 0:
         return float((before * average + signed * price) / after)

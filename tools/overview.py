@@ -1,4 +1,4 @@
-"""symbol_overview: what is known of companies, section by section."""
+"""symbol_overview: company data, section by section."""
 
 from __future__ import annotations
 
@@ -15,21 +15,17 @@ Section = Literal["fundamentals", "earnings", "ratings", "options"]
 SectionData = dict[str, float | str | None]
 
 
-def _distinct(sections: list[Section]) -> list[Section]:
-    return list(dict.fromkeys(sections))
-
-
 class OverviewArguments(Arguments):
     symbols: Symbols
-    sections: Annotated[list[Section], AfterValidator(_distinct)] = Field(
+    sections: Annotated[list[Section], AfterValidator(lambda sections: list(dict.fromkeys(sections)))] = Field(
         [], description="what to add to name, sector, industry and last close; none by default"
     )
 
 
 def symbol_overview(context: ToolContext, arguments: OverviewArguments) -> dict[str, Any]:
-    """`available` asks for what was asked: one section of one symbol, or, without sections, one known symbol.
+    """Return overviews by symbol. `available`: one section of one symbol, or, without sections, one known symbol.
 
-    A source without a section is named once for all symbols, and not asked again.
+    A section that the source does not have is listed once for all symbols, and not requested again.
     """
     gaps, budget = Gaps(), Budget(context)
     wanted: list[Section] = list(arguments.sections)
@@ -41,8 +37,8 @@ def symbol_overview(context: ToolContext, arguments: OverviewArguments) -> dict[
         except DeskError as error:
             gaps.add("overview", error, symbol)
     rows = [overview.model_dump(mode="json", by_alias=True, exclude_defaults=True) for overview in overviews]
-    available = any(_has_section(row) for row in overviews) if arguments.sections else bool(rows)
-    return payload(context, gaps, available=available, overviews=rows)
+    known = rows if not arguments.sections else [row for row in rows if not row.keys().isdisjoint(arguments.sections)]
+    return payload(context, gaps, available=bool(known), overviews=rows)
 
 
 def _overview(context: ToolContext, listing: Listing, wanted: list[Section], gaps: Gaps) -> SymbolOverview:
@@ -55,17 +51,8 @@ def _overview(context: ToolContext, listing: Listing, wanted: list[Section], gap
             wanted.remove(section)
         except DeskError as error:
             gaps.add(section, error, listing.symbol)
-    return SymbolOverview(
-        symbol=listing.symbol,
-        name=listing.name,
-        sector=listing.sector,
-        industry=listing.industry,
-        last_close=_last_close(context, listing.symbol, gaps),
-        fundamentals=found.get("fundamentals"),
-        earnings=found.get("earnings"),
-        ratings=found.get("ratings"),
-        options=found.get("options"),
-    )
+    last_close = _last_close(context, listing.symbol, gaps)
+    return SymbolOverview.model_validate({**listing.model_dump(), **found, "last_close": last_close})
 
 
 def _last_close(context: ToolContext, symbol: str, gaps: Gaps) -> float | None:
@@ -76,18 +63,13 @@ def _last_close(context: ToolContext, symbol: str, gaps: Gaps) -> float | None:
         return None
 
 
-def _has_section(overview: SymbolOverview) -> bool:
-    return any(
-        part is not None for part in (overview.fundamentals, overview.earnings, overview.ratings, overview.options)
-    )
-
-
 SYMBOL_OVERVIEW = ToolSpec(
     name="symbol_overview",
     description=(
         "Name, sector, industry and last price of up to 150 symbols, with the sections asked for: fundamentals, "
         "earnings, ratings, options. What the source does not have is listed in `missing`."
     ),
+    hint="what is known of companies; `symbols`, and `sections` out of fundamentals, earnings, ratings, options.",
     arguments=OverviewArguments,
     function=symbol_overview,
 )

@@ -9,17 +9,14 @@ from typing import Any
 from sqlmodel import col, select
 
 from models.contracts import multiplier_of
+from models.database.store import Store
 from models.errors import DeskError, NotConfigured
-from models.order_tables import Account, Fill, Position
-from models.store import Store
+from models.tables.orders import Account, Fill, Position
+from tools.decimals import rounded
 from tools.market.quotes import quote_of
 from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
 
 Prices = Mapping[str, float | None]
-
-
-class PortfolioArguments(Arguments):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +28,8 @@ class Ledger:
     ahead: Sequence[Fill]
 
 
-def portfolio_get(context: ToolContext, arguments: PortfolioArguments) -> dict[str, Any]:
-    """Cash, equity, buying power and positions in the account's currency; null is unknown.
+def portfolio_get(context: ToolContext, arguments: Arguments) -> dict[str, Any]:
+    """Return cash, equity, buying power and positions in the account's currency; null is unknown.
 
     A fill later than now is held already, but its price is not known yet: it is valued at the price known now, in cash
     as in equity, and the position's average cost is null.
@@ -49,9 +46,9 @@ def portfolio_get(context: ToolContext, arguments: PortfolioArguments) -> dict[s
     rows = [_position(row, holdings, prices[row.symbol], values[row.symbol], equity) for row in holdings.positions]
     portfolio = {
         "account": context.account,
-        "cash": _money(cash),
-        "equity": _money(equity),
-        "buyingPower": _money(None if cash is None else max(cash, 0.0)),
+        "cash": rounded(cash, 2),
+        "equity": rounded(equity, 2),
+        "buyingPower": rounded(None if cash is None else max(cash, 0.0), 2),
         "positions": rows,
     }
     return payload(context, gaps, available=True, portfolio=portfolio)
@@ -66,17 +63,14 @@ def store_of(context: ToolContext) -> Store:
 def ledger_of(context: ToolContext) -> Ledger:
     with store_of(context).read() as session:
         account = session.get(Account, context.account)
-        positions = session.exec(
-            select(Position).where(Position.account == context.account).order_by(col(Position.symbol))
-        ).all()
-        ahead = session.exec(
-            select(Fill).where(Fill.account == context.account, col(Fill.filled_at) > context.clock.now())
-        ).all()
-        return Ledger(account, positions, ahead)
+        held = select(Position).where(Position.account == context.account).order_by(col(Position.symbol))
+        ahead = select(Fill).where(Fill.account == context.account, col(Fill.filled_at) > context.clock.now())
+        return Ledger(account, session.exec(held).all(), session.exec(ahead).all())
 
 
 def prices_of(context: ToolContext, holdings: Ledger, gaps: Gaps) -> dict[str, float | None]:
-    """Per share or contract unit as the market quotes it, by symbol; null with a gap where there is none."""
+    """Return prices per share or contract unit as the market quotes them, by symbol; null with a gap where there is
+    none."""
     symbols = sorted({row.symbol for row in holdings.positions} | {fill.symbol for fill in holdings.ahead})
     prices: dict[str, float | None] = {}
     for symbol in symbols:
@@ -89,15 +83,14 @@ def prices_of(context: ToolContext, holdings: Ledger, gaps: Gaps) -> dict[str, f
 
 
 def _cash(context: ToolContext, holdings: Ledger, prices: Prices, gaps: Gaps) -> float | None:
-    """Ledger cash, with each fill of the future taken back and booked again at the price known now."""
+    """Return ledger cash, with each fill of the future taken back and booked again at the price known now."""
     if holdings.account is None:
         gaps.add("account", "not opened yet: these are the figures it opens with (DESK_STARTING_CASH)")
         return context.settings.starting_cash
     cash: float | None = holdings.account.cash
     for fill in holdings.ahead:
         price = prices[fill.symbol]
-        sign = 1 if fill.side == "buy" else -1
-        units = sign * fill.quantity * multiplier_of(fill.symbol)
+        units = (1 if fill.side == "buy" else -1) * fill.quantity * multiplier_of(fill.symbol)
         cash = None if cash is None or price is None else cash + units * (fill.price - price)
     return cash
 
@@ -110,8 +103,8 @@ def _position(
         "symbol": row.symbol,
         "quantity": row.quantity,
         "averageCost": None if ahead else round(row.average_cost, 4),
-        "marketPrice": None if price is None else round(price, 4),
-        "marketValue": _money(value),
+        "marketPrice": rounded(price),
+        "marketValue": rounded(value, 2),
         "share": round(value / equity, 4) if value is not None and equity else None,
     }
 
@@ -125,17 +118,14 @@ def _sum(amounts: Sequence[float | None]) -> float | None:
     return sum(known) if len(known) == len(amounts) else None
 
 
-def _money(amount: float | None) -> float | None:
-    return None if amount is None else round(amount, 2)
-
-
 PORTFOLIO_GET = ToolSpec(
     name="portfolio_get",
     description=(
         "The account: cash, equity, buyingPower, and positions with quantity, averageCost, marketPrice, marketValue "
         "and share of equity (a fraction). Null is unknown; `missing` says why."
     ),
-    arguments=PortfolioArguments,
+    hint="cash, equity, buying power and positions of the account now; no arguments.",
+    arguments=Arguments,
     function=portfolio_get,
     data=False,
 )

@@ -1,7 +1,8 @@
-"""What a tool is: its spec, the context it may see, its answer, and the toolset that a turn is given."""
+"""The spec of a tool, the context of a call, its answer, and the protocol of a turn's toolset."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,11 +11,11 @@ from typing import Annotated, Any, Protocol
 import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from models.database.store import Store
 from models.errors import DeskError
 from models.market import Missing
 from models.research import upper
 from models.settings import Settings
-from models.store import Store
 from tools.market.protocol import MarketClock, MarketData
 from tools.market.universe import SYMBOL_RULE, is_symbol
 
@@ -23,7 +24,7 @@ MAX_SYMBOLS = 150
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a call may see; one per turn."""
+    """The data that a call may read; one per turn."""
 
     market: MarketData
     clock: MarketClock
@@ -34,7 +35,7 @@ class ToolContext:
 
 
 class Arguments(BaseModel):
-    """Base of all tool arguments: what a tool does not know is refused."""
+    """Base of all tool arguments; an unknown one is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,13 +59,29 @@ Symbols = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
+class ToolImage:
+    """A picture that goes to the model beside a tool's JSON. mime_type: such as image/png."""
+
+    data: bytes
+    mime_type: str
+
+    def data_url(self) -> str:
+        return f"data:{self.mime_type};base64,{base64.b64encode(self.data).decode()}"
+
+
+@dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """data: the tool speaks of the market; a report needs at least one such answer with data."""
+    """A tool that a role may call.
+
+    hint: the line that a role's prompt has on it. function: returns the payload, or the payload and an image. data: it
+    answers with market data, of which a report needs at least one answer that has some.
+    """
 
     name: str
     description: str
+    hint: str
     arguments: type[BaseModel]
-    function: Callable[[ToolContext, Any], dict[str, Any]]
+    function: Callable[[ToolContext, Any], dict[str, Any] | tuple[dict[str, Any], ToolImage]]
     data: bool = True
 
     @property
@@ -100,14 +117,15 @@ class ToolAnswer:
     data: bool
     has_data: bool
     seconds: float
+    image: ToolImage | None = None
 
     def text(self) -> str:
-        """Compact JSON."""
+        """Return the payload as compact JSON."""
         return orjson.dumps(self.payload).decode()
 
 
 def failed(tool: str, error: str, *, data: bool = False, seconds: float = 0.0) -> ToolAnswer:
-    """The answer of a call that did not work."""
+    """Return the answer of a call that failed."""
     return ToolAnswer(tool, False, {"error": error, "success": False}, data, False, seconds)
 
 
@@ -117,11 +135,12 @@ class Toolset(Protocol):
     def specs(self) -> Sequence[ToolSpec]: ...
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-        """Never raises but for cancellation: an error is an answer, {"error": "...", "success": false}."""
+        """Return the answer of a call. An error is an answer too, {"error": "...", "success": false}; only cancellation
+        is raised."""
 
 
 class Gaps:
-    """What could not be said, once each."""
+    """Missing data of an answer, each gap once."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str | None, str], Missing] = {}
@@ -130,7 +149,7 @@ class Gaps:
         self._rows.setdefault((symbol, what), Missing(symbol=symbol, what=what, reason=str(reason)))
 
     def only(self, symbols: Container[str]) -> int:
-        """Forget what is missing of other symbols than these; how many rows that were."""
+        """Remove the gaps of other symbols than these, and return their number."""
         before = len(self._rows)
         self._rows = {key: row for key, row in self._rows.items() if key[0] is None or key[0] in symbols}
         return before - len(self._rows)
@@ -140,6 +159,6 @@ class Gaps:
 
 
 def payload(context: ToolContext, gaps: Gaps, *, available: bool, **data: Any) -> dict[str, Any]:
-    """The frame of every answer: market time and source before the data, what is missing after it."""
+    """Return an answer in the common frame: market time and source before the data, its gaps after it."""
     head = {"asOf": context.clock.now().isoformat(), "source": context.market.name, "available": available}
     return {**head, **data, "missing": gaps.rows()}

@@ -1,21 +1,21 @@
-"""report_latest: what the desk itself said last of a symbol, as far as the market clock has come."""
+"""The tool report_latest: the newest verdicts and reports of the desk itself, up to the market clock's now."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from sqlmodel import Session, col, select
 
 from models.research import ReportStatus
-from models.tables import Report, Run, Verdict
+from models.tables.runs import Report, Run, Verdict
 from tools.portfolio import store_of
 from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
 
 Row = TypeVar("Row")
 _SUMMARY_CHARS = 600
 _RISKS = 5
-# Newest rows read per symbol asked for: enough for every role of the last runs.
+# Newest rows read for each symbol: enough for every role of the last runs.
 _ROWS_A_SYMBOL = 24
 
 
@@ -24,9 +24,9 @@ class ReportArguments(Arguments):
 
 
 def report_latest(context: ToolContext, arguments: ReportArguments) -> dict[str, Any]:
-    """The newest verdict and each role's newest completed report, of this account and market.
+    """Return the newest verdict and each role's newest completed report, of this account and market.
 
-    Rows of a run whose market time is after now are not seen: in replay the database may know the future.
+    Rows of a run whose market time is after now are left out: in replay the database may hold later days.
     """
     gaps = Gaps()
     with store_of(context).read() as session:
@@ -43,42 +43,37 @@ def _verdicts(session: Session, context: ToolContext, symbols: list[str]) -> lis
     found = session.exec(
         select(Verdict, Run)
         .join(Run, col(Run.id) == col(Verdict.run_id))
-        .where(*_seen(context), col(Verdict.symbol).in_(symbols))
+        .where(*seen_runs(context.account, context.market.name, context.clock.now()), col(Verdict.symbol).in_(symbols))
         .order_by(col(Run.market_now).desc(), col(Verdict.created_at).desc())
         .limit(_ROWS_A_SYMBOL * len(symbols))
     )
-    newest = _first(found, lambda pair: pair[0].symbol)
-    return [_verdict(verdict, run) for verdict, run in sorted(newest, key=lambda pair: pair[0].symbol)]
+    return [_verdict(verdict, run) for verdict, run in _first(found, lambda pair: pair[0].symbol)]
 
 
 def _reports(session: Session, context: ToolContext, symbols: list[str]) -> list[dict[str, Any]]:
     found = session.exec(
         select(Report)
         .join(Run, col(Run.id) == col(Report.run_id))
-        .where(*_seen(context), col(Report.symbol).in_(symbols))
+        .where(*seen_runs(context.account, context.market.name, context.clock.now()), col(Report.symbol).in_(symbols))
         .where(Report.status == ReportStatus.COMPLETED, col(Report.market_at) <= context.clock.now())
         .order_by(col(Report.market_at).desc(), col(Report.created_at).desc())
         .limit(_ROWS_A_SYMBOL * len(symbols))
     )
-    newest = _first(found, lambda row: (row.symbol, row.role))
-    return [_report(row) for row in sorted(newest, key=lambda row: (row.symbol, row.role))]
-
-
-def _seen(context: ToolContext) -> tuple[Any, ...]:
-    return seen_runs(context.account, context.market.name, context.clock.now())
+    return [_report(row) for row in _first(found, lambda row: (row.symbol, row.role))]
 
 
 def seen_runs(account: Any, market: Any, now: Any) -> tuple[Any, ...]:
-    """Conditions on Run: of an account and a market, and not of later than now. Each a value or a bind parameter."""
+    """Return conditions on Run: of an account and a market, and not later than now. Each argument is a value or a bind
+    parameter."""
     return Run.account == account, Run.market == market, col(Run.market_now) <= now
 
 
-def _first(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> list[Row]:
-    """The first row of each key, in order."""
-    kept: dict[Hashable, Row] = {}
+def _first(rows: Iterable[Row], key: Callable[[Row], Any]) -> list[Row]:
+    """Return the first row of each key, in the order of the keys."""
+    kept: dict[Any, Row] = {}
     for row in rows:
         kept.setdefault(key(row), row)
-    return list(kept.values())
+    return [kept[one] for one in sorted(kept)]
 
 
 def _verdict(row: Verdict, run: Run) -> dict[str, Any]:
@@ -113,6 +108,7 @@ REPORT_LATEST = ToolSpec(
         "What this desk said last of up to 150 symbols: the newest verdict, and each role's newest report with summary "
         "and key risks."
     ),
+    hint="what the desk reported on these names before; `symbols`.",
     arguments=ReportArguments,
     function=report_latest,
     data=False,

@@ -1,4 +1,4 @@
-"""universe_list and sp500_movers: what there is to look at, and what moved."""
+"""universe_list and sp500_movers: the desk's universe, and the largest moves of the session."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pydantic import Field
 from models.errors import DeskError, MarketError
 from models.market import Listing, Mover
 from tools import figures
+from tools.decimals import rounded
 from tools.history import Budget, histories
 from tools.market.protocol import Bars
 from tools.market.universe import NAMED, resolve_universe
 from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
-from tools.signals import rounded
 
 _SESSIONS = 22
 
@@ -30,7 +30,7 @@ class MoversArguments(Arguments):
 
 
 def universe_list(context: ToolContext, arguments: UniverseArguments) -> dict[str, Any]:
-    """The desk's universe by symbol, a page of it; `total` counts what the filter leaves."""
+    """Return the desk's universe by symbol, a page of it; `total` counts what the filter leaves."""
     gaps = Gaps()
     listings = _members(context, gaps)
     if arguments.sector is not None:
@@ -46,7 +46,7 @@ def universe_list(context: ToolContext, arguments: UniverseArguments) -> dict[st
 
 
 def _members(context: ToolContext, gaps: Gaps) -> list[Listing]:
-    """The settings' universe; a member of which the source says nothing in time is a bare symbol."""
+    """Return the settings' universe; a member that the source does not describe in time is a bare symbol."""
     wanted = context.settings.universe.strip().lower()
     if wanted in NAMED:
         return context.market.universe(wanted)
@@ -63,7 +63,7 @@ def _members(context: ToolContext, gaps: Gaps) -> list[Listing]:
 
 
 def sp500_movers(context: ToolContext, arguments: MoversArguments) -> dict[str, Any]:
-    """The largest close-to-close moves of the newest session, and of no older one."""
+    """Return the largest close-to-close moves of the newest session, and of no older one."""
     gaps = Gaps()
     try:
         symbols = [listing.symbol for listing in context.market.universe("sp500")]
@@ -72,10 +72,9 @@ def sp500_movers(context: ToolContext, arguments: MoversArguments) -> dict[str, 
         return payload(context, gaps, available=False, session=None, compared=0, movers=[])
     found = [bars for bars in histories(context, symbols, gaps, _SESSIONS) if len(bars.close) > 1]
     newest = max((bars.dates[-1] for bars in found), default=None)
-    movers = [_mover(bars) for bars in found if bars.dates[-1] == newest]
-    up = arguments.direction == "up"
-    movers = [mover for mover in movers if mover.change != 0 and (mover.change > 0) == up]
-    movers.sort(key=lambda mover: (-mover.change if up else mover.change, mover.symbol))
+    sign = 1 if arguments.direction == "up" else -1
+    moved = (_mover(bars) for bars in found if bars.dates[-1] == newest)
+    movers = sorted((row for row in moved if sign * row.change > 0), key=lambda row: (-sign * row.change, row.symbol))
     movers = movers[: arguments.limit]
     gaps.only({mover.symbol for mover in movers})
     if len(found) < len(symbols):
@@ -100,6 +99,7 @@ UNIVERSE_LIST = ToolSpec(
     description=(
         "The desk's universe: symbol, name, sector, industry. Pages of `limit` from `offset`; `total` tells how many."
     ),
+    hint="the members of a universe with name, sector and industry.",
     arguments=UniverseArguments,
     function=universe_list,
     data=False,
@@ -111,6 +111,7 @@ SP500_MOVERS = ToolSpec(
         "The S&P names that rose or fell most in the newest session: close, change, gap (open to the previous close), "
         "volumeRatio (to the 20 sessions before). Fractions, 0.05 is 5%."
     ),
+    hint='the day\'s largest moves; `direction` is "up" or "down", `limit` how many.',
     arguments=MoversArguments,
     function=sp500_movers,
 )

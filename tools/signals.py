@@ -1,13 +1,14 @@
-"""signals_get: the figures rules are made of, for up to 150 symbols in one call."""
+"""signals_get: price figures for rules, for up to 150 symbols in one call."""
 
 from __future__ import annotations
 
 import datetime as dt
-import weakref
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from models.market import SymbolSignals
 from tools import figures
+from tools.decimals import rounded
 from tools.history import histories
 from tools.market.protocol import Bars, MarketData
 from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
@@ -18,7 +19,7 @@ class SignalsArguments(Arguments):
 
 
 def symbol_signals(bars: Bars) -> SymbolSignals:
-    """The signals of one symbol at its last bar; formulas and their sources are in tools/figures.py."""
+    """Return the signals of one symbol at its last bar; formulas and their sources are in tools/figures.py."""
     close = bars.close
     return SymbolSignals(
         symbol=bars.symbol,
@@ -39,32 +40,22 @@ def symbol_signals(bars: Bars) -> SymbolSignals:
     )
 
 
-def rounded(value: float | None, digits: int = 4) -> float | None:
-    return None if value is None else round(value, digits)
+# The newest signals of each symbol, computed once a session and kept as long as their market lives.
+_KEPT: WeakKeyDictionary[MarketData, dict[str, tuple[dt.date, dict[str, Any]]]] = WeakKeyDictionary()
 
 
-class _Kept:
-    """The newest signals of each symbol, computed once a session and kept as long as their market lives."""
-
-    def __init__(self) -> None:
-        self._rows: weakref.WeakKeyDictionary[MarketData, dict[str, tuple[dt.date, dict[str, Any]]]]
-        self._rows = weakref.WeakKeyDictionary()
-
-    def row(self, market: MarketData, bars: Bars) -> dict[str, Any]:
-        rows = self._rows.setdefault(market, {})
-        day, row = rows.get(bars.symbol, (None, {}))
-        if day != bars.dates[-1]:
-            row = symbol_signals(bars).model_dump(mode="json", by_alias=True)
-            rows[bars.symbol] = bars.dates[-1], row
-        return row
-
-
-_KEPT = _Kept()
+def _row(market: MarketData, bars: Bars) -> dict[str, Any]:
+    rows = _KEPT.setdefault(market, {})
+    day, row = rows.get(bars.symbol, (None, {}))
+    if day != bars.dates[-1]:
+        row = symbol_signals(bars).model_dump(mode="json", by_alias=True)
+        rows[bars.symbol] = bars.dates[-1], row
+    return row
 
 
 def signals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:
     gaps = Gaps()
-    rows = [_KEPT.row(context.market, bars) for bars in histories(context, arguments.symbols, gaps)]
+    rows = [_row(context.market, bars) for bars in histories(context, arguments.symbols, gaps)]
     return payload(context, gaps, available=bool(rows), signals=rows)
 
 
@@ -74,6 +65,10 @@ SIGNALS_GET = ToolSpec(
         "Daily figures of up to 150 symbols: momentum20, momentum60, rsi14 (Wilder), fromHigh (from the 252-session "
         "high), volatility20 (annualised), drawdown60, volumeRatio (to the 20 sessions before), gap, change, sma20, "
         "sma50 (close to its average). Fractions, 0.05 is 5%; rsi14 is 0 to 100; null is unknown."
+    ),
+    hint=(
+        "price figures for rules (momentum, RSI, distance from the high, realised volatility, drawdown, "
+        "volume ratio, gap); `symbols`."
     ),
     arguments=SignalsArguments,
     function=signals_get,

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from models.market import SymbolTechnicals
-from tools.figures import SESSIONS_A_YEAR
+from tools.decimals import rounded
+from tools.figures import SESSIONS_A_YEAR, load_talib, rsi
 from tools.history import histories
 from tools.market.protocol import Bars, Floats
-from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
-from tools.signals import rounded
+from tools.registry import Gaps, ToolContext, ToolSpec, payload
+from tools.signals import SignalsArguments
 
 # Long enough for the recursive indicators (EMA, RSI, ATR, ADX) to have forgotten where they began.
 _SESSIONS = 400
 
 
-class TechnicalsArguments(Arguments):
-    symbols: Symbols
-
-
-@cache
-def load_talib() -> Any:
-    """Imported at first use: it draws in pandas, which takes a second."""
-    return importlib.import_module("talib")
-
-
 def symbol_technicals(bars: Bars) -> SymbolTechnicals:
-    """Indicators at the last bar, with TA-Lib's definitions and usual periods; prices per share.
+    """Return indicators at the last bar, with TA-Lib's definitions and usual periods; prices per share.
 
     MACD 12, 26, 9; Bollinger bands of 20 closes and 2 standard deviations; Wilder's RSI, ATR and ADX of 14.
     high252 and low252 are the extremes of exactly 252 sessions.
@@ -52,7 +41,7 @@ def symbol_technicals(bars: Bars) -> SymbolTechnicals:
         ema26=_last(lib.EMA(close, 26)),
         macd=_last(macd),
         macd_signal=_last(macd_signal),
-        rsi14=_last(lib.RSI(close, 14)),
+        rsi14=rounded(rsi(close), 3),
         atr14=_last(lib.ATR(high, low, close, 14)),
         bollinger_upper=_last(upper),
         bollinger_lower=_last(lower),
@@ -67,7 +56,7 @@ def _last(values: Floats) -> float | None:
     return round(value, 3) if math.isfinite(value) else None
 
 
-def technicals_get(context: ToolContext, arguments: TechnicalsArguments) -> dict[str, Any]:
+def technicals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:
     gaps = Gaps()
     rows = []
     short = 0
@@ -87,6 +76,7 @@ TECHNICALS_GET = ToolSpec(
         "macd, macdSignal, atr14, Bollinger bands (20, 2), high252, low252; rsi14 and adx14 are 0 to 100; null is "
         "unknown."
     ),
-    arguments=TechnicalsArguments,
+    hint="indicators in detail (moving averages, MACD, Bollinger bands, ATR, ADX); `symbols`.",
+    arguments=SignalsArguments,
     function=technicals_get,
 )

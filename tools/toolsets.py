@@ -1,7 +1,4 @@
-"""The tools of each role, and the wrappers around a toolset: Filtered, Timed, Recorded.
-
-No set holds a tool that submits an order, and none may: a model recommends, code acts.
-"""
+"""The toolset of one turn: a role's tools bound to their context, and the wrappers around it, Timed and Recorded."""
 
 from __future__ import annotations
 
@@ -14,60 +11,9 @@ import structlog
 from pydantic import BaseModel, ValidationError
 
 from models.errors import DeskError
+from tools.figures import load_talib
 from tools.market.clock import exchange_hours
-from tools.news import NEWS_LIST
-from tools.orders.preview_tool import ORDERS_PREVIEW
-from tools.orders.submit_tool import ORDERS_SUBMIT
-from tools.overview import SYMBOL_OVERVIEW
-from tools.portfolio import PORTFOLIO_GET
-from tools.registry import ToolAnswer, ToolContext, Toolset, ToolSpec, failed
-from tools.reports import REPORT_LATEST
-from tools.screens import SP500_MOVERS, UNIVERSE_LIST
-from tools.signals import SIGNALS_GET
-from tools.technicals import TECHNICALS_GET, load_talib
-
-__all__ = [
-    "TOOLS",
-    "TOOL_SETS",
-    "Filtered",
-    "Recorded",
-    "Registry",
-    "Sink",
-    "Timed",
-    "Toolset",
-    "toolset_for",
-    "warm",
-]
-
-ALL: tuple[ToolSpec, ...] = (
-    UNIVERSE_LIST,
-    SP500_MOVERS,
-    SYMBOL_OVERVIEW,
-    TECHNICALS_GET,
-    SIGNALS_GET,
-    NEWS_LIST,
-    PORTFOLIO_GET,
-    REPORT_LATEST,
-    ORDERS_PREVIEW,
-    ORDERS_SUBMIT,
-)
-TOOLS: Mapping[str, ToolSpec] = {spec.name: spec for spec in ALL}
-
-TOOL_SETS: Mapping[str, tuple[str, ...]] = {
-    "screener": (
-        "universe_list",
-        "sp500_movers",
-        "symbol_overview",
-        "technicals_get",
-        "signals_get",
-        "news_list",
-    ),
-    "quick": ("symbol_overview", "signals_get", "news_list"),
-    "fundamentals": ("symbol_overview", "news_list", "report_latest"),
-    "risk": ("signals_get", "technicals_get", "symbol_overview"),
-    "catalyst": ("news_list", "symbol_overview", "sp500_movers"),
-    "trader": ("portfolio_get", "symbol_overview", "news_list", "signals_get", "technicals_get", "orders_preview"),
-}
+from tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec, failed
 
 # The app-server cuts a tool's output at about 48 KB, in the middle of a figure if it must.
 MAX_OUTPUT_BYTES = 46 * 1024
@@ -78,37 +24,38 @@ log = structlog.get_logger(__name__)
 
 
 class Registry:
-    """Every tool, bound to one context. Functions run in a thread; whatever they raise is an answer."""
+    """Tools bound to one context. Functions run in a thread; an exception becomes an answer."""
 
-    def __init__(self, context: ToolContext) -> None:
+    def __init__(self, specs: Sequence[ToolSpec], context: ToolContext) -> None:
+        self._specs = {spec.name: spec for spec in specs}
         self._context = context
 
     def specs(self) -> Sequence[ToolSpec]:
-        return ALL
+        return tuple(self._specs.values())
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-        spec = TOOLS.get(name)
-        if spec is None:
-            return _no_such_tool(name, self.specs())
+        if (spec := self._specs.get(name)) is None:
+            return failed(name, f"no tool named {name}; you have: {', '.join(self._specs)}")
         began = time.perf_counter()
         try:
             checked = spec.arguments.model_validate(arguments)
         except ValidationError as error:
             return failed(name, _explain(error, spec.arguments), data=spec.data)
         try:
-            payload = await asyncio.to_thread(spec.function, self._context, checked)
+            result = await asyncio.to_thread(spec.function, self._context, checked)
         except DeskError as error:
             return failed(name, str(error), data=spec.data, seconds=time.perf_counter() - began)
         except Exception as error:
             log.exception("tool.raised", tool=name, run=self._context.run_id)
             text = f"{name} failed unexpectedly: {type(error).__name__}"
             return failed(name, text, data=spec.data, seconds=time.perf_counter() - began)
-        return _answer(spec, payload, time.perf_counter() - began)
+        payload, image = result if isinstance(result, tuple) else (result, None)
+        return _answer(spec, payload, image, time.perf_counter() - began)
 
 
-def _answer(spec: ToolSpec, payload: dict[str, Any], seconds: float) -> ToolAnswer:
+def _answer(spec: ToolSpec, payload: dict[str, Any], image: ToolImage | None, seconds: float) -> ToolAnswer:
     has_data = spec.data and payload.get("available") is True
-    answer = ToolAnswer(spec.name, True, payload, spec.data, has_data, seconds)
+    answer = ToolAnswer(spec.name, True, payload, spec.data, has_data, seconds, image)
     size = len(answer.text().encode())
     if size <= MAX_OUTPUT_BYTES:
         return answer
@@ -117,25 +64,8 @@ def _answer(spec: ToolSpec, payload: dict[str, Any], seconds: float) -> ToolAnsw
     return failed(spec.name, text, data=spec.data, seconds=seconds)
 
 
-class Filtered:
-    """Only the allowed tools, in the order in which they are allowed."""
-
-    def __init__(self, tools: Toolset, allowed: Sequence[str]) -> None:
-        known = {spec.name: spec for spec in tools.specs()}
-        self._tools = tools
-        self._specs = tuple(known[name] for name in allowed)
-
-    def specs(self) -> Sequence[ToolSpec]:
-        return self._specs
-
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-        if all(spec.name != name for spec in self._specs):
-            return _no_such_tool(name, self._specs)
-        return await self._tools.call(name, arguments)
-
-
 class Timed:
-    """Each call within so many seconds. The thread of a call that is given up runs out by itself."""
+    """Tools with a time limit for each call. The thread of a call that timed out ends by itself."""
 
     def __init__(self, tools: Toolset, seconds: float) -> None:
         self._tools = tools
@@ -154,7 +84,7 @@ class Timed:
 
 
 class Recorded:
-    """Hands every call's arguments and answer to `sink`, in the order of the answers."""
+    """Tools whose calls go to `sink`, arguments and answer, in the order of the answers."""
 
     def __init__(self, tools: Toolset, sink: Sink) -> None:
         self._tools = tools
@@ -168,25 +98,21 @@ class Recorded:
         try:
             self._sink(arguments, answer)
         except Exception:
-            # What is not on record may not be used: the model gets an error instead of the answer.
+            # An answer that is not recorded may not be used: the model gets an error in its place.
             log.exception("tool.not_recorded", tool=name)
             return failed(name, f"the answer of {name} could not be recorded", data=answer.data, seconds=answer.seconds)
         return answer
 
 
-def toolset_for(name: str, context: ToolContext, seconds: float, sink: Sink) -> Toolset:
-    """The toolset of a role. Raises KeyError when there is no set of that name."""
-    return Recorded(Timed(Filtered(Registry(context), TOOL_SETS[name]), seconds), sink)
+def toolset_for(specs: Sequence[ToolSpec], context: ToolContext, seconds: float, sink: Sink) -> Toolset:
+    """Return tools for one turn; each call may take `seconds`, and `sink` gets its arguments and answer."""
+    return Recorded(Timed(Registry(specs, context), seconds), sink)
 
 
 def warm() -> None:
-    """Load at a process's start what the first calls would otherwise wait two seconds for."""
+    """Load TA-Lib and the exchange's calendar at a process's start; the first calls would wait two seconds for them."""
     load_talib()
     exchange_hours()
-
-
-def _no_such_tool(name: str, specs: Sequence[ToolSpec]) -> ToolAnswer:
-    return failed(name, f"no tool named {name}; you have: {', '.join(spec.name for spec in specs)}")
 
 
 _SHOWN_ERRORS = 5
@@ -194,7 +120,7 @@ _SHOWN_CHARS = 80
 
 
 def _explain(error: ValidationError, arguments: type[BaseModel]) -> str:
-    """One clause per wrong argument: its name, the value given, and what is allowed."""
+    """Return one clause for each wrong argument: its name, its value and the allowed ones."""
     wrong = error.errors(include_url=False, include_context=False)
     clauses = [_clause(dict(row), arguments) for row in wrong[:_SHOWN_ERRORS]]
     if len(wrong) > _SHOWN_ERRORS:

@@ -1,16 +1,17 @@
-"""What the runtime is built from: the part of the settings it needs, and where its folders are."""
+"""Configuration of the Codex runtime: its part of the settings, and the places of its folders."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from agents.role_models import models_of, role_models
 from models.errors import SettingError
-from models.modes import MODES, RunMode
 from models.settings import Settings
+from models.states import MODES, RunMode
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -24,12 +25,14 @@ class ThreadLimits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeConfig:
-    """Settings of one worker's runtime. Times are seconds, sizes MiB.
+    """Settings of one worker's runtime. Times are seconds, sizes MiB. A field that is named as a setting, or as one of
+    the prefix `codex_`, has its value.
 
-    provider_url is None for the Codex login. login_home holds the host's only auth.json. environ is handed
-    to the app-server as it is (proxies, say); nothing else of our environment is. flags are further `-c` settings.
-    mode_limits: limits of the kept threads of those modes that have their own, over the two for all.
-    deltas: have the app-server pass on what a model says while it says it.
+    provider_url is None for the Codex login. login_home holds the host's only auth.json. environ is passed
+    to the app-server as it is (for proxies); nothing else of our environment is. flags are further `-c` settings.
+    mode_limits: limits on the kept threads of single modes, over the two for all.
+    deltas: have the app-server send parts of an answer as they come. roles_models: models that single roles have beside
+    `model`. summary, verbosity, personality: as the protocol names them; None is the model's own default.
     """
 
     home: Path
@@ -53,31 +56,39 @@ class RuntimeConfig:
     mode_limits: Mapping[str, ThreadLimits] = field(default_factory=dict)
     rollout_days: float = 14.0
     rpc_seconds: float = 10.0
-    tool_seconds: float = 20.0
     no_progress_seconds: float = 90.0
     turn_seconds: float = 180.0
     lease_seconds: float = 9.0
     health_seconds: float = 15.0
     deltas: bool = False
+    roles_models: tuple[str, ...] = ()
+    summary: str | None = None
+    verbosity: str | None = None
+    personality: str | None = None
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return every model that a turn may run on, the default one first."""
+        return tuple(dict.fromkeys((self.model, *self.roles_models)))
 
     def thread_limits(self, mode: str) -> ThreadLimits:
-        """The limits of a mode's kept threads; of one without its own, those for all."""
+        """Return the limits of a mode's kept threads: its own, or those for all."""
         return self.mode_limits.get(mode, ThreadLimits(self.max_thread_age_hours, self.max_thread_turns))
 
     @property
     def most_thread_age_hours(self) -> float:
-        """Beyond this no thread of any mode is gone on with."""
+        """Return the age beyond which no thread of any mode is resumed."""
         return max([self.max_thread_age_hours, *(limits.age_hours for limits in self.mode_limits.values())])
 
     @property
     def loopback(self) -> bool:
-        """Whether the model speaks plain HTTP on this host, so that no trust root is needed."""
+        """Return whether the model is served by plain HTTP on this host, so that no trust root is needed."""
         parts = urlsplit(self.provider_url or "")
         return parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS
 
 
 def runtime_config(settings: Settings, worker: str) -> RuntimeConfig:
-    """The runtime's part of the settings. worker names the home: the same name finds its threads again.
+    """Return the runtime's part of the settings. worker: the home's name; the same name finds its threads again.
 
     Raises SettingError when the chosen provider has no address.
     """
@@ -89,35 +100,21 @@ def runtime_config(settings: Settings, worker: str) -> RuntimeConfig:
             remedy="start the services with `desk up`, which serves the rulebook model, or set its URL",
         )
     key = settings.provider_key.get_secret_value() if settings.provider_key else None
-    return RuntimeConfig(
-        home=settings.home,
-        worker=worker,
-        provider=settings.provider,
-        model=settings.model,
-        provider_url=url,
-        provider_key=key if settings.provider == "endpoint" else None,
-        binary=settings.codex_binary,
-        ca_file=settings.codex_ca_file,
-        turns=settings.codex_turns,
-        kept_processes=settings.codex_kept_processes,
-        rpcs=settings.codex_rpcs,
-        recycle_turns=settings.codex_recycle_turns,
-        recycle_rss_mb=settings.codex_recycle_rss_mb,
-        max_thread_age_hours=settings.max_thread_age_hours,
-        max_thread_turns=settings.max_thread_turns,
-        mode_limits={mode: _limits(settings, mode) for mode in MODES},
-        rollout_days=settings.rollout_days,
-        rpc_seconds=settings.rpc_seconds,
-        tool_seconds=settings.tool_seconds,
-        no_progress_seconds=settings.no_progress_seconds,
-        turn_seconds=settings.turn_seconds,
-        lease_seconds=settings.lease_seconds,
-        deltas=settings.event_deltas,
-    )
+    names = {one.name for one in fields(RuntimeConfig)}
+    same = {name: value for key, value in settings if (name := key.removeprefix("codex_")) in names}
+    own: dict[str, Any] = {
+        "worker": worker,
+        "provider_url": url,
+        "provider_key": key if settings.provider == "endpoint" else None,
+        "mode_limits": {mode: _limits(settings, mode) for mode in MODES},
+        "deltas": settings.event_deltas,
+        "roles_models": models_of(role_models(settings).values(), "codex"),
+    }
+    return RuntimeConfig(**same | own)
 
 
 def _limits(settings: Settings, mode: RunMode) -> ThreadLimits:
-    """A mode's own, where it is set, over the one for all."""
+    """Return the limits of a mode, with those for all in place of what it does not set."""
     hours: float | None = getattr(settings, f"{mode}_max_thread_age_hours")
     turns: int | None = getattr(settings, f"{mode}_max_thread_turns")
     return ThreadLimits(hours or settings.max_thread_age_hours, turns or settings.max_thread_turns)

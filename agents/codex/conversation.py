@@ -3,62 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
+
+import structlog
 
 from agents.codex.config import RuntimeConfig
+from agents.codex.events.listener import ConversationListener
 from agents.codex.failures import failure, failure_of_error, failure_of_turn, is_policy, refusal_in
-from agents.codex.gateway import interrupt, start_turn
-from agents.codex.process import AppServer
-from agents.codex.reporter import Reporter
-from agents.codex.router import ApprovalRouter, Asker
-from agents.codex.spec import ConversationSpec, Opened
-from agents.codex.watch import TurnWatch
+from agents.codex.server.process import AppServer
+from agents.codex.server.router import ApprovalRouter
+from agents.codex.server.watch import TurnWatch
+from agents.codex.threads.gateway import OpenedThread, interrupt, start_turn
+from agents.runtime import Asker, ConversationSpec, TurnResult, TurnStatus
 from models.errors import CodexError, RpcError
 from models.research import Failure, Usage
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 STARTED_SECONDS = 2.0  # wait for turn/started before an interrupt: an earlier one often fails
 INTERRUPT_SECONDS = 2.0  # limit of the interrupt request; it is answered in about 10 ms
 UNLOADED = "thread not found"
 ENDED_SECONDS = 4.0  # from the interrupt to the end of its turn; then the process is killed
 
-Status = Literal["completed", "interrupted", "failed"]
 
-
-@dataclass(frozen=True, slots=True)
-class TurnResult:
-    """How a turn ended.
-
-    status completed: text is the answer, unless refusal is set: the model declined. interrupted and failed:
-    failure says why; failed with a refusal and no failure: the provider's safety system declined.
-    """
-
-    thread_id: str
-    turn_id: str
-    status: Status
-    text: str
-    usage: Usage
-    failure: Failure | None
-    refusal: str | None
-
-
-class Conversation:
-    """Runs turns in a thread. Made by CodexRuntime.conversation; not usable after its block ends."""
+class CodexConversation:
+    """A thread that runs turns. Made by CodexRuntime.conversation; not usable after its block ends."""
 
     def __init__(
         self,
         server: AppServer,
         spec: ConversationSpec,
-        opened: Opened,
+        opened: OpenedThread,
         deadline: float,
         config: RuntimeConfig,
+        listener: ConversationListener,
         reopen: Callable[[], Awaitable[object]] | None = None,
         after_turn: Callable[[TurnResult], Awaitable[None]] | None = None,
-        reporter: Reporter | None = None,
         asker: Asker | None = None,
     ) -> None:
         self.thread_id = opened.thread_id
@@ -68,9 +49,9 @@ class Conversation:
         self.last_failure: Failure | None = None
         self._server, self._spec, self._deadline, self._config = server, spec, deadline, config
         self._reopen, self._after_turn = reopen, after_turn
-        self._reporter = reporter
-        on_declined = reporter.declined if reporter is not None else None
-        self._router = ApprovalRouter(spec.scope, spec.approvals, asker, on_declined)
+        self._listener = listener
+        self._router = ApprovalRouter(spec.scope, spec.approvals, asker, listener.declined)
+        self._options = {"effort": spec.effort, "summary": config.summary, "personality": config.personality}
         self._one_turn = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self._stop: asyncio.Future[None] = self._loop.create_future()
@@ -83,20 +64,20 @@ class Conversation:
         on_started: Callable[[str], None] | None = None,
         on_limited: Callable[[float | None], None] | None = None,
     ) -> TurnResult:
-        """Runs one turn and returns how it ended; a failure is a result, not an exception.
+        """Run one turn and return its end; a failure is a result, not an exception.
 
-        metadata goes with every model call of the turn. on_started gets the turn's id; on_limited is called when
-        the provider limits its rate, with the seconds it named. The turn ends at the
-        conversation's deadline, at the turn's own limit, or when nothing happened for the no-progress limit.
+        metadata goes with every model call of the turn. on_started gets the turn's id; on_limited is called when the
+        provider limits its rate, with the seconds it named. The turn ends at the conversation's deadline, at the turn's
+        own limit, or when there was no progress for the no-progress limit.
         """
         async with self._one_turn:
             watch, result = None, None
             try:
                 if self._stop.done():
                     return self._result("", None, "interrupted", _interrupted())
-                watch = self._server.watch(self.thread_id, self._spec.tools, self._router, self._reporter)
+                watch = self._server.watch(self.thread_id, self._spec.tools, self._router, self._listener.notified)
                 watch.on_limited, watch.until = on_limited, self._limit()
-                turn_id = await self._start_again(watch, text, output_schema, metadata)
+                turn_id = await self._start_resumed(watch, text, output_schema, metadata)
                 self.turns += 1
                 result = await self._run(watch, turn_id, on_started)
             except CodexError as error:
@@ -105,8 +86,8 @@ class Conversation:
             finally:
                 if watch is not None:
                     self._server.unwatch(self.thread_id)
-                if self._reporter is not None:
-                    self._reporter.over(result.status if result else "interrupted", result.failure if result else None)
+                status, why = (result.status, result.failure) if result else ("interrupted", None)
+                self._listener.turn_ended(status, why)
             self.last_failure = result.failure
             if result.status == "completed":
                 self.last_turn_id = result.turn_id
@@ -115,15 +96,15 @@ class Conversation:
             return result
 
     def interrupt(self) -> None:
-        """Ends the turn that runs, and any later one of this conversation, as interrupted."""
+        """End the running turn, and any later one of this conversation, as interrupted."""
         if not self._stop.done():
             self._stop.set_result(None)
 
-    async def _start_again(
+    async def _start_resumed(
         self, watch: TurnWatch, text: str, schema: dict[str, Any], metadata: Mapping[str, str]
     ) -> str:
-        """Starts the turn; a thread that was resumed while its last conversation's end still unloaded it is resumed
-        once more. No turn was begun then."""
+        """Start the turn. A thread that was resumed while the end of its last conversation still unloaded it is resumed
+        again; no turn was started then."""
         try:
             return await self._start(watch, text, schema, metadata)
         except RpcError as error:
@@ -133,20 +114,22 @@ class Conversation:
             return await self._start(watch, text, schema, metadata)
 
     async def _start(self, watch: TurnWatch, text: str, schema: dict[str, Any], metadata: Mapping[str, str]) -> str:
-        starting = asyncio.ensure_future(start_turn(self._server, self.thread_id, text, schema, metadata))
+        request = start_turn(self._server, self.thread_id, text, schema, metadata, self._options)
+        starting = asyncio.ensure_future(request)
         try:
             await asyncio.wait((starting, self._stop), return_when=asyncio.FIRST_COMPLETED)
-            return await (asyncio.shield(starting) if starting.done() else self._late_start(starting))
+            return await (asyncio.shield(starting) if starting.done() else self._overdue_start(starting))
         except asyncio.CancelledError:
-            # The request is on its way: learn the turn's id, in order to end it.
-            await _through(self._end_unwanted(watch, starting))
+            # The request was sent: the turn's id is needed to end it.
+            await _shielded(self._end_unwanted(watch, starting))
             raise
 
-    async def _late_start(self, starting: asyncio.Future[str]) -> str:
-        """The answer to a request to start, when an interrupt came first; kills a process that owes it for too long."""
+    async def _overdue_start(self, starting: asyncio.Future[str]) -> str:
+        """Return the answer to a start request that an interrupt overtook; kill a process that does not answer in
+        time."""
         await asyncio.wait((starting,), timeout=ENDED_SECONDS)
         if not starting.done():
-            log.error("app-server %d does not answer a start that is to be undone; it is killed", self._server.pid)
+            log.error("turn.start_unanswered", killed=self._server.pid)
             await self._server.client.kill()
         return await asyncio.shield(starting)
 
@@ -161,23 +144,23 @@ class Conversation:
         try:
             if on_started is not None:
                 on_started(turn_id)
-            cause = await self._until_over(watch)
+            cause = await self._wait_for_end(watch)
         except CodexError:
             raise  # the process is gone, and the turn with it
         except BaseException:
-            # The caller gave up: the turn must not go on and call tools for nobody.
-            await _through(self._end(watch, turn_id))
+            # The caller gave up: the turn must not go on and call tools in vain.
+            await _shielded(self._end(watch, turn_id))
             raise
         if cause is None:
             return self._ended(watch, turn_id)
         ended = await self._end(watch, turn_id)
         if ended and watch.done.result()["status"] == "completed":
             return self._ended(watch, turn_id)  # it was over before the interrupt came
-        status: Status = "interrupted" if cause.kind == "interrupted" else "failed"
+        status: TurnStatus = "interrupted" if cause.kind == "interrupted" else "failed"
         return self._result(turn_id, watch, status, cause)
 
-    async def _until_over(self, watch: TurnWatch) -> Failure | None:
-        """Waits for the turn's end; returns why it must be ended instead, or None. Raises ProcessDied."""
+    async def _wait_for_end(self, watch: TurnWatch) -> Failure | None:
+        """Wait for the turn's end; return the failure for which it has to be ended, or None. Raises ProcessDied."""
         limit = watch.until = self._limit()
         quiet = self._config.no_progress_seconds
         while True:
@@ -193,7 +176,7 @@ class Conversation:
             now = self._loop.time()
             if watch.limited_at is not None and now >= until:
                 why = "the provider limits its rate, and the app-server waited as long as it may"
-                return failure("rate_limited", why, watch.asked_to_wait())
+                return failure("rate_limited", why, watch.provider_wait())
             if now >= limit:
                 return failure("timeout", "the turn did not end before its deadline")
             if now >= watch.touched + quiet and not watch.calls:
@@ -206,18 +189,18 @@ class Conversation:
         return min(self._deadline, self._loop.time() + self._config.turn_seconds)
 
     async def _end(self, watch: TurnWatch, turn_id: str) -> bool:
-        """Interrupts the turn once; kills the process when the turn does not end. Says whether it ended."""
+        """Interrupt the turn once, and kill the process when the turn does not end; return whether it ended."""
         await asyncio.wait((watch.started, watch.done), timeout=STARTED_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        asked = self._loop.time()
+        requested = self._loop.time()
         if not watch.done.done():
             try:
                 async with asyncio.timeout(INTERRUPT_SECONDS):
                     await interrupt(self._server, self.thread_id, turn_id, INTERRUPT_SECONDS)
             except (CodexError, TimeoutError) as error:
-                log.warning("interrupting turn %s failed: %s", turn_id, error)
-            await asyncio.wait((watch.done,), timeout=asked + ENDED_SECONDS - self._loop.time())
+                log.warning("turn.not_interrupted", turn=turn_id, error=str(error))
+            await asyncio.wait((watch.done,), timeout=requested + ENDED_SECONDS - self._loop.time())
         if not watch.done.done():
-            log.error("turn %s did not end; app-server %d is killed", turn_id, self._server.pid)
+            log.error("turn.endless", turn=turn_id, killed=self._server.pid)
             await self._server.client.kill()
             return False
         return watch.done.exception() is None
@@ -233,25 +216,24 @@ class Conversation:
         if why.kind == "context_window" and (self.reason == "resumed" or self.reason.startswith("forked:")):
             why = why.model_copy(update={"retryable": True})  # the next attempt gets a fresh thread
         if why.kind == "rate_limited" and why.reset_seconds is None:
-            why = why.model_copy(update={"reset_seconds": watch.asked_to_wait()})
+            why = why.model_copy(update={"reset_seconds": watch.provider_wait()})
         if is_policy(error):
             return self._result(turn_id, watch, "failed", None, why.message)
         return self._result(turn_id, watch, "failed", why)
 
     def _result(
-        self, turn_id: str, watch: TurnWatch | None, status: Status, why: Failure | None, refusal: str | None = None
+        self, turn_id: str, watch: TurnWatch | None, status: TurnStatus, why: Failure | None, refusal: str | None = None
     ) -> TurnResult:
-        text = (watch.text if watch else None) or ""
-        usage = watch.usage if watch else Usage()
-        return TurnResult(self.thread_id, turn_id, status, text, usage, why, refusal)
+        text, usage = (watch.text, watch.usage) if watch else (None, Usage())
+        return TurnResult(self.thread_id, turn_id, status, text or "", usage, why, refusal)
 
 
 def _interrupted() -> Failure:
     return failure("interrupted", "the turn was interrupted by the desk")
 
 
-async def _through(work: Coroutine[Any, Any, Any]) -> None:
-    """Runs work to its end even while the caller is being cancelled; the work has limits of its own."""
+async def _shielded(work: Coroutine[Any, Any, Any]) -> None:
+    """Run work to its end even while the caller is being cancelled; the work has limits of its own."""
     task = asyncio.create_task(work)
     while not task.done():
         try:
@@ -259,4 +241,4 @@ async def _through(work: Coroutine[Any, Any, Any]) -> None:
         except asyncio.CancelledError:
             continue
         except CodexError as error:
-            log.warning("ending an unwanted turn failed: %s", error)
+            log.warning("turn.unwanted_not_ended", error=str(error))

@@ -1,12 +1,12 @@
-"""From the app-server's error words to the desk's failure kinds.
+"""Mapping of the app-server's errors to the desk's failure kinds.
 
-What the binary says (measured, 0.163): 401, 403 and 404 come as `httpConnectionFailed` with the status, 429 as
+Errors of the binary (measured, 0.163): 401, 403 and 404 come as `httpConnectionFailed` with the status, 429 as
 `responseTooManyFailedAttempts`, 500 as `internalServerError`, 503 as `serverOverloaded`; a 400 and a cut stream
 are both `other` and differ only in the message.
 
-A provider's `Retry-After` is honoured by the app-server itself, once, and told to nobody: after the first 429 it says
-that it will try again, waits as long as it was asked to, and fails the turn at the second. So how long it waited is the
-provider's own figure. A limit inside a stream has the figure in its message.
+A provider's `Retry-After` is honoured by the app-server itself, once, and not reported: after the first 429 it
+announces a retry, waits for that time, and fails the turn at the second. So the length of its wait is the provider's
+own figure. A limit inside a stream has the figure in its message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse
+from models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse, kind_of
 from models.masking import without_secrets
 from models.research import Failure
 
@@ -27,10 +27,10 @@ RETRYABLE = frozenset(
     }
 )  # fmt: skip
 
-# The provider's own safety systems said no: a refusal, not a fault.
+# The provider's own safety systems stopped the turn: a refusal, not a fault.
 POLICY = frozenset({"cyberPolicy", "misalignmentPolicyViolation"})
 
-_BY_WORD = {
+_BY_CODE = {
     "contextWindowExceeded": "context_window",
     "sessionBudgetExceeded": "usage_limit",
     "usageLimitExceeded": "usage_limit",
@@ -42,7 +42,10 @@ _BY_WORD = {
     "badRequest": "bad_request",
     **dict.fromkeys(POLICY, "policy"),
 }
-_BY_STATUS = {400: "bad_request", 401: "unauthorized", 403: "unauthorized", 404: "not_found", 429: "rate_limited"}
+_BY_STATUS = {
+    400: "bad_request", 401: "unauthorized", 403: "unauthorized", 404: "not_found", 429: "rate_limited",
+    503: "overloaded",
+}  # fmt: skip
 _STREAM = "stream disconnected"
 _STATUS_IN_TEXT = re.compile(r"unexpected status (\d{3})")
 MESSAGE_LIMIT = 500
@@ -63,17 +66,17 @@ NO_ANSWER = "the model ended its turn without an answer (the app-server does not
 
 
 def failure(kind: str, message: str, reset_seconds: float | None = None) -> Failure:
-    """A failure of a known kind; whether it is retried follows from the kind."""
-    return Failure(kind=kind, retryable=kind in RETRYABLE, message=worded(message), reset_seconds=reset_seconds)
+    """Return a failure of a known kind, which decides whether it is retried."""
+    return Failure(kind=kind, retryable=kind in RETRYABLE, message=masked_message(message), reset_seconds=reset_seconds)
 
 
-def worded(message: str) -> str:
-    """An error's words as they are kept and shown: providers quote keys, and URLs with their logins."""
+def masked_message(message: str) -> str:
+    """Return an error message as it is kept and shown: providers quote keys, and URLs with their logins."""
     return without_secrets(message[:_READ_LIMIT])[:MESSAGE_LIMIT]
 
 
 def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
-    """The failure a failed turn's error means. error: the protocol's TurnError, or None."""
+    """Return the failure of a failed turn. error: the protocol's TurnError, or None."""
     if not error:
         return failure("unknown", "the turn failed and the app-server gave no reason")
     message = str(error.get("message") or "no message")
@@ -82,7 +85,7 @@ def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
 
 
 def is_limit(error: Mapping[str, Any] | None) -> bool:
-    """Whether an error the app-server tries again by itself is the provider's limit on its rate."""
+    """Return whether an error that the app-server retries by itself is the provider's rate limit."""
     if not error:
         return False
     details = str(error.get("additionalDetails") or "")
@@ -91,9 +94,8 @@ def is_limit(error: Mapping[str, Any] | None) -> bool:
 
 
 def reset_in(text: str) -> float | None:
-    """The seconds of "try again in 1m 2.5s", or None when the text names none."""
-    found = _RESET.search(text)
-    if found is None:
+    """Return the seconds of "try again in 1m 2.5s", or None when the text names none."""
+    if (found := _RESET.search(text)) is None:
         return None
     return sum(float(number) * _seconds(unit) for number, unit in _SPAN.findall(found.group(1)))
 
@@ -103,24 +105,20 @@ def _seconds(unit: str) -> float:
 
 
 def failure_of_error(error: DeskError) -> Failure:
-    """The failure an exception of the client means."""
-    if isinstance(error, ProcessDied):
-        return failure("process_died", str(error))
-    if isinstance(error, RpcTimeout):
-        return failure("rpc_timeout", str(error))
-    if isinstance(error, ThreadInUse):
-        return failure("thread_in_use", str(error))
-    return Failure(kind="rpc_error", retryable=error.retryable, message=worded(str(error)))
+    """Return the failure of an exception of the client."""
+    if isinstance(error, ProcessDied | RpcTimeout | ThreadInUse):
+        return failure(kind_of(error), str(error))
+    return Failure(kind="rpc_error", retryable=error.retryable, message=masked_message(str(error)))
 
 
 def is_policy(error: Mapping[str, Any] | None) -> bool:
-    """Whether the provider's safety systems stopped the turn."""
+    """Return whether the provider's safety systems stopped the turn."""
     info = (error or {}).get("codexErrorInfo")
     return isinstance(info, str) and info in POLICY
 
 
 def refusal_in(text: str | None) -> str | None:
-    """The refusal a completed turn's text stands for, or None when it is an answer.
+    """Return the refusal in a completed turn's text, or None when it is an answer.
 
     A `refusal` content part is dropped by the app-server: such a turn completes with no message at all, and so
     does one whose message is empty. Prose that opens as refusals do, with no JSON in it, is taken as one.
@@ -133,15 +131,10 @@ def refusal_in(text: str | None) -> str | None:
 
 
 def _kind(info: Any, message: str) -> str:
-    if isinstance(info, str) and info in _BY_WORD:
-        return _BY_WORD[info]
-    status = _status(info, message)
-    if status is not None:
-        if status in _BY_STATUS:
-            return _BY_STATUS[status]
-        if status == 503:
-            return "overloaded"
-        return "server_error" if status >= 500 else "bad_request"
+    if isinstance(info, str) and info in _BY_CODE:
+        return _BY_CODE[info]
+    if (status := _status(info, message)) is not None:
+        return _BY_STATUS.get(status, "server_error" if status >= 500 else "bad_request")
     if message.startswith(_STREAM):
         return "stream_cut"
     if isinstance(info, Mapping):

@@ -1,43 +1,38 @@
-"""Records what a conversation does in a kept thread: after each turn a copy for the vault, then the registry."""
+"""Recording of kept threads: after each turn a copy of the thread for the vault, then its registry record."""
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
+from typing import Any
 
-from agents.codex.conversation import Conversation, TurnResult
-from agents.codex.rollout_files import RolloutFiles
-from agents.codex.spec import Opened, goes_on
-from agents.codex.threads import Lease, ThreadRecord
+import structlog
+
+from agents.codex.conversation import CodexConversation
+from agents.codex.threads.gateway import OpenedThread
+from agents.codex.threads.registry import Lease, ThreadRecord
+from agents.codex.threads.rollout_files import RolloutFiles, kept_thread
+from agents.runtime import TurnResult, has_history
 from models.errors import RedisDown
-from models.thread_tables import KeptThread
+from models.tables.threads import KeptThread
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class ThreadRecorder:
-    """One conversation's, under the thread's lease. alive: whether the thread's process still runs.
+    """Recorder of one conversation, under the thread's lease. alive: returns whether the thread's process still runs.
 
     A turn that failed or was interrupted is recorded like any other: it is part of the history, in the file and in
     the process's memory, and a copy without it would be refused at the next resume. A turn that died with its process
-    is not: nobody knows that its file is whole, and the next conversation goes on from the copy before it.
+    is not: its file may be cut, and the next conversation continues from the copy before it.
     """
 
     def __init__(
-        self, lease: Lease, files: RolloutFiles, opened: Opened, wanted: ThreadRecord, alive: Callable[[], bool]
+        self, lease: Lease, files: RolloutFiles, opened: OpenedThread, wanted: ThreadRecord, alive: Callable[[], bool]
     ) -> None:
-        old = lease.record if goes_on(opened.reason) else None
-        here = {
-            "thread_id": opened.thread_id,
-            "mode": wanted.mode,
-            "reason": opened.reason,
-            "rollout_path": opened.path,
-            "owner": wanted.owner,
-            "home": wanted.home,
-            "login": wanted.login,
-            "binary_version": wanted.binary_version,
-        }
+        old = lease.record if has_history(opened.reason) else None
+        here = wanted.model_dump(include={"mode", "owner", "home", "login", "binary_version"})
+        here |= {"thread_id": opened.thread_id, "reason": opened.reason, "rollout_path": opened.path}
         self._record = (old or wanted).model_copy(update=here)
         self._thread = _thread(lease, opened, self._record)
         self._lease, self._files, self._alive = lease, files, alive
@@ -45,22 +40,20 @@ class ThreadRecorder:
         self._unwritten = False
 
     async def after_turn(self, result: TurnResult) -> None:
-        """To be called when a turn is over. What goes wrong here is logged: the turn's result is not lost by it."""
+        """Record a turn that is over. A failure here is logged: the turn's result is not lost."""
         if not result.turn_id:
-            return  # it never began
-        update = {"turn_ids": (*self._record.turn_ids, result.turn_id)}
-        if result.status == "completed":
-            self._record = self._record.model_copy(update={**update, "last_turn_id": result.turn_id})
-        else:
-            self._record = self._record.model_copy(update=update)
+            return  # it never started
+        update: dict[str, Any] = {"turn_ids": (*self._record.turn_ids, result.turn_id)}
+        last = {"last_turn_id": result.turn_id} if result.status == "completed" else {}
+        self._record = self._record.model_copy(update=update | last)
         self._count(1)
         if result.failure is not None and result.failure.kind == "context_window":
             await self._forget()  # the next attempt starts afresh, with room
         else:
             await self._write()
 
-    async def close(self, conversation: Conversation) -> None:
-        """To be called at the conversation's end: a turn whose caller gave up was not told of."""
+    async def close(self, conversation: CodexConversation) -> None:
+        """Record what `after_turn` was not called for: a turn that its caller gave up."""
         self._count(conversation.turns - self._turns)
         if self._unwritten:
             await self._write()
@@ -74,9 +67,9 @@ class ThreadRecorder:
     async def _write(self) -> None:
         thread_id = self._record.thread_id
         if not self._alive():
-            log.warning("thread %s stays at generation %d: its process died", thread_id, self._lease.generation)
+            log.warning("thread.process_died", thread=thread_id, generation=self._lease.generation)
         elif self._lease.lost:
-            log.warning("the lease %s was lost; thread %s is not recorded", self._lease.key, thread_id)
+            log.warning("thread.not_recorded", thread=thread_id, lease_lost=self._lease.key)
         else:
             place = {"generation": self._lease.generation + 1, "token": self._lease.token, "updated_at": time.time()}
             kept = await self._files.keep(self._thread, self._record.model_copy(update=place))
@@ -87,32 +80,33 @@ class ThreadRecorder:
     async def _save(self, record: ThreadRecord) -> None:
         try:
             if not await self._lease.save(record):
-                log.warning("the lease %s was lost; thread %s is not recorded", self._lease.key, record.thread_id)
+                log.warning("thread.not_recorded", thread=record.thread_id, lease_lost=self._lease.key)
         except RedisDown as error:
-            log.warning("thread %s is not recorded: %s", record.thread_id, error)
+            log.warning("thread.not_recorded", thread=record.thread_id, error=str(error))
 
     async def _forget(self) -> None:
         self._unwritten = False
         try:
             await self._lease.forget()
         except RedisDown as error:
-            log.warning("thread %s is not forgotten: %s", self._record.thread_id, error)
+            log.warning("thread.not_forgotten", thread=self._record.thread_id, error=str(error))
 
 
-class AsideRecorder:
-    """Of a thread beside a busy one: no record names it and nobody goes on in it, but what it came from is kept."""
+class UnregisteredRecorder:
+    """Recorder of a thread beside a busy one: it gets no registry record and is never resumed, but its origin is
+    kept."""
 
-    def __init__(self, lease: Lease, files: RolloutFiles, opened: Opened, wanted: ThreadRecord) -> None:
+    def __init__(self, lease: Lease, files: RolloutFiles, opened: OpenedThread, wanted: ThreadRecord) -> None:
         self._thread: KeptThread | None = _thread(lease, opened, wanted)
         self._files = files
 
     async def after_turn(self, result: TurnResult) -> None:
-        """To be called when a turn is over. What goes wrong here is logged: the turn's result is not lost by it."""
+        """Record a turn that is over. A failure here is logged: the turn's result is not lost."""
         if result.turn_id:
             await self._write()
 
-    async def close(self, conversation: Conversation) -> None:
-        """To be called at the conversation's end: a turn whose caller gave up was not told of."""
+    async def close(self, conversation: CodexConversation) -> None:
+        """Record what `after_turn` was not called for: a turn that its caller gave up."""
         if conversation.turns:
             await self._write()
 
@@ -123,16 +117,9 @@ class AsideRecorder:
             self._thread = None
 
 
-def _thread(lease: Lease, opened: Opened, record: ThreadRecord) -> KeptThread:
-    """The row of the thread that was opened. record: the one that its worker would write of it."""
-    old = lease.record if goes_on(opened.reason) else None
-    return KeptThread(
-        thread_id=opened.thread_id,
-        role=lease.role,
-        subject=lease.subject,
-        parent_id=old.thread_id if old is not None and old.thread_id != opened.thread_id else None,
-        mode=record.mode,
-        model=record.model,
-        reason=opened.reason,
-        worker=record.owner,
-    )
+def _thread(lease: Lease, opened: OpenedThread, record: ThreadRecord) -> KeptThread:
+    """Return the row of the opened thread. record: the registry record that its worker would write."""
+    old = lease.record if has_history(opened.reason) else None
+    parent_id = old.thread_id if old is not None and old.thread_id != opened.thread_id else None
+    here = record.model_copy(update={"thread_id": opened.thread_id, "reason": opened.reason})
+    return kept_thread(lease, here, parent_id, None)

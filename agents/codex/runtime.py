@@ -3,95 +3,80 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import redis.asyncio
+import structlog
 
-from agents.codex.catalog import Launch, prepare
 from agents.codex.config import RuntimeConfig
-from agents.codex.conversation import Conversation
-from agents.codex.forking import fork_kept
-from agents.codex.gateway import resume, start, unsubscribe, wanted_record
-from agents.codex.homes import Home, claim_home
-from agents.codex.observer import Observer
-from agents.codex.opening import open_kept
-from agents.codex.pool import Pool
-from agents.codex.process import AppServer
-from agents.codex.recorder import AsideRecorder, ThreadRecorder
-from agents.codex.reporter import Reporter
-from agents.codex.rollout_files import RolloutFiles
-from agents.codex.rollouts import Vault
-from agents.codex.router import Asker
-from agents.codex.spec import ConversationSpec, Opened
-from agents.codex.threads import ThreadRecord, ThreadRegistry
-from models.errors import CodexError, ProcessDied, RpcTimeout, UsageError
+from agents.codex.conversation import CodexConversation
+from agents.codex.events.listener import ConversationListener
+from agents.codex.recorder import ThreadRecorder, UnregisteredRecorder
+from agents.codex.server.catalog import prepare
+from agents.codex.server.homes import Home, claim_home
+from agents.codex.server.pool import AppServerPool
+from agents.codex.server.process import AppServer, Kind
+from agents.codex.threads.forking import fork_kept
+from agents.codex.threads.gateway import OpenedThread, resume, start, unsubscribe, wanted_record
+from agents.codex.threads.opening import open_kept
+from agents.codex.threads.registry import ThreadRecord, ThreadRegistry
+from agents.codex.threads.rollout_files import RolloutFiles
+from agents.codex.threads.vault import ThreadVault
+from agents.runtime import Asker, ConversationSpec, Observer, ProcessStatus
+from models.errors import CodexError, ProcessDied, RedisDown, RpcTimeout, UsageError
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 INTERRUPTED_SECONDS = 9.0  # an interrupted turn ends within this, or its process is killed
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessStatus:
-    """One app-server process as it is now. age in seconds, rss_mb in MiB."""
-
-    kind: str
-    pid: int
-    age: float
-    turns: int
-    in_flight: int
-    rss_mb: float
-
-
 class CodexRuntime:
-    """One per worker process; every method is for the asyncio loop it was started on.
+    """Implements agents.runtime.Runtime, one a worker process; every method belongs to the loop it was started on.
 
-    registry: a redis.asyncio client, used for kept threads only and not closed here. Nothing runs before
-    start(), and no app-server before the first conversation. observer is told of everything that happens in the
-    conversations; asker takes a model's requests to a person, and without one all are declined; vault has the copies
-    of kept threads, and without one they stay in this home.
+    registry: a redis.asyncio client, needed for kept threads alone and not closed here. Nothing runs before start(),
+    and no app-server before the first conversation. observer records the conversations' events. asker passes a model's
+    requests on to a person; without one all are declined. vault has the copies of kept threads; without one they stay
+    in this home.
     """
 
     def __init__(
         self,
         config: RuntimeConfig,
-        registry: redis.asyncio.Redis,
+        registry: redis.asyncio.Redis | None = None,
         *,
         observer: Observer | None = None,
         asker: Asker | None = None,
-        vault: Vault | None = None,
+        vault: ThreadVault | None = None,
     ) -> None:
         self._config, self._vault = config, vault
         self._observer, self._asker = observer, asker
-        self._registry = ThreadRegistry(registry, config.lease_seconds)
+        self._redis = registry
         self._home: Home | None = None
         self._files: RolloutFiles | None = None
-        self._kept: Pool | None = None
-        self._ephemeral: Pool | None = None
-        self._active: set[Conversation] = set()
+        self._pools: dict[Kind, AppServerPool] = {}
+        self._active: set[CodexConversation] = set()
         self._idle = asyncio.Event()
         self._closing = False
 
     async def start(self) -> None:
-        """Finds the binary, writes the catalog, claims a home. Raises BinaryMissing, LoginMissing, CodexError."""
-        launch: Launch = await prepare(self._config)
+        """Find the binary, write the catalog and claim a home. Raises BinaryMissing, LoginMissing, CodexError."""
+        launch = await prepare(self._config)
         self._home = claim_home(self._config.home, self._config.worker)
         self._files = RolloutFiles(self._home, self._vault)
-        self._kept = Pool("kept", launch, self._home.of("kept"), self._config, self._config.kept_processes)
-        self._ephemeral = Pool("ephemeral", launch, self._home.of("ephemeral"), self._config)
+        sizes: dict[Kind, int] = {"kept": self._config.kept_processes, "ephemeral": 1}
+        for kind, size in sizes.items():
+            self._pools[kind] = AppServerPool(kind, launch, self._home.of(kind), self._config, size)
 
     async def close(self, grace_seconds: float) -> None:
-        """Lets running turns end for the grace time, interrupts the rest, ends the processes, frees the home."""
+        """Let running turns end within the grace time, interrupt the rest, end the processes and release the home."""
         self._closing = True
         await self._wait_idle(grace_seconds)
         for conversation in self._active:
             conversation.interrupt()
         await self._wait_idle(INTERRUPTED_SECONDS if self._active else 0)
-        await asyncio.gather(*(pool.close() for pool in (self._kept, self._ephemeral) if pool is not None))
+        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         if self._files is not None:
             self._files.close()
         if self._home is not None:
@@ -99,47 +84,43 @@ class CodexRuntime:
             self._home = None
 
     def status(self) -> list[ProcessStatus]:
-        """Every process that runs, draining ones too."""
+        """Return the running processes, draining ones too."""
         return [
             ProcessStatus(one.kind, one.pid, one.age, one.turns, one.in_flight, one.rss_mb())
-            for pool in (self._kept, self._ephemeral)
-            if pool is not None
+            for pool in self._pools.values()
             for one in pool.processes
         ]
 
     @asynccontextmanager
-    async def conversation(self, spec: ConversationSpec, deadline: float) -> AsyncIterator[Conversation]:
-        """A thread for (role, subject), kept or ephemeral, with a turn slot until the block ends.
+    async def conversation(self, spec: ConversationSpec, deadline: float) -> AsyncIterator[CodexConversation]:
+        """Open a thread for (role, subject), kept or ephemeral, with a turn slot until the block ends.
 
-        deadline: loop.time() by which everything in the block has to be over. A kept thread that is busy is
-        waited for during the first half of the time until then; in the second half a fork runs instead.
-        Raises CodexError, RedisDown; those with `retryable` may be tried again.
+        deadline: loop.time() by which everything in the block has to be over. A busy kept thread is awaited during the
+        first half of the time until then; in the second half a fork runs instead. Raises CodexError, RedisDown; those
+        with `retryable` may be tried again.
         """
-        if self._closing:
-            raise ProcessDied("the Codex runtime is closing")
-        if self._home is None or self._files is None or self._kept is None or self._ephemeral is None:
-            raise CodexError("the Codex runtime was not started")
+        home, files = self._started()
         if not spec.keep:
-            async with self._leased(self._ephemeral, deadline) as server:
+            async with self._leased("ephemeral", deadline) as server:
                 opened = await start(server, spec, "initial")
-                async with self._talk(server, spec, opened, deadline, None) as conversation:
+                async with self._converse(server, spec, opened, deadline, None) as conversation:
                     yield conversation
             return
         loop = asyncio.get_running_loop()
         fork_at = (loop.time() + deadline) / 2
         async with (
-            self._registry.hold(spec.role, spec.subject, lambda: fork_at - loop.time()) as lease,
-            self._leased(self._kept, deadline) as server,
+            self._registry().hold(spec.role, spec.subject, lambda: fork_at - loop.time()) as lease,
+            self._leased("kept", deadline) as server,
         ):
-            wanted = wanted_record(spec, server, self._home.id, self._home.owner)
-            kept, files = self._kept, self._files
+            wanted = wanted_record(spec, server, home.id, home.owner)
+            kept = self._pools["kept"]
             opened = await open_kept(server, spec, lease, wanted, self._config, files, lambda: kept.processes)
             recorder = (
                 ThreadRecorder(lease, files, opened, wanted, lambda: server.alive)
                 if lease.held
-                else AsideRecorder(lease, files, opened, wanted)
+                else UnregisteredRecorder(lease, files, opened, wanted)
             )
-            async with self._talk(server, spec, opened, deadline, recorder) as conversation:
+            async with self._converse(server, spec, opened, deadline, recorder) as conversation:
                 try:
                     yield conversation
                 finally:
@@ -148,24 +129,24 @@ class CodexRuntime:
     async def fork(
         self, spec: ConversationSpec, source: ThreadRecord, before_turn: str | None, deadline: float
     ) -> ThreadRecord:
-        """A thread of its own with the source's history before one of its turns, or with all of it; recorded under the
-        spec's role and subject, of which there must be no record yet. The source is left as it is.
+        """Fork a thread before one of its turns, or with all of its history; record the fork under the spec's role and
+        subject, which must have no record yet. The source stays as it is.
 
         Raises CodexError, RedisDown, UsageError.
         """
-        if self._home is None or self._files is None or self._kept is None:
-            raise CodexError("the Codex runtime was not started")
+        home, files = self._started()
         async with (
-            self._registry.hold(spec.role, spec.subject, lambda: 0.0) as lease,
-            self._leased(self._kept, deadline) as server,
+            self._registry().hold(spec.role, spec.subject, lambda: 0.0) as lease,
+            self._leased("kept", deadline) as server,
         ):
             if not lease.held or lease.record is not None:
                 raise UsageError(f"there is a thread {spec.role}/{spec.subject} already")
-            wanted = wanted_record(spec, server, self._home.id, self._home.owner)
-            return await fork_kept(server, spec, lease, wanted, self._files, source, before_turn)
+            wanted = wanted_record(spec, server, home.id, home.owner)
+            return await fork_kept(server, spec, lease, wanted, files, source, before_turn)
 
     @asynccontextmanager
-    async def _leased(self, pool: Pool, deadline: float) -> AsyncIterator[AppServer]:
+    async def _leased(self, kind: Kind, deadline: float) -> AsyncIterator[AppServer]:
+        pool = self._pools[kind]
         async with pool.lease(deadline) as server:
             try:
                 yield server
@@ -174,37 +155,44 @@ class CodexRuntime:
                 raise
 
     @asynccontextmanager
-    async def _talk(
+    async def _converse(
         self,
         server: AppServer,
         spec: ConversationSpec,
-        opened: Opened,
+        opened: OpenedThread,
         deadline: float,
-        recorder: ThreadRecorder | AsideRecorder | None,
-    ) -> AsyncIterator[Conversation]:
+        recorder: ThreadRecorder | UnregisteredRecorder | None,
+    ) -> AsyncIterator[CodexConversation]:
         reopen = partial(resume, server, spec, opened.thread_id) if opened.reason == "resumed" else None
-        reporter = Reporter(self._observer, spec, opened, self._config.worker) if self._observer is not None else None
+        listener = ConversationListener(self._observer, spec, opened, self._config.worker)
         after = recorder.after_turn if recorder is not None else None
-        conversation = Conversation(server, spec, opened, deadline, self._config, reopen, after, reporter, self._asker)
+        conversation = CodexConversation(
+            server, spec, opened, deadline, self._config, listener, reopen, after, self._asker
+        )
         self._active.add(conversation)
-        if reporter is not None:
-            reporter.opened()
+        listener.opened()
         try:
             yield conversation
         finally:
             self._active.discard(conversation)
             if not self._active:
                 self._idle.set()
-            if reporter is not None:
-                reporter.closed()
+            listener.closed()
             unsubscribe(server, opened.thread_id)
             if conversation.last_failure is not None and conversation.last_failure.kind == "rpc_timeout":
-                self._pool_of(server).suspect(server)
+                self._pools[server.kind].suspect(server)
 
-    def _pool_of(self, server: AppServer) -> Pool:
-        pool = self._kept if server.kind == "kept" else self._ephemeral
-        assert pool is not None
-        return pool
+    def _registry(self) -> ThreadRegistry:
+        if self._redis is None:
+            raise RedisDown("a kept thread needs a Redis, and none is configured", remedy="set DESK_REDIS_URL")
+        return ThreadRegistry(self._redis, self._config.lease_seconds)
+
+    def _started(self) -> tuple[Home, RolloutFiles]:
+        if self._closing:
+            raise ProcessDied("the Codex runtime is closing")
+        if self._home is None or self._files is None:
+            raise CodexError("the Codex runtime was not started")
+        return self._home, self._files
 
     async def _wait_idle(self, seconds: float) -> None:
         if not self._active or seconds <= 0:
@@ -213,4 +201,4 @@ class CodexRuntime:
         try:
             await asyncio.wait_for(self._idle.wait(), seconds)
         except TimeoutError:
-            log.warning("%d conversations are still open", len(self._active))
+            log.warning("conversations.still_open", count=len(self._active))

@@ -1,1 +1,1 @@
-"""The rulebook model: a Responses API on loopback whose answers are fixed rules, and say so."""
+"""The rulebook model: a Responses API on loopback that answers by fixed rules and marks each answer as such."""

@@ -1,22 +1,22 @@
-"""One request as the rulebook sees it: who is asked, about what, with which tools, and what these said so far."""
+"""One request to the rulebook: the role, its subject, the tools offered, and their answers so far."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 Payload = dict[str, Any]
 
 MAX_CALLS = 2  # tool calls of one turn
-SPLIT = "split adjustment"  # how the price tools call a move that may be a split
-SPOKEN = "Rule, not a model:"  # how every text of the rulebook begins
+SPLIT = "split adjustment"  # the price tools' name for a move that may be a split
+PREFIX = "Rule, not a model:"  # of every text of the rulebook
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool the policy wants called."""
+    """A tool call that a policy makes."""
 
     tool: str
     arguments: Payload
@@ -24,14 +24,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a tool answered to a call of this turn."""
+    """A tool's answer to a call of this turn."""
 
     tool: str
     payload: Payload
 
     @property
     def failed(self) -> str | None:
-        """The error's text when the call failed."""
+        """The text of its error; None when the call worked."""
         if self.payload.get("success") is False or "error" in self.payload:
             return str(self.payload.get("error", "no reason given"))
         return None
@@ -47,19 +47,19 @@ class Case:
     outputs: Sequence[Output]
 
     def next_call(self, planned: Sequence[Call]) -> Call | None:
-        """The first planned call that is offered and was not made; None when it is time to answer.
+        """Return the first planned call whose tool is offered and that was not made; None when it is time to answer.
 
-        The calls already made must be the head of the plan: a policy plans the same head each time it is asked.
+        The calls already made must be the head of the plan: a policy plans the same head each time.
         """
         offered = [call for call in planned if call.tool in self.tools][:MAX_CALLS]
         return offered[len(self.outputs)] if len(self.outputs) < len(offered) else None
 
     def payloads(self, tool: str) -> list[Payload]:
-        """The answers of a tool that did not fail."""
+        """Return the answers of a tool that did not fail."""
         return [output.payload for output in self.outputs if output.tool == tool and output.failed is None]
 
     def rows(self, tool: str, key: str) -> list[Payload]:
-        """The data rows of a tool's answers; rows that are no objects are left out."""
+        """Return the data rows of a tool's answers; rows that are no objects are left out."""
         rows: list[Payload] = []
         for payload in self.payloads(tool):
             found = payload.get(key)
@@ -68,39 +68,36 @@ class Case:
         return rows
 
     def has_data(self, tool: str) -> bool:
-        """Whether a tool answered with at least one datum."""
+        """Return True when a tool answered with at least one datum."""
         return any(payload.get("available", True) for payload in self.payloads(tool))
 
     def signals(self) -> list[Payload]:
-        """The price figures, each with the number of split-like moves that nobody adjusted them for."""
+        """Return the price figures, each with the number of split-like moves that they are not adjusted for."""
         odd = [row.get("symbol") for row in self.rows("signals_get", "missing") if row.get("what") == SPLIT]
         return [{**row, "splitLike": odd.count(row.get("symbol"))} for row in self.rows("signals_get", "signals")]
 
     def gaps(self, wanted: Sequence[str], symbol: str | None = None) -> list[str]:
-        """What is missing, in words: tools that were not offered or failed, and what the tools themselves miss.
+        """Return a line for each gap: tools that were not offered or failed, and data that the tools lack.
 
-        symbol: leave out what is missing of others.
+        symbol: leave out gaps of other symbols.
         """
-        said = [f"{tool} is not offered" for tool in wanted if tool not in self.tools]
+        found = [f"{tool} is not offered" for tool in wanted if tool not in self.tools]
         for output in self.outputs:
             if output.failed is not None:
-                said.append(f"{output.tool} failed: {clip(output.failed)}")
+                found.append(f"{output.tool} failed: {clip(output.failed)}")
         for tool in dict.fromkeys(output.tool for output in self.outputs):
             rows = self.rows(tool, "missing")
-            said.extend(_said(row) for row in rows if symbol is None or row.get("symbol") in (None, symbol))
-        return list(dict.fromkeys(said))
+            found.extend(_gap(row) for row in rows if symbol is None or row.get("symbol") in (None, symbol))
+        return list(dict.fromkeys(found))
 
 
-def _said(row: Payload) -> str:
+def _gap(row: Payload) -> str:
     of = f"{row['symbol']} " if row.get("symbol") else ""
     return clip(f"{of}{row.get('what', 'data')}: {row.get('reason', 'no reason given')}")
 
 
-Policy = Callable[[Case], Call | Payload]
-
-
 def number(row: Mapping[str, Any], field: str) -> float | None:
-    """A finite figure of a row, else None: a missing figure is never replaced by another."""
+    """Return a finite figure of a row, else None: a missing figure is never replaced by another."""
     value = row.get(field)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
@@ -108,19 +105,19 @@ def number(row: Mapping[str, Any], field: str) -> float | None:
 
 
 def symbols_of(subject: Payload) -> list[str]:
-    """The symbols of a screener's subject, in their order."""
+    """Return the symbols of a screener's subject, in their order."""
     found = subject.get("symbols")
     return [symbol for symbol in found if isinstance(symbol, str)] if isinstance(found, list) else []
 
 
 def clip(text: str, length: int = 160) -> str:
-    """The head of a text that came from elsewhere, on one line."""
+    """Return the head of an outside text on one line."""
     flat = " ".join(text.split())
     return flat if len(flat) <= length else flat[: length - 1] + "…"
 
 
 def shown(value: float, unit: str) -> str:
-    """A figure for people: percent (of a fraction), times, number, sessions or count."""
+    """Return a figure as text. unit: percent (of a fraction), times, number, sessions or count."""
     if unit == "percent":
         return f"{value:.1%}"
     if unit == "times":

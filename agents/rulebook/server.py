@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
@@ -12,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from agents.rulebook.case import Call
-from agents.rulebook.policies.table import POLICIES
+from agents.rulebook.policies import POLICIES
 from agents.rulebook.wire import BadRequest, fill, parse, schema_of, stream
 from models.errors import SettingError
 from models.urls import is_loopback
@@ -24,10 +23,9 @@ STOP_SECONDS = 2
 
 
 def answer(body: bytes) -> bytes:
-    """The event stream that answers one request body. Raises BadRequest."""
+    """Return the event stream that answers one request body. Raises BadRequest."""
     request, case = parse(body)
-    policy = POLICIES.get(case.role)
-    if policy is None:
+    if (policy := POLICIES.get(case.role)) is None:
         raise BadRequest("unknown_role", f"no rule for the role {case.role!r}; there are {', '.join(sorted(POLICIES))}")
     schema = schema_of(request)
     move = policy(case)
@@ -37,7 +35,7 @@ def answer(body: bytes) -> bytes:
 
 
 def create_app(latency_seconds: float = 0.0) -> Starlette:
-    """The application; every response waits latency_seconds before its first byte, as a model would think."""
+    """Return the application; each response waits latency_seconds before its first byte, in place of a model's time."""
     if not 0 <= latency_seconds <= 600:
         raise SettingError(f"rulebook latency of {latency_seconds} s: give 0 to 600")
 
@@ -59,25 +57,16 @@ def create_app(latency_seconds: float = 0.0) -> Starlette:
     return Starlette(routes=routes)
 
 
-def serve(
-    host: str = "127.0.0.1", port: int = 0, latency_seconds: float = 0.0, *, uds: Path | None = None
-) -> None:  # fmt: skip
-    """Serves until SIGINT or SIGTERM, on a loopback address or on a unix socket.
+def build_server(host: str = "127.0.0.1", port: int = 0, latency_seconds: float = 0.0) -> uvicorn.Server:
+    """Return a server that does not run yet; its run() serves until SIGINT or SIGTERM.
 
     Raises SettingError for an address other hosts could reach.
     """
-    build_server(host, port, latency_seconds, uds=uds).run()
-
-
-def build_server(
-    host: str = "127.0.0.1", port: int = 0, latency_seconds: float = 0.0, *, uds: Path | None = None
-) -> uvicorn.Server:  # fmt: skip
-    """A server that is not running yet, for whoever runs it in a loop or thread of their own."""
-    if uds is None and not is_loopback(host):
+    if not is_loopback(host):
         raise SettingError(f"rulebook host {host!r}: it listens on loopback only, give 127.0.0.1 or ::1")
     config = uvicorn.Config(
-        create_app(latency_seconds), host=host, port=port, uds=str(uds) if uds else None, lifespan="off",
-        http="httptools", ws="none", access_log=False, log_level="warning", backlog=CONCURRENT,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=STOP_SECONDS,
+        create_app(latency_seconds), host=host, port=port, lifespan="off", http="httptools", ws="none",
+        access_log=False, log_level="warning", backlog=CONCURRENT, timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=STOP_SECONDS,
     )  # fmt: skip
     return uvicorn.Server(config)

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 
 class Level(IntEnum):
-    """How a rule reads a figure, in ascending gravity."""
+    """Levels of a figure under a rule, in ascending gravity."""
 
     CALM = 0
     CAUTION = 1
@@ -44,7 +44,7 @@ class Rule:
         return Level.CAUTION if self._reached(measured, self.caution) else Level.CALM
 
     def threshold(self, level: Level) -> float:
-        """The threshold that a figure of this level reached; the caution one for a calm figure."""
+        """Return the threshold that a figure of this level reached; the caution one for a calm figure."""
         return self.reject if level is Level.REJECT and self.reject is not None else self.caution
 
     def _reached(self, measured: float, threshold: float) -> bool:
@@ -60,7 +60,7 @@ class Bound:
     high: float | None = None
 
     def holds(self, value: float | None) -> bool:
-        """Whether the figure is known and within the bound: what is unknown is never put forward."""
+        """Return True when the figure is known and within the bound: an unknown one is never put forward."""
         if value is None:
             return False
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
@@ -70,7 +70,7 @@ def _table(*rules: Rule) -> Mapping[str, Rule]:
     return {rule.key: rule for rule in rules}
 
 
-# What validators check of prices.
+# Price figures that validators check.
 SIGNAL_RULES = _table(
     Rule("history", "sessions", "history", False, 119, 59, "sessions"),
     Rule("overbought", "rsi14", "RSI-14", True, 70, 80, "number"),
@@ -102,9 +102,11 @@ FUNDAMENTAL_RULES = _table(
 )
 
 QUICK_RULES = ("history", "overbought", "falling", "drawdown", "volatility", "split")
+OVERVIEW_COMPANY_RULES = ("valuation", "margin", "analysts")
+OVERVIEW_PRICE_RULES = ("history", "falling", "off_high", "volatility")
 RISK_RULES = ("off_high", "drawdown", "volatility", "volume_spike", "gap")
 
-# What screens put forward: every bound must hold. No lens trusts prices with a move that may be a split.
+# Names that screens put forward: every bound must hold. No lens trusts prices with a move that may be a split.
 UNSPLIT = Bound("splitLike", high=0)
 TECHNICAL_BOUNDS = (
     Bound("momentum20", low=0.02),
@@ -127,7 +129,7 @@ OPTIONS_BOUNDS = (
     Bound("rsi14", low=40, high=70),
 )
 
-IMPLIED = ("atTheMoneyCallIV", "atTheMoneyPutIV")  # where the options section tells implied volatility
+IMPLIED = ("atTheMoneyCallIV", "atTheMoneyPutIV")  # implied volatilities of the options section
 
 FUNDAMENTAL_BOUNDS = (
     Bound("trailingPE", low=0.0, high=30),
@@ -135,16 +137,16 @@ FUNDAMENTAL_BOUNDS = (
     Bound("revenueGrowth", low=0.03),
     Bound("recommendationMean", high=2.6),
 )
-FUNDAMENTAL_LEAST = 2  # bounds that must be known to say anything of a company
+FUNDAMENTAL_LEAST = 2  # bounds that must be known before a company is judged
 
 HITS_PER_LENS = 6  # names one lens puts forward from one shard
 OVERVIEW_BATCH = 50  # companies in one overview call: more would not fit the app-server's limit on an answer
-OPTIONS_BATCH = 12  # names whose options section is asked for
-MOVERS = 100  # length of the movers list that is asked for
-HEADLINES = 10  # headlines asked for
+OPTIONS_BATCH = 12  # names whose options section is requested
+MOVERS = 100  # requested length of the movers list
+HEADLINES = 10  # requested headlines
 
 # The trader's sizing.
 SIZE_BY_CONFIDENCE: Mapping[str, float] = {"high": 1.0, "medium": 0.75, "low": 0.5}
-CASH_RESERVE = 0.02  # share of buying power that stays unused: an order is filled at a price nobody knows yet
+CASH_RESERVE = 0.02  # share of buying power that stays unused: an order's fill price is not known yet
 SHARE_MARGIN = 0.98  # how much of the allowed share of one symbol is used, for the same reason
 REDUCE_BY = 0.5  # share of a holding that a CAUTION verdict sells

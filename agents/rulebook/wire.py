@@ -1,4 +1,4 @@
-"""The Responses wire: what of a request the rulebook reads, and the events it answers with.
+"""The Responses wire: parses the parts of a request that the rulebook reads, and writes the events of its answer.
 
 A kept thread carries older turns. Only the latest user message with a subject block counts, and only the tool
 outputs after it; a user message without such a block (a request to repair an answer) changes neither.
@@ -22,7 +22,7 @@ _numbers = count(1)
 
 
 class BadRequest(Exception):
-    """A request the rulebook cannot answer; code is a short snake_case word."""
+    """A request that the rulebook cannot answer; code is a short snake_case word."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class BadRequest(Exception):
 
 
 def parse(body: bytes) -> tuple[Payload, Case]:
-    """The request and the case in it. Raises BadRequest."""
+    """Return the request and the case in it. Raises BadRequest."""
     try:
         request = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -54,7 +54,8 @@ def _role(instructions: Any) -> str:
 
 
 def _developer_text(items: list[Payload]) -> str:
-    """The app-server sends a thread's base instructions as a developer message and leaves `instructions` out."""
+    """Return the base instructions from the messages: the app-server sends those of a thread as a developer message
+    and leaves `instructions` out."""
     texts = (_text(item.get("content")) for item in items if item.get("role") in ("developer", "system"))
     return next((text for text in texts if text.startswith(_ROLE)), "")
 
@@ -64,8 +65,7 @@ def _subject(items: list[Payload]) -> tuple[int, Payload]:
         item = items[place]
         if item.get("role") != "user" or item.get("type", "message") != "message":
             continue
-        found = _SUBJECT.search(_text(item.get("content")))
-        if found is None:
+        if (found := _SUBJECT.search(_text(item.get("content")))) is None:
             continue
         try:
             subject = orjson.loads(found.group(1))
@@ -105,7 +105,7 @@ def _payload(text: str) -> Payload:
 
 
 def _text(content: Any) -> str:
-    """The text of a content that is a string or a list of parts."""
+    """Return the text of a content that is a string or a list of parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -113,7 +113,7 @@ def _text(content: Any) -> str:
 
 
 def schema_of(request: Mapping[str, Any]) -> Payload | None:
-    """The JSON schema of `text.format`, when the request has one."""
+    """Return the JSON schema of `text.format`, if the request has one."""
     text = request.get("text")
     wanted = text.get("format") if isinstance(text, dict) else None
     if not isinstance(wanted, dict) or wanted.get("type") != "json_schema":
@@ -125,7 +125,7 @@ def schema_of(request: Mapping[str, Any]) -> Payload | None:
 
 
 def fill(schema: Mapping[str, Any], value: Any, where: str = "answer") -> Any:
-    """A value cut to what the schema has. Raises BadRequest where the schema requires what the rules do not give."""
+    """Return a value cut to the schema's properties. Raises BadRequest for a required one that no rule fills."""
     if isinstance(value, list):
         items = schema.get("items")
         return [fill(items, item, f"{where}[]") for item in value] if isinstance(items, dict) else value
@@ -139,7 +139,7 @@ def fill(schema: Mapping[str, Any], value: Any, where: str = "answer") -> Any:
 
 
 def stream(request: Mapping[str, Any], request_bytes: int, move: Call | Payload) -> bytes:
-    """The server-sent events of one response: a function call or the final message."""
+    """Return the server-sent events of one response: a function call or the final message."""
     number = next(_numbers)
     item = _call_item(number, move) if isinstance(move, Call) else _message_item(number, move)
     head = {"id": f"resp_{number}", "object": "response", "model": request.get("model", "rulebook"), "output": []}
@@ -155,7 +155,7 @@ def stream(request: Mapping[str, Any], request_bytes: int, move: Call | Payload)
 
 
 def usage(read: int, written: int) -> Payload:
-    """Token counts by the rule bytes / 4, rounded up."""
+    """Return token counts by the rule bytes / 4, rounded up."""
     tokens_in, tokens_out = -(-read // BYTES_PER_TOKEN), -(-written // BYTES_PER_TOKEN)
     return {
         "input_tokens": tokens_in,

@@ -1,13 +1,13 @@
-"""Alembic's entry: the connection comes from `models.store`, the metadata from the tables."""
+"""Alembic's entry: the connection comes from `models.database.store`, the metadata from the tables."""
 
 from alembic import context
 from sqlmodel import SQLModel
 
-import models.event_tables
-import models.order_tables
-import models.tables
-import models.thread_tables  # noqa: F401  (fills the metadata)
-from models.columns import Utc
+import models.tables.events
+import models.tables.orders
+import models.tables.runs
+import models.tables.threads  # noqa: F401  (fills the metadata)
+from models.tables.columns import Utc
 
 
 def _render(kind, item, autogen_context):  # type: ignore[no-untyped-def]

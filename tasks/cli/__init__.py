@@ -1,1 +1,1 @@
-"""The command `desk`: one module a noun, each with a `register(app)` that main calls."""
+"""The command `desk`: one module per noun, each with the `commands` that main collects."""

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from pydantic import SecretStr
+from rich.table import Table
 
-from models.setting_sources import PREFIX, Loaded, load
 from models.settings import Settings
+from models.settings.sources import PREFIX, Loaded, load
 from models.urls import HIDDEN, masked
-from tasks.cli.output import console, print_json, table, warn
+from tasks.cli.output import emit, table, warn
+from tasks.cli.shell import Json
+
+commands = typer.Typer()
 
 
-def register(app: typer.Typer) -> None:
-    app.command("config")(config)
-
-
-def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+@commands.command()
+def config(as_json: Json = False) -> None:
     """Show every setting, its value and where it came from."""
     loaded = load()
     warn(loaded.warnings)
-    rows = describe(loaded)
-    if as_json:
-        print_json(rows)
-        return
+    emit(describe(loaded), _listed, as_json=as_json)
+
+
+def _listed(rows: list[dict[str, Any]]) -> Table:
     cells = [(row["name"], _cell(row["value"]), row["source"], row["help"]) for row in rows]
-    console().print(table(("Setting", "Value", "From", "What it is"), cells))
+    return table(("Setting", "Value", "From", "Meaning"), cells)
 
 
 def describe(loaded: Loaded) -> list[dict[str, Any]]:
-    """One row a setting: name, variable, value (masked), source, help."""
+    """Return one row a setting: name, variable, value (masked), source, help."""
     rows = []
     for name, info in Settings.model_fields.items():
         origin = loaded.origins.get(name)
@@ -49,7 +50,7 @@ def describe(loaded: Loaded) -> list[dict[str, Any]]:
 
 
 def shown(name: str, value: Any, settings: Settings) -> Any:
-    """The value as people may see it: no secret, and no login inside a URL."""
+    """Return the value as people may see it: no secret, and no login inside a URL."""
     if name == "database_url" and value is None:
         return settings.database
     if isinstance(value, SecretStr):

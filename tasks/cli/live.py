@@ -1,4 +1,4 @@
-"""Follows a run to its end: a live view on a terminal, plain lines in a pipe."""
+"""Live output of a run until it ends: a redrawn view on a terminal, plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from models.store import Store
-from tasks.cli.render import progress_line, progress_panel
-from tasks.run_view import Progress, progress
+from models.database.store import Store
+from tasks.cli.render.runs import progress_line, progress_panel
+from tasks.views.run_view import Progress, progress
 
 POLL_SECONDS = 0.4
-NOBODY_SECONDS = 8.0
-NOBODY = "no worker has taken the run up yet: is `desk up` or `desk worker` running?"
+UNCLAIMED_SECONDS = 8.0
+UNCLAIMED = "no worker has started the run yet: is `desk up` or `desk worker` running?"
 
 
 def follow(store: Store, run_id: str, console: Console, *, quiet: bool = False) -> Progress:
-    """Returns when the run has ended. Ctrl-C leaves the run going: it belongs to the workers."""
+    """Show a run's progress and return it once the run has ended. Ctrl-C leaves the run going: it belongs to the
+    workers."""
     if quiet:
         return _wait(store, run_id, lambda seen: None)
     # Colours may be forced on a pipe; a view that is drawn over itself needs a real terminal.
@@ -31,11 +32,11 @@ def follow(store: Store, run_id: str, console: Console, *, quiet: bool = False) 
 
 
 def _view(seen: Progress) -> RenderableType:
-    return Group(progress_panel(seen), Text(NOBODY, style="yellow")) if _nobody(seen) else progress_panel(seen)
+    return Group(progress_panel(seen), Text(UNCLAIMED, style="yellow")) if _unclaimed(seen) else progress_panel(seen)
 
 
-def _nobody(seen: Progress) -> bool:
-    return not seen.begun and not seen.final and seen.seconds > NOBODY_SECONDS
+def _unclaimed(seen: Progress) -> bool:
+    return not seen.begun and not seen.final and seen.seconds > UNCLAIMED_SECONDS
 
 
 class _Lines:
@@ -48,9 +49,9 @@ class _Lines:
         self._hinted = False
 
     def show(self, seen: Progress) -> None:
-        if _nobody(seen) and not self._hinted:
+        if _unclaimed(seen) and not self._hinted:
             self._hinted = True
-            self._console.print(NOBODY, soft_wrap=True, highlight=False)
+            self._console.print(UNCLAIMED, soft_wrap=True, highlight=False)
         line = progress_line(seen)
         now = time.monotonic()
         if line != self._last and (seen.final or now - self._at >= 1.0):

@@ -1,71 +1,33 @@
-"""Entry of the command `desk`: gathers the commands and turns errors into a line and an exit code."""
+"""Entry point of the command `desk`: collects the commands and turns errors into a line and an exit code."""
 
 from __future__ import annotations
 
 import gc
 import importlib.metadata
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from models.errors import DeskError
-from tasks import logs
-from tasks.cli import (
-    api,
-    approvals,
-    arm,
-    audit,
-    config,
-    db,
-    demo,
-    doctor,
-    halt,
-    orders,
-    processes,
-    reconcile,
-    risk,
-    runs,
-    start,
-    status,
-    stdout,
-    stop,
-    threads,
-    up,
-    watch,
-)
+from tasks.cli import config, runs, start, status, stdout, stop, threads, watch
+from tasks.cli.orders import approvals, arm, audit, halt, orders, reconcile, risk
 from tasks.cli.output import fail
+from tasks.cli.services import api, db, demo, doctor, processes, up
 from tasks.services.signals import StopRequested
+from tasks.worker import logs
 
 # Exit codes: 0 done, 1 the answer is no (a failed check or run), 2 wrong use or setting, 128+n stopped by signal n.
 WRONG_USE = 2
 
-NOUNS: tuple[Callable[[typer.Typer], None], ...] = (
-    up.register,
-    start.register,
-    stop.register,
-    runs.register,
-    watch.register,
-    threads.register,
-    status.register,
-    orders.register,
-    approvals.register,
-    halt.register,
-    reconcile.register,
-    audit.register,
-    arm.register,
-    risk.register,
-    demo.register,
-    doctor.register,
-    config.register,
-    db.register,
-    api.register,
-    processes.register,
-)
+# Those of one command first, as `desk --help` lists them.
+NOUNS = (
+    up, start, stop, watch, status, approvals, halt, reconcile, arm, demo, doctor, config, api, processes,
+    runs, threads, orders, audit, risk, db,
+)  # fmt: skip
 
 
 def build() -> typer.Typer:
-    """The command with all its nouns."""
+    """Return the command with all its subcommands."""
     app = typer.Typer(
         name="desk",
         help="A trading desk on a job queue: screens, research and trades, run by workers.",
@@ -74,8 +36,8 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for register in NOUNS:
-        register(app)
+    for noun in NOUNS:
+        app.add_typer(noun.commands)
     return app
 
 

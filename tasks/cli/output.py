@@ -1,37 +1,68 @@
-"""How commands speak: tables for people, JSON for programs, errors with their remedy on stderr."""
+"""Output of commands: tables for people, JSON for programs, errors with their remedy on stderr."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 import orjson
-from rich.console import Console
+from pydantic import BaseModel
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
 from models.errors import DeskError
 
+T = TypeVar("T")
+
 
 def console() -> Console:
-    """Colours and a bounded width on a terminal; plain, unwrapped lines when piped."""
+    """Return a console with colours and a bounded width on a terminal; plain, unwrapped lines when piped."""
     return Console(soft_wrap=False) if sys.stdout.isatty() else Console(no_color=True, width=200, highlight=False)
 
 
+def emit(value: T, render: Callable[[T], RenderableType], *, as_json: bool) -> None:
+    """Print a value as JSON for programs, else as `render` shows it to people."""
+    if as_json:
+        print_json(value)
+    elif isinstance(shown := render(value), str):
+        print_line(shown)
+    else:
+        console().print(shown)
+
+
+def print_line(text: str) -> None:
+    """Print a line as it is: no markup, no colours, and not wrapped."""
+    console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
 def print_json(value: Any) -> None:
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode() + "\n")
+    """Print plain data, dataclasses and pydantic models."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+    sys.stdout.write(orjson.dumps(value, _jsonable, option=options).decode() + "\n")
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def relative(path: Path) -> str:
+    """Return the path as short as it can be typed in this folder."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def inert(text: str) -> str:
-    """Text that somebody else wrote, so that it cannot steer a terminal: only its line ends are kept of what is not
-    printable."""
+    """Return untrusted text that cannot steer a terminal: of what is not printable, only line ends are kept."""
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> Table:
-    """A table whose cells are plain text: what looks like markup in them is shown as it is, and control characters
-    are not shown."""
+    """Return a table with plain text in its cells: markup is shown literally, control characters are removed."""
     made = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for row in rows:
         made.add_row(*(escape(inert(cell)) for cell in row))
@@ -39,17 +70,17 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | No
 
 
 def warn(warnings: Iterable[str]) -> None:
-    """Prints warnings on stderr, a line each."""
-    err = Console(stderr=True, highlight=False, soft_wrap=True)
-    for said in warnings:
-        err.print(f"[bold yellow]warning:[/] {escape(inert(said))}")
+    """Print warnings on stderr, a line each."""
+    err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+    for warning in warnings:
+        err.print(f"[bold yellow]warning:[/] {escape(inert(warning))}")
 
 
 def fail(error: DeskError, code: int) -> int:
-    """Prints the error and its remedy on stderr; returns the exit code."""
-    err = Console(stderr=True, highlight=False, soft_wrap=True)
-    said = str(error.args[0]) if error.args else type(error).__name__
-    err.print(f"[bold red]error:[/] {escape(inert(said))}")
+    """Print the error and its remedy on stderr; return the exit code."""
+    err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+    message = str(error.args[0]) if error.args else type(error).__name__
+    err.print(f"[bold red]error:[/] {escape(inert(message))}")
     if error.remedy:
         err.print(f"[bold]remedy:[/] {escape(inert(error.remedy))}")
     return code

@@ -1,4 +1,4 @@
-"""`desk screen`, `desk research`, `desk trade`: start a run and, unless told otherwise, follow it to its end."""
+"""`desk screen`, `desk research`, `desk trade`: start a run and, by default, follow it to its end."""
 
 from __future__ import annotations
 
@@ -7,36 +7,35 @@ from typing import Annotated
 import typer
 from celery import Celery
 
+from models.database.store import require_current
 from models.errors import SettingError, UsageError
-from models.setting_sources import load_settings
 from models.settings import LENSES
+from models.settings.sources import load_settings
 from models.states import RunState
-from models.store import require_current
-from models.tables import Run
-from tasks.app import create_app
+from models.tables.runs import Run
 from tasks.bootstrap import desk_of, redis_url
 from tasks.cli.live import follow
-from tasks.cli.output import console, print_json
-from tasks.cli.render import run_report
-from tasks.run_view import find_run, view
-from tasks.runs import open_portfolio, open_research, open_screen, open_trade
-from tasks.services.redis import wait_ready
+from tasks.cli.output import console, emit
+from tasks.cli.render.runs import run_report
+from tasks.cli.shell import Json
+from tasks.redis_clients import wait_ready
+from tasks.views.run_view import find_run, view
+from tasks.worker.app import create_app
+from tasks.workflows.research import open_portfolio, open_research
+from tasks.workflows.screen import open_screen
+from tasks.workflows.trade import open_trade
 
 REDIS_SECONDS = 3.0
 INTERRUPTED = 130
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the run to its end.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+commands = typer.Typer()
 
 
-def register(app: typer.Typer) -> None:
-    for command in (screen, research, trade):
-        app.command()(command)
-
-
+@commands.command()
 def screen(
     universe: Annotated[str | None, typer.Option(help="sp500, a file of symbols, or symbols by comma.")] = None,
     most: Annotated[int | None, typer.Option("--max", help="Candidates kept.", min=1, max=500)] = None,
-    lens: Annotated[list[str] | None, typer.Option(help="A lens; may be given again.")] = None,
+    lens: Annotated[list[str] | None, typer.Option(help="A lens; repeat the option for several.")] = None,
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
@@ -49,19 +48,20 @@ def screen(
     _see(app, run, wait=wait, as_json=as_json)
 
 
+@commands.command()
 def research(
     symbols: Annotated[list[str] | None, typer.Argument(help="The symbols to research.")] = None,
     portfolio: Annotated[
-        bool, typer.Option("--portfolio", help="What the account holds, each role when it is due.")
+        bool, typer.Option("--portfolio", help="Research the account's holdings, each role when it is due.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="With --portfolio: every role, due or not.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --portfolio: run every role, due or not.")] = False,
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
-    """Research symbols that you name, or what the account holds; the run ends with their verdicts."""
+    """Research the symbols you name, or the account's holdings; the run ends with their verdicts."""
     if bool(symbols) == portfolio:
-        what = "both symbols and --portfolio are given" if portfolio else "there is nothing to research"
-        raise UsageError(what, remedy="name symbols, or give --portfolio for what the account holds")
+        what = "both symbols and --portfolio are given" if portfolio else "neither symbols nor --portfolio are given"
+        raise UsageError(what, remedy="name symbols, or give --portfolio for the account's holdings")
     if force and not portfolio:
         raise UsageError("--force goes with --portfolio", remedy="symbols that you name are researched in any case")
     app = _app()
@@ -69,8 +69,9 @@ def research(
     _see(app, run, wait=wait, as_json=as_json)
 
 
+@commands.command()
 def trade(
-    run: Annotated[str, typer.Argument(help="The run whose verdicts to trade on.")],
+    run: Annotated[str, typer.Argument(help="The run with the verdicts to trade on.")],
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
@@ -82,8 +83,8 @@ def trade(
 
 
 def _app() -> Celery:
-    """An app whose Redis answers and whose database is at this version's schema: a run that nobody could ever take
-    up is not opened."""
+    """Return an app with a reachable Redis and a current database, so that no run is opened that workers could never
+    start."""
     settings = load_settings()
     app = create_app(settings, "cli")
     require_current(settings.database)
@@ -105,22 +106,17 @@ def _see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
     assert run is not None, "only a scheduled slot can be taken already"
     out, store = console(), desk_of(app).store
     if not wait:
-        if as_json:
-            print_json({"run_id": run.id, "state": run.state})
-        else:
-            out.print(f"run {run.id} started; see it with: desk runs show {run.id}", highlight=False)
+        begun = f"run {run.id} started; see it with: desk runs show {run.id}"
+        emit({"run_id": run.id, "state": run.state}, lambda _: begun, as_json=as_json)
         return
     if not as_json:
-        out.print(f"run {run.id} started ({run.model} speaks, market {run.market})", highlight=False)
+        out.print(f"run {run.id} started (model {run.model}, market {run.market})", highlight=False)
     try:
         seen = follow(store, run.id, out, quiet=as_json)
     except KeyboardInterrupt:
-        typer.echo(f"the run goes on without you; see it with: desk runs show {run.id}", err=True)
+        typer.echo(f"the run continues; see it with: desk runs show {run.id}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     with store.read() as session:
         found = view(session, session.get_one(Run, run.id))
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-    else:
-        out.print(run_report(found))
+    emit(found, run_report, as_json=as_json)
     raise typer.Exit(1 if seen.state in (RunState.FAILED, RunState.STOPPED) else 0)

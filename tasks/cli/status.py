@@ -1,25 +1,19 @@
-"""`desk status`: what the desk is doing now, on one screen."""
+"""`desk status`: the current state of the desk on one screen."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from models.setting_sources import load_settings
-from tasks.cli.output import console, print_json
-from tasks.cli.render_status import status_report
-from tasks.status import status
+from models.settings.sources import load_settings
+from tasks.cli.output import emit
+from tasks.cli.render.status import status_report
+from tasks.cli.shell import Json
+from tasks.views.status import status
+
+commands = typer.Typer()
 
 
-def register(app: typer.Typer) -> None:
-    app.command("status")(show)
-
-
-def show(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False) -> None:
-    """Workers, app-servers, queues, turns in flight, parked models, the oldest step, the last sweep."""
-    found = status(load_settings())
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-        return
-    console().print(status_report(found))
+@commands.command("status")
+def show(as_json: Json = False) -> None:
+    """Show workers, app-servers, queues, running turns, parked models, the oldest step and the last sweep."""
+    emit(status(load_settings()), status_report, as_json=as_json)

@@ -1,5 +1,5 @@
-"""Standard output that is closed, full, or a pipe that nobody reads any more: the command ends with a code, and without
-a traceback."""
+"""Standard output that is closed, full, or a pipe without a reader: the command ends with an exit code and no
+traceback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOST = 1
 
 
 class OutputLost(Exception):
-    """Standard output cannot be written. Not an OSError: nobody on the way may take it for another file's."""
+    """Standard output cannot be written. Not an OSError, so that no handler takes it for another file's error."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(str(cause))
@@ -25,7 +25,7 @@ class OutputLost(Exception):
 
 
 class _Watched:
-    """Standard output; what it raises says that it was standard output."""
+    """Standard output that raises its errors as OutputLost."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -48,7 +48,7 @@ class _Watched:
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Ends the command when what it writes is lost: in silence when the reader left, else with a line on stderr."""
+    """End the command when its output is lost: silently when the reader left, else with a line on stderr."""
     stream = sys.stdout or _closed()
     sys.stdout = cast(TextIO, _Watched(stream))
     try:
@@ -59,19 +59,19 @@ def watched() -> Iterator[None]:
     except OutputLost as lost:
         # The interpreter flushes once more at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        raise SystemExit(_told(lost.cause)) from None
+        raise SystemExit(_exit_code(lost.cause)) from None
 
 
 def _closed() -> TextIO:
-    """In place of a standard output that was closed: a stream that cannot be written. It also holds the descriptor,
-    which the next file that is opened would take."""
+    """Return an unwritable stream in place of a closed standard output. It holds the descriptor, which the next opened
+    file would take."""
     return open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
 
 
-def _told(error: OSError) -> int:
+def _exit_code(error: OSError) -> int:
     if error.errno == errno.EPIPE:
         return LOST
-    what = DeskError(
+    lost = DeskError(
         f"the output cannot be written: {error.strerror}", remedy="send it where there is room, or to a pipe"
     )
-    return fail(what, LOST)
+    return fail(lost, LOST)

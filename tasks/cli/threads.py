@@ -1,4 +1,4 @@
-"""`desk threads`: which thread each role goes on in, what was said in one, and forks of an earlier turn."""
+"""`desk threads`: the current thread of each role, the turns of a thread, and forks of an earlier turn."""
 
 from __future__ import annotations
 
@@ -8,119 +8,91 @@ from typing import Annotated
 
 import typer
 
-from models.columns import utcnow
 from models.errors import CodexError
-from models.setting_sources import load_settings
-from models.store import require_current
+from models.tables.columns import utcnow
 from tasks.bootstrap import Desk
-from tasks.cli.output import console, print_json
-from tasks.cli.render import said
-from tasks.cli.render_threads import thread_list, thread_report
+from tasks.cli.output import emit, print_line
+from tasks.cli.render.runs import paragraph
+from tasks.cli.render.threads import thread_list, thread_report
+from tasks.cli.shell import Json, opened
 from tasks.threads.handling import ask, fork, registered, reset
 from tasks.threads.overview import find_thread, threads, view
 from tasks.threads.retention import collect
 
 NAME = "threads"  # of the home that forks are made in
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Thread = Annotated[str, typer.Argument(help="A thread's id, or at least 6 characters of its beginning or end.")]
 
-
-def register(app: typer.Typer) -> None:
-    commands = typer.Typer(help="Threads that are kept from one run to the next.", no_args_is_help=True)
-    commands.command("list")(list_threads)
-    commands.command("show")(show)
-    commands.command("reset")(reset_thread)
-    commands.command("fork")(fork_thread)
-    commands.command("ask")(ask_fork)
-    commands.command("gc")(gc)
-    app.add_typer(commands, name="threads")
+commands = typer.Typer(name="threads", help="Threads that roles keep from one run to the next.", no_args_is_help=True)
 
 
+@commands.command("list")
 def list_threads(
     role: Annotated[str | None, typer.Option(help="Only this role's.")] = None,
     limit: Annotated[int, typer.Option(help="How many, the last used first.", min=1, max=1000)] = 50,
     as_json: Json = False,
 ) -> None:
-    """List threads: those that roles go on in, then those of the past."""
+    """List threads: the current ones of roles, then those of the past."""
     with _desk() as desk:
         found = registered(desk)
         with desk.store.read() as session:
             rows = threads(session, found, limit, role)
-    if as_json:
-        print_json([row.model_dump(mode="json") for row in rows])
-    elif not rows:
-        console().print("no threads are kept yet; a run keeps some")
-    else:
-        console().print(thread_list(rows))
+    nothing = "no threads are kept yet; a run keeps some"
+    emit(rows, lambda _: thread_list(rows) if rows else nothing, as_json=as_json)
 
 
+@commands.command()
 def show(thread: Thread, as_json: Json = False) -> None:
-    """Show a thread's turns: role, run, time, tokens, outcome, and the first line of what was said."""
+    """Show a thread's turns: role, run, time, tokens, outcome, and the first line of each prompt and answer."""
     with _desk() as desk:
         found = registered(desk)
         with desk.store.read() as session:
             seen = view(session, found, desk.vault, find_thread(session, thread))
-    if as_json:
-        print_json(seen.model_dump(mode="json"))
-    else:
-        console().print(thread_report(seen))
+    emit(seen, thread_report, as_json=as_json)
 
 
+@commands.command("reset")
 def reset_thread(thread: Thread) -> None:
-    """Have the role and subject of a thread start afresh with their next turn. What was said is kept."""
+    """Make the role and subject of a thread start a new one with their next turn. The old one's history is kept."""
     with _desk() as desk:
         one = reset(desk, _named(desk, thread))
-    console().print(f"{one.role} starts afresh on {one.subject}", markup=False, highlight=False)
+    print_line(f"{one.role} starts a new thread on {one.subject}")
 
 
+@commands.command("fork")
 def fork_thread(
     thread: Thread,
-    before_turn: Annotated[int, typer.Option(help="Number of the turn to go another way at; see `show`.", min=1)],
-    model: Annotated[str | None, typer.Option(help="Whom the fork's turns are asked of.")] = None,
+    before_turn: Annotated[int, typer.Option(help="Number of the first turn that is not copied; see `show`.", min=1)],
+    model: Annotated[str | None, typer.Option(help="Model of the fork's turns; the parent's by default.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Fork a thread before one of its turns: a thread of its own, whose parent does not notice."""
+    """Fork a thread before one of its turns: a new thread, without effect on its parent."""
     with _desk() as desk:
         made = fork(desk, _named(desk, thread), before_turn, model)
-    if as_json:
-        fields = ("thread_id", "parent_id", "role", "subject", "model", "turns")
-        print_json({name: getattr(made, name) for name in fields})
-        return
-    out = console()
-    out.print(
-        f"thread {made.thread_id}: {made.turns} turns of {made.parent_id}, asked of {made.model}", highlight=False
-    )
-    out.print(f"go on in it with: desk threads ask {made.thread_id} TEXT", markup=False, highlight=False)
+    text = f"thread {made.thread_id}: {made.turns} turns of {made.parent_id}, model {made.model}"
+    hint = f"continue it with: desk threads ask {made.thread_id} TEXT"
+    emit(made, lambda _: f"{text}\n{hint}", as_json=as_json)
 
 
-def ask_fork(thread: Thread, text: Annotated[str, typer.Argument(help="What to ask.")], as_json: Json = False) -> None:
-    """Ask on in a fork: one turn, with the role's tools and the shape of its answers. No order comes of it."""
+@commands.command("ask")
+def ask_fork(thread: Thread, text: Annotated[str, typer.Argument(help="The question.")], as_json: Json = False) -> None:
+    """Ask a question in a fork: one turn, with the role's tools and answer format. It leads to no order."""
     with _desk() as desk:
         result = ask(desk, _named(desk, thread), text)
     if result.failure is not None:
         raise CodexError(f"the turn {result.status}: {result.failure.kind}: {result.failure.message}")
-    if as_json:
-        tokens = result.usage.total_tokens
-        answer = {"turn_id": result.turn_id, "text": result.text, "refusal": result.refusal, "tokens": tokens}
-        print_json({"thread_id": result.thread_id, **answer})
-        return
-    told = f"declined: {result.refusal}" if result.refusal is not None else result.text
-    console().print(said(told, 20_000), markup=False, highlight=False, soft_wrap=True)
+    answer = {name: getattr(result, name) for name in ("thread_id", "turn_id", "text", "refusal")}
+    text = f"declined: {result.refusal}" if result.refusal is not None else result.text
+    emit({**answer, "tokens": result.usage.total_tokens}, lambda _: paragraph(text, 20_000), as_json=as_json)
 
 
+@commands.command()
 def gc(as_json: Json = False) -> None:
-    """Delete old copies of rollouts, and forget threads that were not used for long. Maintenance does so daily."""
+    """Delete old copies of rollouts, and forget threads unused for long. Maintenance does so daily."""
     with _desk() as desk:
         done = collect(desk, utcnow())
-    told = {"threads": done.threads, "rollouts": done.rollouts, "blobs": done.blobs, "busy": done.busy}
-    if as_json:
-        print_json(told)
-    else:
-        console().print(
-            f"{done.threads} threads forgotten, {done.rollouts} copies and {done.blobs} blobs deleted"
-            + (f"; {done.busy} threads are in use" if done.busy else ""),
-            highlight=False,
-        )
+    busy = f"; {done.busy} threads are in use" if done.busy else ""
+    text = f"{done.threads} threads forgotten, {done.rollouts} copies and {done.blobs} blobs deleted{busy}"
+    emit(done, lambda _: text, as_json=as_json)
 
 
 def _named(desk: Desk, part: str) -> str:
@@ -130,7 +102,5 @@ def _named(desk: Desk, part: str) -> str:
 
 @contextlib.contextmanager
 def _desk() -> Iterator[Desk]:
-    settings = load_settings()
-    require_current(settings.database)
-    with contextlib.closing(Desk(settings, NAME)) as desk:
+    with contextlib.closing(Desk(opened()[0], NAME)) as desk:
         yield desk

@@ -1,4 +1,4 @@
-"""`desk watch`: what happens in a run, or on the whole desk, as it happens."""
+"""`desk watch`: live events of a run, or of the whole desk."""
 
 from __future__ import annotations
 
@@ -10,38 +10,35 @@ from typing import Annotated
 
 import typer
 
+from models.database.store import Store
 from models.errors import UsageError
-from models.events import DESK, Envelope, EventType
-from models.setting_sources import load_settings
+from models.events.envelope import DESK, Envelope, EventType
 from models.settings import Settings
 from models.states import RunState
-from models.store import Store, require_current
 from tasks.cli.output import console
-from tasks.cli.render_events import event_line
+from tasks.cli.render.events import event_line
+from tasks.cli.shell import opened
 from tasks.cli.start import INTERRUPTED
 from tasks.events.feed import Feed
-from tasks.run_view import find_run
+from tasks.views.run_view import find_run
 
 WENT_WRONG = frozenset({RunState.FAILED, RunState.STOPPED})
 
-
-def register(app: typer.Typer) -> None:
-    app.command("watch")(watch)
+commands = typer.Typer()
 
 
+@commands.command()
 def watch(
     run: Annotated[
-        str | None, typer.Argument(help="A run's id or the beginning of it; `desk` for what belongs to none.")
+        str | None, typer.Argument(help="A run's id or the beginning of it; `desk` for events of no run.")
     ] = None,
     since: Annotated[int | None, typer.Option(help="Only events after this one; 0 is before the first.", min=0)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print an envelope a line for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON envelope per line for programs.")] = False,
 ) -> None:
-    """Show a run's events, first those that were, then those that come; without a run, all that happens from now on."""
+    """Show a run's past events, then its live ones; without a run, all live events of the desk."""
     if run is None and since is not None:
-        raise UsageError("--since goes with a run", remedy="name the run; each one counts its own events")
-    settings = load_settings()
-    require_current(settings.database)
-    store = Store(settings.database)
+        raise UsageError("--since goes with a run", remedy="name the run: sequences are counted per run")
+    settings, store = opened()
     try:
         last = asyncio.run(_watch(store, settings, run, since or 0, as_json=as_json))
     except KeyboardInterrupt:
@@ -53,7 +50,7 @@ def watch(
 
 
 async def _watch(store: Store, settings: Settings, run: str | None, since: int, *, as_json: bool) -> Envelope | None:
-    """Prints until the run has ended, with its orders; the event that says how."""
+    """Print events until the run and its orders have ended; return the event with the run's outcome."""
     address = settings.redis_url.get_secret_value() if settings.redis_url is not None else None
     out, ended = console(), None
     async with Feed(store, address, settings) as feed, aclosing(_events(feed, store, run, since)) as events:

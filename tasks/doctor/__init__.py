@@ -1,1 +1,1 @@
-"""The pre-flight: one function a check, each with a verdict and a remedy."""
+"""The checks before a start: one function a check, each with a status and a remedy."""

@@ -1,4 +1,4 @@
-"""What a check is, and how all of them run at once, each within its time."""
+"""Checks, and their runner: all run at once, each with its own time limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from models.settings import Settings
 from tasks.bootstrap import Desk
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     OK = "ok"
     WARN = "warn"
     FAIL = "fail"
@@ -22,19 +22,19 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One row of the pre-flight. The remedy is empty when all is well."""
+    """One row of the result. The remedy is empty when all is well."""
 
     name: str
-    status: Status
+    status: CheckStatus
     detail: str
     remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
-    """What is examined: the settings in force and a desk wired from them.
+class CheckContext:
+    """The settings in force, and a desk wired from them.
 
-    embedded: its services run for this only. trouble: why they could not be started.
+    embedded: its services run for this check only. trouble: why they could not be started.
     """
 
     settings: Settings
@@ -44,27 +44,27 @@ class Patient:
 
 
 @dataclass(frozen=True, slots=True)
-class Examination:
-    """A check by name, with the seconds it may take."""
+class CheckEntry:
+    """A check by name, with its time limit in seconds."""
 
     name: str
-    function: Callable[[Patient], Check]
+    function: Callable[[CheckContext], Check]
     seconds: float
 
 
-def examine(patient: Patient, examinations: Sequence[Examination]) -> list[Check]:
-    """Runs all at once; a check that raises or does not end in time has failed. In the order given."""
+def run_checks(context: CheckContext, checks: Sequence[CheckEntry]) -> list[Check]:
+    """Run all at once and return their results in the order given; one that raises or times out has failed."""
     began = time.monotonic()
-    running = [(each, _start(patient, each)) for each in examinations]
+    running = [(each, _start(context, each)) for each in checks]
     return [_outcome(each, future, began) for each, future in running]
 
 
-def _start(patient: Patient, each: Examination) -> Future[Check]:
+def _start(context: CheckContext, each: CheckEntry) -> Future[Check]:
     future: Future[Check] = Future()
 
     def run() -> None:
         try:
-            future.set_result(each.function(patient))
+            future.set_result(each.function(context))
         except BaseException as error:
             future.set_exception(error)
 
@@ -73,17 +73,15 @@ def _start(patient: Patient, each: Examination) -> Future[Check]:
     return future
 
 
-def _outcome(each: Examination, future: Future[Check], began: float) -> Check:
-    left = max(began + each.seconds - time.monotonic(), 0.0)
+def _outcome(each: CheckEntry, future: Future[Check], began: float) -> Check:
     try:
-        return future.result(left)
+        return future.result(max(began + each.seconds - time.monotonic(), 0.0))
     except TimeoutError as error:
+        detail, remedy = f"no answer within {each.seconds:g} s", "try again; see the logs in the home"
         if future.done():
-            return Check(each.name, Status.FAIL, f"time-out: {error}", "see the log")
-        return Check(
-            each.name, Status.FAIL, f"no answer within {each.seconds:g} s", "try again; see the logs in the home"
-        )
+            detail, remedy = f"time-out: {error}", "see the log"
     except DeskError as error:
-        return Check(each.name, Status.FAIL, str(error.args[0]), error.remedy)
+        detail, remedy = str(error.args[0]), error.remedy
     except Exception as error:
-        return Check(each.name, Status.FAIL, f"{type(error).__name__}: {error}", "this is unexpected; please report it")
+        detail, remedy = f"{type(error).__name__}: {error}", "this is unexpected; please report it"
+    return Check(each.name, CheckStatus.FAIL, detail, remedy)

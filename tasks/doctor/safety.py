@@ -1,4 +1,4 @@
-"""Checks of what stands behind an order: the log that it is put on, and the mandate that real money needs."""
+"""Checks of the safeguards of orders: the audit log, and the mandate that real money needs."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from models import store
+from models.database import store
 from models.orders import Denied
-from tasks.doctor.check import Check, Patient, Status
+from tasks.doctor.check import Check, CheckContext, CheckStatus
 from tasks.doctor.services import not_made
 from tools.decimals import money
-from tools.orders.audit import log_path, place_of
-from tools.orders.auditing import Checked, check_logs
-from tools.orders.mandates import in_force, used_of
+from tools.orders.audit.log import log_path, place_of
+from tools.orders.audit.reading import CheckedChain, check_logs
+from tools.orders.checks.mandates import in_force, usage_of
 
 VERIFY = "`desk audit verify` names every line"
 
 
-def audit_log(patient: Patient) -> Check:
-    """Lines can be added to the log, and those that are there are whole."""
-    path = log_path(patient.settings)
+def audit_log(context: CheckContext) -> Check:
+    """Check that lines can be added to the log, and that the existing ones are whole."""
+    path = log_path(context.settings)
     try:
         _probe(path)
     except OSError as error:
         detail = f"{path.parent} cannot be written: {error.strerror}"
-        return Check("audit log", Status.FAIL, detail, "make it writable: what is not on record does not happen")
-    if not_made(patient):
-        return Check("audit log", Status.OK, f"{path}: nothing is on record yet")
-    store.require_current(patient.settings.database)
-    return judge(path, check_logs(patient.desk.store, patient.settings))
+        return Check("audit log", CheckStatus.FAIL, detail, "make it writable: each order needs its line in the log")
+    if not_made(context):
+        return Check("audit log", CheckStatus.OK, f"{path}: nothing is on record yet")
+    store.require_current(context.settings.database)
+    return judge(path, check_logs(context.desk.store, context.settings))
 
 
 def _probe(path: Path) -> None:
-    """Raises OSError when the folder or the log in it cannot be written; a folder that is not there leaves no trace."""
+    """Raise OSError when the folder or the log in it cannot be written; a missing folder is not created."""
     folder = path.parent
     if not folder.exists():
         return
@@ -44,36 +44,36 @@ def _probe(path: Path) -> None:
         path.open("ab").close()
 
 
-def judge(path: Path, checked: Sequence[Checked]) -> Check:
-    """Logs of other data folders can only be read where they are."""
+def judge(path: Path, checked: Sequence[CheckedChain]) -> Check:
+    """Return the result for these logs. Logs of other data folders can only be read where they are."""
     here = place_of(path.parent)
     away = [one for one in checked if one.file is None and one.place != here]
     broken = [one for one in checked if not one.whole and one not in away]
     if broken:
         problem = broken[0].reading.problems[0]
-        return Check("audit log", Status.FAIL, f"{broken[0].file or broken[0].place}: {problem}", VERIFY)
+        return Check("audit log", CheckStatus.FAIL, f"{broken[0].file or broken[0].place}: {problem}", VERIFY)
     count = sum(one.count for one in checked if one not in away)
     detail = f"{path}: {count:,} lines, whole" if count else f"{path}: nothing is on record yet"
     if away:
-        detail += f"; {len(away)} more of other data folders, not seen from here"
-        return Check("audit log", Status.WARN, detail, "`desk audit verify --with FILE` takes copies of them")
-    return Check("audit log", Status.OK, detail)
+        detail += f"; {len(away)} more of other data folders cannot be read from here"
+        return Check("audit log", CheckStatus.WARN, detail, "`desk audit verify --with FILE` takes copies of them")
+    return Check("audit log", CheckStatus.OK, detail)
 
 
-def mandate(patient: Patient) -> Check:
-    """Real money has a mandate that holds now."""
-    settings = patient.settings
+def mandate(context: CheckContext) -> Check:
+    """Check that real money has a mandate in force."""
+    settings = context.settings
     if not settings.real_money:
-        return Check("mandate", Status.OK, f"{settings.broker} moves no real money and needs none")
+        return Check("mandate", CheckStatus.OK, f"{settings.broker} moves no real money and needs none")
     remedy = "a person signs one with `desk arm`; DESK_MANDATE_PUBLIC_KEY verifies it"
-    if not_made(patient):
-        return Check("mandate", Status.FAIL, f"no mandate was ever armed for {settings.broker}", remedy)
+    if not_made(context):
+        return Check("mandate", CheckStatus.FAIL, f"no mandate was ever armed for {settings.broker}", remedy)
     store.require_current(settings.database)
-    with patient.desk.store.read() as session:
+    with context.desk.store.read() as session:
         found = in_force(session, settings, settings.broker)
         if isinstance(found, Denied):
-            return Check("mandate", Status.FAIL, found.reason, remedy)
-        used = used_of(session, settings.broker, found.version)
+            return Check("mandate", CheckStatus.FAIL, found.reason, remedy)
+        used = usage_of(session, settings.broker, found.version)
     spent = f"{used.orders} of {found.max_orders} orders, {money(used.notional)} of {money(found.max_notional)} used"
     until = f"{found.expires_at:%Y-%m-%d %H:%M} UTC"
-    return Check("mandate", Status.OK, f"mandate {found.version} of {settings.broker} until {until}: {spent}")
+    return Check("mandate", CheckStatus.OK, f"mandate {found.version} of {settings.broker} until {until}: {spent}")

@@ -1,4 +1,4 @@
-"""Events for readers: what is stored first, then live, each run's in order, without a gap or a repeat."""
+"""Feed of events for readers: stored ones first, then live, each run's in order, without a gap or a repeat."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import redis
@@ -14,34 +15,33 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from sqlmodel import Session
 
-from models import event_log
+from models.database.store import Store
 from models.errors import DatabaseDown, NotFound, UsageError
-from models.events import DESK, Envelope
+from models.events import event_log
+from models.events.envelope import DESK, Envelope
 from models.settings import Settings
-from models.store import Store
-from models.tables import Run
-from tasks.events.pages import Pages
-from tasks.events.reading import read_on
-from tasks.events.sources import AWAY, DeskSource, RunSource, Source, read
+from models.tables.runs import Run
+from tasks.events.reading import Pages, read_on
+from tasks.events.sources import AWAY, DeskSource, RunSource, Source, StoredEvents
 from tasks.events.streams import ALL, Stream, key_of
-from tasks.events.tail import BATCH, LOOK_SECONDS, RING, Closed, Tail
+from tasks.events.tail import BATCH, CHECK_SECONDS, RING, Closed, Tail
 from tasks.redis_clients import wrong_url
 
 T = TypeVar("T")
 
-# Readers that go on from the database wait for each other here, and hold up nothing else.
+# Readers of the database wait for each other here, and delay nothing else.
 THREADS = 4
-# A server that is there and does not answer must not keep the database from being asked.
-REDIS_SECONDS = LOOK_SECONDS + 1.0
+# A Redis that does not answer must not delay the checks of the database.
+REDIS_SECONDS = CHECK_SECONDS + 1.0
 
 
 class Feed:
-    """The events of the desk for any number of readers of one event loop. Making one does no I/O; `close` ends all
+    """Feed of the desk's events for any number of readers of one event loop. Making one does no I/O; `close` ends all
     readers, and so does the end of `async with`.
 
-    Readers of the same run share one task and one buffer. A reader that is too slow for the buffer goes on from the
-    database; it holds nobody up. Redis only tells sooner: without it the database is asked every second.
-    redis_url: None when there is no Redis. Whoever stops reading before the end closes the iterator
+    Readers of the same run share one task and one ring. A reader that is too slow for the ring continues from the
+    database and delays no other. Redis only makes it quicker: without it the database is checked every second.
+    redis_url: None when there is no Redis. A reader that stops before the end has to close the iterator
     (`contextlib.aclosing`).
     """
 
@@ -50,49 +50,47 @@ class Feed:
         self._ring = min(RING, settings.event_stream_length)
         self._redis = _client(redis_url) if redis_url is not None else None
         self._threads = ThreadPoolExecutor(THREADS, "feed")
-        self._pages = Pages(self._read)
+        self._pages = Pages(partial(self._query, StoredEvents(store).read))
         self._tails: dict[str, Tail] = {}
         self._closed = False
 
     async def check(self, run_id: str, after: int = 0) -> None:
-        """For who must refuse before the first event goes out. Raises NotFound for a run that there is not,
-        UsageError for a sequence that it does not have, HistoryTrimmed, DatabaseDown."""
+        """Check a request before its first event is sent. Raises NotFound for an unknown run, UsageError for a sequence
+        that the run does not have, HistoryTrimmed, DatabaseDown."""
         await self.page(run_id, after, 1)
 
     async def page(self, run_id: str, after: int = 0, limit: int = BATCH) -> list[Envelope]:
-        """The stored events of a run after a sequence, `limit` at the most. Raises as `check` does."""
-        return await self._asked(self._checked, run_id, after, limit)
+        """Return up to `limit` stored events of a run after a sequence. Raises as `check` does."""
+        return await self._query(self._checked, run_id, after, limit)
 
     async def follow(self, run_id: str, after: int = 0, *, deltas: bool = False) -> AsyncGenerator[Envelope]:
-        """Every event of a run after a sequence; ends when no more will come (`sources.is_over`) and all that was
-        stored is delivered.
+        """Yield every event of a run after a sequence; end when no more will come (`sources.is_over`) and all stored
+        events are delivered.
 
-        run_id: a run, or DESK for what belongs to none, which never ends. deltas: those of live turns too, between
-        the events, from now on.
-        Raises as `check` does, at the first event or whenever a slow reader asks for what was trimmed meanwhile.
+        run_id: a run, or DESK for the events of none, which never end. deltas: also yield the deltas of live turns,
+        between the events, from now on.
+        Raises as `check` does, at the first event or when a slow reader needs events that were trimmed meanwhile.
         """
         with suppress(Closed):
             await self.check(run_id, after)
-            async with self._joined(key_of(run_id), lambda: RunSource(self._store, run_id)) as tail:
-                reading = read_on(tail, self._pages.after, {run_id: after}, tail.ring.find(after))
+            async with self._tail(key_of(run_id), RunSource(self._store, run_id)) as tail:
+                reading = read_on(tail, self._pages, {run_id: after}, tail.ring.find(after), deltas=deltas)
                 async with aclosing(reading):
                     async for one in reading:
-                        if deltas or one.sequence is not None:
-                            yield one
+                        yield one
 
     async def follow_desk(self, *, deltas: bool = False) -> AsyncGenerator[Envelope]:
-        """What happens from now on in all runs, and what belongs to none; never ends. Each run's events are in order
-        and without a gap. Raises HistoryTrimmed, DatabaseDown."""
+        """Yield the events of all runs, and of none, from now on; never end. Each run's events are in order and without
+        a gap. Raises HistoryTrimmed, DatabaseDown."""
         with suppress(Closed):
-            async with self._joined(ALL, lambda: DeskSource(self._store)) as tail:
-                reading = read_on(tail, self._pages.after, dict(tail.order.positions), tail.ring.end)
+            async with self._tail(ALL, DeskSource(self._store)) as tail:
+                reading = read_on(tail, self._pages, dict(tail.order.positions), tail.ring.end, deltas=deltas)
                 async with aclosing(reading):
                     async for one in reading:
-                        if deltas or one.sequence is not None:
-                            yield one
+                        yield one
 
     async def close(self) -> None:
-        """Ends all readers: each one's iteration stops when it has what is in memory."""
+        """End all readers: each one's iteration stops after the events in memory."""
         self._closed = True
         for tail in self._tails.values():
             tail.end()
@@ -107,15 +105,15 @@ class Feed:
         await self.close()
 
     @asynccontextmanager
-    async def _joined(self, key: str, source: Callable[[], Source]) -> AsyncIterator[Tail]:
-        """The tail of this stream for one more reader."""
+    async def _tail(self, key: str, source: Source) -> AsyncIterator[Tail]:
+        """Yield the tail of this stream to one more reader."""
         tail = self._tails.get(key)
         if tail is None or tail.over:
             stream = Stream(self._redis, key) if self._redis is not None else None
-            tail = self._tails[key] = Tail(source(), stream, self._ask, self._ring)
+            tail = self._tails[key] = Tail(source, stream, self._in_thread, self._ring)
         tail.readers += 1
         try:
-            await _told(tail.ready())
+            await _or_down(tail.ready())
             yield tail
         finally:
             tail.readers -= 1
@@ -124,34 +122,31 @@ class Feed:
                 if self._tails.get(key) is tail:
                     del self._tails[key]
 
-    async def _read(self, run_id: str, after: int, limit: int) -> list[Envelope]:
-        return await self._asked(read, self._store, run_id, after, limit)
-
     def _checked(self, run_id: str, after: int, limit: int) -> list[Envelope]:
         with self._store.read() as session:
             _require(session, run_id, after)
             return event_log.read(session, run_id, after, limit)
 
-    async def _ask(self, do: Callable[..., T], *arguments: Any) -> T:
-        """What a function that waits for the database gives, off the loop. Raises Closed."""
+    async def _in_thread(self, do: Callable[..., T], *arguments: Any) -> T:
+        """Return the result of a function that waits for the database, off the loop. Raises Closed."""
         if self._closed:
             raise Closed
         return await asyncio.get_running_loop().run_in_executor(self._threads, do, *arguments)
 
-    async def _asked(self, do: Callable[..., T], *arguments: Any) -> T:
-        return await _told(self._ask(do, *arguments))
+    async def _query(self, do: Callable[..., T], *arguments: Any) -> T:
+        return await _or_down(self._in_thread(do, *arguments))
 
 
-async def _told(answer: Awaitable[T]) -> T:
-    """The answer, or the error that a reader is told of."""
+async def _or_down(result: Awaitable[T]) -> T:
+    """Return the result. Raises DatabaseDown."""
     try:
-        return await answer
+        return await result
     except AWAY as error:
         raise DatabaseDown(f"the events cannot be read: {type(error).__name__}") from error
 
 
 def _require(session: Session, run_id: str, after: int) -> None:
-    """Raises NotFound for a run that there is not, UsageError for a sequence that it does not have."""
+    """Raise NotFound for an unknown run, UsageError for a sequence that it does not have."""
     last = event_log.head(session, run_id)[1]
     if not last and run_id != DESK and session.get(Run, run_id) is None:
         raise NotFound(f"there is no run {run_id!r}", remedy="`desk runs list` shows them")
@@ -162,10 +157,10 @@ def _require(session: Session, run_id: str, after: int) -> None:
 
 
 def _client(address: str) -> redis.asyncio.Redis:
-    """Raises SettingError."""
+    """Return a client that is not retried. Raises SettingError."""
     limits = {"socket_timeout": REDIS_SECONDS, "socket_connect_timeout": REDIS_SECONDS}
     try:
-        # Not tried again here: meanwhile the database would not be asked.
+        # A retry would delay the checks of the database.
         return redis.asyncio.from_url(address, retry=Retry(NoBackoff(), 0), **limits)
     except (TypeError, ValueError, redis.RedisError):
         raise wrong_url(address) from None

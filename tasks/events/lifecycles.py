@@ -1,91 +1,79 @@
-"""The rows of conversations, turns and items as a runtime reports them: the last word on each, written together.
-What has ended stays so: a word from before its end, written after somebody else ended it, changes nothing."""
+"""Rows of conversations, turns and items as a runtime reports them: the last state of each, upserted together.
+
+A row that has ended stays ended: an older state that is written later changes nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy.engine import Dialect
+from sqlalchemy import Insert, Table, or_
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, SQLModel
 
-from agents.codex.observer import ConversationSeen
-from models.event_tables import Conversation, RuntimeItem, RuntimeTurn
-from models.lifecycle import ItemLifecycle, TurnLifecycle
-from models.prepared import BulkInsert
+from agents.runtime import ConversationState, Lifecycle
+from models.events.lifecycle import TurnLifecycle
+from models.tables.events import RuntimeConversation, RuntimeItem, RuntimeTurn
 
+# Name of the row's table and its primary key: at most one waiting row has it.
+Key = tuple[str, ...]
 Row = dict[str, Any]
 
-
-class Lifecycles:
-    """What was told and is not written yet."""
-
-    def __init__(self) -> None:
-        self.conversations: dict[str, ConversationSeen] = {}
-        self.turns: dict[tuple[str, str], tuple[TurnLifecycle, str]] = {}
-        self.items: dict[tuple[str, str], tuple[ItemLifecycle, str]] = {}
-
-    def __len__(self) -> int:
-        return len(self.conversations) + len(self.turns) + len(self.items)
-
-    def conversation(self, seen: ConversationSeen) -> None:
-        self.conversations[seen.id] = seen
-
-    def turn(self, turn: TurnLifecycle, run_id: str) -> None:
-        self.turns[turn.thread_id, turn.turn_id] = turn, run_id
-
-    def item(self, item: ItemLifecycle, run_id: str) -> None:
-        self.items[item.turn_id, item.item_id] = item, run_id
-
-    def older(self, before: Lifecycles) -> None:
-        """Adds what was told before, where nothing was told since."""
-        self.conversations = before.conversations | self.conversations
-        self.turns = before.turns | self.turns
-        self.items = before.items | self.items
-
-    def singly(self) -> Iterator[Lifecycles]:
-        """Each row by itself."""
-        for kind in ("conversations", "turns", "items"):
-            for key, row in getattr(self, kind).items():
-                one = Lifecycles()
-                setattr(one, kind, {key: row})
-                yield one
-
-    def write(self, session: Session) -> None:
-        """Rows are written in one order by all, so that two writers never wait for each other."""
-        talks = [_talk(seen) for _, seen in sorted(self.conversations.items())]
-        turns = [_of(turn) for _, turn in sorted(self.turns.items())]
-        items = [_of(item) for _, item in sorted(self.items.items())]
-        connection = session.connection()
-        for model, rows in ((Conversation, talks), (RuntimeTurn, turns), (RuntimeItem, items)):
-            _upsert(model, connection.dialect).run(connection, rows)
+_CONVERSATION, _TURN, _ITEM = "conversation", "runtime_turn", "runtime_item"
+_MODELS: dict[str, type[SQLModel]] = {_CONVERSATION: RuntimeConversation, _TURN: RuntimeTurn, _ITEM: RuntimeItem}
 
 
-def _talk(seen: ConversationSeen) -> Row:
-    return {
-        "id": seen.id,
-        "run_id": seen.ref.run_id,
-        "step_id": seen.scope.step_id,
-        "role": seen.scope.role,
-        "subject": seen.scope.subject,
-        "runtime_kind": seen.ref.runtime_kind.value,
-        "thread_id": seen.ref.thread_id,
-        "thread_reason": seen.reason,
-        "kept": seen.kept,
-        "worker": seen.worker,
-        "active_turn_id": seen.ref.active_turn_id,
-        "opened_at": seen.opened_at,
-        "closed_at": seen.closed_at,
-    }
+def key_of(lifecycle: Lifecycle) -> Key:
+    if isinstance(lifecycle, ConversationState):
+        return _CONVERSATION, lifecycle.id
+    if isinstance(lifecycle, TurnLifecycle):
+        return _TURN, lifecycle.thread_id, lifecycle.turn_id
+    return _ITEM, lifecycle.turn_id, lifecycle.item_id
 
 
-def _of(told: tuple[TurnLifecycle | ItemLifecycle, str]) -> Row:
-    lifecycle, run_id = told
+def row_of(lifecycle: Lifecycle, run_id: str) -> Row:
+    """Return the columns of a lifecycle's row."""
+    if isinstance(lifecycle, ConversationState):
+        return _conversation(lifecycle)
     return {**lifecycle.__dict__, "run_id": run_id}
 
 
-@lru_cache(8)
-def _upsert(model: type[SQLModel], dialect: Dialect) -> BulkInsert:
-    ended = "closed_at" if model is Conversation else "ended_at"
-    return BulkInsert(model.__table__, dialect, replace=True, ended=ended)  # type: ignore[attr-defined]
+def write(session: Session, rows: Mapping[Key, Row]) -> None:
+    """Upsert the rows in one order, so that two writers never wait for each other."""
+    connection = session.connection()
+    for name in _MODELS:
+        if some := [row for key, row in sorted(rows.items(), key=lambda pair: pair[0]) if key[0] == name]:
+            connection.execute(_upsert(name, connection.dialect.name), some)
+
+
+def _conversation(state: ConversationState) -> Row:
+    return {
+        "id": state.id,
+        "run_id": state.ref.run_id,
+        "step_id": state.scope.step_id,
+        "role": state.scope.role,
+        "subject": state.scope.subject,
+        "runtime_kind": state.ref.runtime_kind.value,
+        "thread_id": state.ref.thread_id,
+        "thread_reason": state.reason,
+        "kept": state.kept,
+        "worker": state.worker,
+        "active_turn_id": state.ref.active_turn_id,
+        "opened_at": state.opened_at,
+        "closed_at": state.closed_at,
+    }
+
+
+@lru_cache
+def _upsert(name: str, dialect: str) -> Insert:
+    table: Table = _MODELS[name].__table__  # type: ignore[attr-defined]
+    insert = (sqlite if dialect == "sqlite" else postgresql).insert(table)
+    ended = "closed_at" if name == _CONVERSATION else "ended_at"
+    statement: Insert = insert.on_conflict_do_update(
+        index_elements=list(table.primary_key),
+        set_={column.name: insert.excluded[column.name] for column in table.columns if not column.primary_key},
+        where=or_(table.c[ended].is_(None), insert.excluded[ended].is_not(None)),
+    )
+    return statement

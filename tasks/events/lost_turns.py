@@ -1,4 +1,4 @@
-"""Ends what nobody is left to end: conversations, turns and items whose process died in the middle of them."""
+"""Ends of lost conversations, turns and items: their process died in the middle of them."""
 
 from __future__ import annotations
 
@@ -6,52 +6,54 @@ import datetime as dt
 
 from sqlmodel import Session, col, select, update
 
-from models import event_log
-from models.columns import utcnow
-from models.event_tables import Conversation, EventHead, RuntimeItem, RuntimeTurn
-from models.events import Envelope, EventType, event
-from models.lifecycle import LifecycleStatus
+from models.database.store import Store
+from models.events import event_log
+from models.events.envelope import Envelope, EventType, event
+from models.events.lifecycle import LifecycleStatus
 from models.states import AttemptEnd
-from models.store import Store
-from models.tables import Run
+from models.tables.columns import utcnow
+from models.tables.events import EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
+from models.tables.runs import Run
 
-# So long after a run's end its workers may still tell how their turns ended.
+# For this long after a run's end its workers may still record how their turns ended.
 GRACE = dt.timedelta(seconds=20)
-# A sweep looks at runs with an event within this time; once an hour all that are kept are looked at.
+# A sweep checks runs with an event within this time; once an hour all that are kept are checked.
 LATELY = dt.timedelta(hours=1)
-SILENT = "its process ended without a word"
+SILENT = "its process ended before it did"
 
 
 def end(session: Session, run_id: str, why: str, step_id: str | None = None) -> int:
-    """Ends the open conversations of a run, or of one of its steps, and the turns and items in them, as failed; each
-    such turn gets its `turn.failed`. How many conversations.
+    """End the open conversations of a run, or of one of its steps, and the turns and items in them, as failed; each
+    such turn gets a `turn.failed`. Return the number of conversations.
 
-    A word that was told before and is written later opens nothing again (`lifecycles`). Rows are taken in the order in
-    which a recorder writes them.
+    An older state that is written later does not reopen them (`lifecycles`). Rows are locked in the order in which a
+    recorder writes them.
     """
-    which = select(Conversation).where(Conversation.run_id == run_id, col(Conversation.closed_at).is_(None))
+    which = select(RuntimeConversation).where(
+        RuntimeConversation.run_id == run_id, col(RuntimeConversation.closed_at).is_(None)
+    )
     if step_id is not None:
-        which = which.where(Conversation.step_id == step_id)
-    talks = session.exec(which.order_by(col(Conversation.id)).with_for_update()).all()
-    if not talks:
+        which = which.where(RuntimeConversation.step_id == step_id)
+    open_ones = session.exec(which.order_by(col(RuntimeConversation.id)).with_for_update()).all()
+    if not open_ones:
         return 0
     now = utcnow()
-    talking = {talk.active_turn_id: talk for talk in talks if talk.active_turn_id is not None}
-    for talk in talks:
-        talk.active_turn_id, talk.closed_at = None, now
-        session.add(talk)
+    by_turn = {one.active_turn_id: one for one in open_ones if one.active_turn_id is not None}
+    for one in open_ones:
+        one.active_turn_id, one.closed_at = None, now
+        session.add(one)
     session.flush()
-    failed = _fail(session, run_id, list(talking), now) if talking else []
-    event_log.append(session, [_failed(talking[turn_id], turn_id, why) for turn_id in failed])
-    return len(talks)
+    failed = _fail(session, run_id, list(by_turn), now) if by_turn else []
+    event_log.append(session, [_failed(by_turn[turn_id], turn_id, why) for turn_id in failed])
+    return len(open_ones)
 
 
 def end_left_over(store: Store, now: dt.datetime, since: dt.datetime | None = None) -> int:
-    """The same for runs that have ended some time ago and whose last event came after `since` (LATELY before now when
-    not given): what their workers have not told by now they never will."""
+    """End those of runs that ended some time ago and had an event after `since`, by default within LATELY: their
+    workers would have recorded the end by now."""
     with store.read() as session:
-        left = select(Conversation.id).where(
-            Conversation.run_id == EventHead.run_id, col(Conversation.closed_at).is_(None)
+        left = select(RuntimeConversation.id).where(
+            RuntimeConversation.run_id == EventHead.run_id, col(RuntimeConversation.closed_at).is_(None)
         )
         run_ids = session.exec(
             select(EventHead.run_id)
@@ -66,7 +68,7 @@ def end_left_over(store: Store, now: dt.datetime, since: dt.datetime | None = No
 
 
 def _fail(session: Session, run_id: str, turn_ids: list[str], now: dt.datetime) -> list[str]:
-    """Ends these turns and their items; those that had not ended."""
+    """End these turns and their items where they have not ended; return the ids of the turns that had not."""
     ends = {"status": LifecycleStatus.FAILED.value, "ended_at": now}
     turns = (
         update(RuntimeTurn)
@@ -87,7 +89,7 @@ def _fail(session: Session, run_id: str, turn_ids: list[str], now: dt.datetime) 
     return failed
 
 
-def _failed(talk: Conversation, turn_id: str, why: str) -> Envelope:
-    told = {"role": talk.role, "subject": talk.subject, "step": talk.step_id}
-    told |= {"kind": AttemptEnd.LOST.value, "why": why}
-    return event(EventType.TURN_FAILED, talk.run_id, thread_id=talk.thread_id, turn_id=turn_id, **told)
+def _failed(row: RuntimeConversation, turn_id: str, why: str) -> Envelope:
+    payload = {"role": row.role, "subject": row.subject, "step": row.step_id}
+    payload |= {"kind": AttemptEnd.LOST.value, "why": why}
+    return event(EventType.TURN_FAILED, row.run_id, thread_id=row.thread_id, turn_id=turn_id, **payload)

@@ -1,72 +1,52 @@
-"""What the database says of the events that somebody follows: how far they are, and whether more can come."""
+"""Sources of events in the database: their last sequences, and whether more can come."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from sqlalchemy import or_
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session, col, select
 
-from models import event_log
-from models.columns import utcnow
-from models.event_tables import EventHead, RuntimeApproval
-from models.events import DESK, Envelope
-from models.order_tables import Approval, Order
+from models.database.store import Store
+from models.events import event_log
+from models.events.envelope import DESK, Envelope
 from models.states import ORDER_OPEN, RUN_FINAL, ApprovalState
-from models.store import Store
-from models.tables import Run
+from models.tables.columns import utcnow
+from models.tables.events import EventHead, RuntimeApproval
+from models.tables.orders import Approval, Order
+from models.tables.runs import Run
 
-# A head's time is its writer's clock before the commit: a look goes back by so much behind the look before it.
+# A head's time is its writer's clock before the commit: each query starts this long before the one before it.
 LOOK_BACK = dt.timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """lasts: the last sequence of each run that may have moved. over: no more will come."""
+    """lasts: the last sequence of each run that may have new events. over: no more will come."""
 
     lasts: Mapping[str, int]
     over: bool = False
 
 
-# What a database that is away, or has no connection to spare, raises.
+# Errors of a database that is away or has no free connection.
 AWAY = (DBAPIError, PoolTimeout)
 
 
-class Source(Protocol):
-    """Asked off the event loop. Its methods raise one of AWAY when the database is away."""
-
-    def all(self) -> Heads:
-        """How far everything is."""
-
-    def moved(self) -> Heads:
-        """How far that is which may have moved since the last time."""
-
-    def read(self, run_id: str, after: int, limit: int) -> list[Envelope]:
-        """As `event_log.read`."""
-
-
-def read(store: Store, run_id: str, after: int, limit: int) -> list[Envelope]:
-    """As `event_log.read`, in a view of its own."""
-    with store.read() as session:
-        return event_log.read(session, run_id, after, limit)
-
-
 def is_over(session: Session, run_id: str) -> bool:
-    """Whether no more events of a run will come: it has ended, none of its orders is open, and nothing of it waits for
-    a person. The desk's own, which belong to no run, are never over."""
+    """Return whether no more events of a run will come: it has ended, none of its orders is open, and no request of it
+    waits for a person. The desk's own events, which belong to no run, are never over."""
     if run_id == DESK:
         return False
     state = session.exec(select(Run.state).where(Run.id == run_id)).one_or_none()
-    return state in RUN_FINAL and not _is_awaited(session, run_id)
+    return state in RUN_FINAL and not _has_open_work(session, run_id)
 
 
-def _is_awaited(session: Session, run_id: str) -> bool:
-    """Asked of runs that have ended, by the indices of their ids."""
+def _has_open_work(session: Session, run_id: str) -> bool:
+    """Return whether a run that has ended has open orders or requests."""
     pending = ApprovalState.PENDING.value
     orders = (
         select(Order.id)
@@ -77,40 +57,41 @@ def _is_awaited(session: Session, run_id: str) -> bool:
     return bool(session.exec(select(or_(orders.exists(), requests.exists()))).one())
 
 
-class _Stored:
+class StoredEvents:
+    """Queries of the database, made off the event loop. They raise one of AWAY when it is away.
+
+    `heads` of a source returns the heads that may have moved since the last call; with the first, all.
+    """
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def read(self, run_id: str, after: int, limit: int) -> list[Envelope]:
-        return read(self._store, run_id, after, limit)
+        """Read as `event_log.read` does."""
+        with self._store.read() as session:
+            return event_log.read(session, run_id, after, limit)
 
 
-class RunSource(_Stored):
-    """One run's events."""
+class RunSource(StoredEvents):
+    """Events of one run."""
 
     def __init__(self, store: Store, run_id: str) -> None:
         super().__init__(store)
         self._run_id = run_id
 
-    def all(self) -> Heads:
+    def heads(self) -> Heads:
         with self._store.read() as session:
             return Heads({self._run_id: event_log.head(session, self._run_id)[1]}, is_over(session, self._run_id))
 
-    moved = all
 
-
-class DeskSource(_Stored):
-    """The events of all runs, from now on."""
+class DeskSource(StoredEvents):
+    """Events of all runs, from now on."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._since = dt.datetime.min.replace(tzinfo=dt.UTC)
 
-    def all(self) -> Heads:
-        self._since = dt.datetime.min.replace(tzinfo=dt.UTC)
-        return self.moved()
-
-    def moved(self) -> Heads:
+    def heads(self) -> Heads:
         now = utcnow()
         with self._store.read() as session:
             rows = session.exec(
@@ -118,3 +99,6 @@ class DeskSource(_Stored):
             ).all()
         self._since = now - LOOK_BACK
         return Heads(dict(rows))
+
+
+Source = RunSource | DeskSource

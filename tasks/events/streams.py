@@ -1,10 +1,10 @@
-"""The Redis streams of events: one of each run, and one of the whole desk. They tell sooner what the database knows.
+"""Redis streams of events, one for each run and one for the whole desk: quicker than the database, and not needed.
 
-desk:events:{run}   entries of batches; gone ten minutes after the last one
+desk:events:{run}   entries of batches; expires ten minutes after the last one
 desk:events         the same of all runs
 
 An entry has two fields: `events`, the batch's text, and `first`, the sequence of the first of them, empty for deltas.
-It costs Redis about as much as all events that it may hold.
+An entry costs Redis about as much as all events that it may hold.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import redis.asyncio
 import structlog
 from pydantic import ValidationError
 
-from models.event_batch import MOST, Batch, rows_of
-from models.events import Envelope
+from models.events.batch import MOST, Batch, rows_of
+from models.events.envelope import Envelope
 
 log = structlog.get_logger(__name__)
 
 ALL = "desk:events"
 EXPIRE_SECONDS = 600  # a reader needs the last moments of a stream; the rest is in the database
-# KEYS: a run's stream, the desk's. ARGV: entries to keep, seconds, then of each entry its fields' values. One call
-# whatever their number.
+# KEYS: a run's stream, the desk's. ARGV: entries to keep, seconds, then the values of each entry's fields. One call
+# for any number of them.
 PUBLISH = """
 for i = 3, #ARGV, 2 do
   for _, key in ipairs(KEYS) do
@@ -40,7 +40,7 @@ def key_of(run_id: str) -> str:
 
 
 def entries(batches: Iterable[Batch]) -> list[str | int]:
-    """The fields' values of these batches, which are of one run."""
+    """Return the values of the fields of these batches, which are of one run."""
     values: list[str | int] = []
     for one in batches:
         values.extend(("" if one.first is None else one.first, one.text))
@@ -48,13 +48,13 @@ def entries(batches: Iterable[Batch]) -> list[str | int]:
 
 
 def read_entry(fields: Mapping[bytes, bytes]) -> Iterator[Envelope]:
-    """The events of an entry. One that cannot be read, of a newer version or nobody's, is left out: readers miss it by
-    its sequence and read it from the database."""
+    """Yield the events of an entry. One that cannot be read, such as a newer version's, is left out: readers notice by
+    the sequence and read it from the database."""
     for row in _rows(fields):
         try:
             yield Envelope.model_validate(row)
         except ValidationError as error:
-            _unreadable(error.errors(include_input=False, include_url=False)[:1])
+            _log_unreadable(error.errors(include_input=False, include_url=False)[:1])
 
 
 def _rows(fields: Mapping[bytes, bytes]) -> list[Any]:
@@ -62,33 +62,33 @@ def _rows(fields: Mapping[bytes, bytes]) -> list[Any]:
         first = int(fields[b"first"]) if fields[b"first"] else None
         return list(rows_of(fields[b"events"], first))
     except (KeyError, ValueError) as error:
-        _unreadable(error)
+        _log_unreadable(error)
         return []
 
 
-def _unreadable(why: object) -> None:
+def _log_unreadable(why: object) -> None:
     log.warning("events.unreadable", error=str(why))
 
 
 class Stream:
-    """Reads one stream from now on. Its methods raise redis.exceptions.RedisError and OSError."""
+    """Reader of one stream from now on. Its methods raise redis.exceptions.RedisError and OSError."""
 
     def __init__(self, client: redis.asyncio.Redis, key: str) -> None:
         self._client, self._key = client, key
         self._at = "0-0"
 
     async def to_end(self) -> None:
-        """What is in the stream by now is passed over."""
+        """Pass over the entries that are in the stream now."""
         newest: Any = await self._client.xrevrange(self._key, count=1)
         self._at = newest[0][0] if newest else "0-0"
 
     async def following(self, most: int, wait_seconds: float) -> list[Envelope]:
-        """The next events, `most` of them; none when nothing came in time."""
+        """Return the next events, up to `most`; none when none came in time."""
         wait = max(int(wait_seconds * 1000), 1)
         answer: Any = await self._client.xread({self._key: self._at}, count=max(most // MOST, 1), block=wait)
         if not answer:
             return []
-        # [[key, entries]], or {key: [entries]}, as the version of the protocol has it.
+        # [[key, entries]], or {key: [entries]}, depending on the version of the protocol.
         found = next(iter(answer.values()))[0] if isinstance(answer, dict) else answer[0][1]
         self._at = found[-1][0]
         return [one for _, fields in found for one in read_entry(fields)]

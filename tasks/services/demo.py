@@ -1,4 +1,5 @@
-"""The demo's own home and environment: nothing of the user's desk, keys or accounts gets in."""
+"""The demo: its own home and environment, isolated from the user's desk, keys and accounts, and the evidence of its
+run."""
 
 from __future__ import annotations
 
@@ -6,13 +7,20 @@ import os
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sqlmodel import col, func, select
+
+from models.database.store import Store
 from models.errors import UsageError
-from models.running import is_up
-from models.setting_sources import load
+from models.settings.running import is_up
+from models.settings.sources import load
+from models.tables.orders import Order
+from models.tables.runs import Candidate, Decision, Run, ScreenHit, Turn, Verdict
 from tasks.services import plan, tether
 from tasks.services.plan import Plan
 from tasks.services.programs import Choice, desk_command
@@ -38,29 +46,29 @@ FORCED = {
     "DESK_BROKER": "paper",
     "DESK_ACCOUNT": "paper",
     "DESK_LOG_LEVEL": "WARNING",
-    # Beat is there for its sweep, which sends again what failed for a moment; it starts no screen of its own.
+    # Beat runs for its sweep, which retries transient failures; it starts no screen of its own.
     "DESK_PREMARKET": "off",
     "DESK_MIDDAY": "off",
 }
 
 
 @dataclass(slots=True)
-class Seen:
-    """App-server processes that were alive at some moment of the demo: pid to command line."""
+class SeenProcesses:
+    """App-server processes observed during the demo, by pid with their command line."""
 
     app_servers: dict[int, str] = field(default_factory=dict)
     most_processes: int = 0
 
 
 def environment(environ: Mapping[str, str], home: Path, live: bool) -> dict[str, str]:
-    """The demo's environment. TRADER_LIVE is there only when `live` was asked for; orders are paper in any case."""
+    """Return the demo's environment. TRADER_LIVE is set only with `live`; orders are paper in any case."""
     kept = {key: value for key, value in environ.items() if key in ALLOWED or key.startswith(ALLOWED_PREFIXES)}
     switch = {"TRADER_LIVE": "1"} if live else {}
     return {**kept, **FORCED, **switch, "DESK_HOME": str(home)}
 
 
 def fresh_home(home: Path) -> Path:
-    """An empty home. Only what an earlier demo made is wiped; raises UsageError for any other folder with files."""
+    """Return an empty home. Only an earlier demo's home is wiped; raises UsageError for any other folder with files."""
     home = home.expanduser().absolute()
     if home.exists():
         if not home.is_dir() or (any(home.iterdir()) and not (home / MARK).is_file()):
@@ -81,14 +89,15 @@ def fresh_home(home: Path) -> Path:
 
 
 def make_plan(environ: Mapping[str, str], home: Path, live: bool) -> Plan:
-    """The demo's stack: Redis, the rulebook model, the workers and the sweep; no web page."""
+    """Return the demo's plan: Redis, the rulebook model, the workers and the sweep; no web page."""
     own = environment(environ, home, live)
     return plan.make(load(own, home), own, home, Choice(flower=False))
 
 
-def screen(stack: Stack, arguments: tuple[str, ...] = ()) -> tuple[int, Seen]:
-    """Runs `desk screen --wait` on the stack, its output on our terminal; returns its exit code and what was seen."""
-    seen = Seen()
+def screen(stack: Stack, arguments: tuple[str, ...] = ()) -> tuple[int, SeenProcesses]:
+    """Run `desk screen --wait` on the stack, with its output on our terminal; return its exit code and the processes
+    seen."""
+    seen = SeenProcesses()
     until = time.monotonic() + LONGEST_SECONDS
     command = tethered("TERM", desk_command("screen", "--wait", *arguments))
     environ = {**stack.plan.environ, tether.PARENT: str(os.getpid())}
@@ -105,10 +114,68 @@ def screen(stack: Stack, arguments: tuple[str, ...] = ()) -> tuple[int, Seen]:
         return process.returncode, seen
 
 
-def _sample(stack: Stack, seen: Seen) -> None:
-    stack.poll()  # raises when supervisord has ended: then nobody works on the run
+def _sample(stack: Stack, seen: SeenProcesses) -> None:
+    stack.poll()  # raises when supervisord has ended: then no worker is left
     members = stack.members()
     seen.most_processes = max(seen.most_processes, len(members))
     for member in members:
         if " app-server" in member.command:
             seen.app_servers[member.pid] = member.command
+
+
+@dataclass(frozen=True, slots=True)
+class Proofs:
+    """Counts of one run. tokens are those the model's server reported."""
+
+    run_id: str
+    state: str
+    screened: int
+    lenses: Mapping[str, int]
+    candidates: int
+    verdicts: Mapping[str, int]
+    decisions: int
+    orders: Mapping[str, int]
+    turns: int
+    tokens: int
+    threads: int
+    rollouts: int
+
+    def lacking(self) -> list[str]:
+        """Return what a run of the whole desk must have and this one lacks."""
+        wanted = {
+            "a finished run": self.state == "done",
+            "turns": self.turns > 0,
+            "rollout files on disk": self.rollouts > 0,
+            "candidates": self.candidates > 0,
+            "verdicts": bool(self.verdicts),
+            "a trader's decision": self.decisions > 0,
+        }
+        return [name for name, there in wanted.items() if not there]
+
+
+def proofs_of(database: str, home: Path) -> Proofs | None:
+    """Return the counts of the newest run in this database; None when it has no run."""
+    with closing(Store(database)) as store, store.read() as session:
+        run = session.exec(select(Run).order_by(col(Run.created_at).desc()).limit(1)).first()
+        if run is None:
+            return None
+        hits = session.exec(select(ScreenHit.lens).where(ScreenHit.run_id == run.id)).all()
+        ratings = session.exec(select(Verdict.rating).where(Verdict.run_id == run.id)).all()
+        orders = session.exec(select(Order.state).where(Order.run_id == run.id)).all()
+        turns = session.exec(select(Turn).where(Turn.run_id == run.id)).all()
+        candidates = session.exec(select(func.count()).where(col(Candidate.run_id) == run.id)).one()
+        decisions = session.exec(select(func.count()).where(col(Decision.run_id) == run.id)).one()
+    return Proofs(
+        run_id=run.id,
+        state=run.state,
+        screened=len(run.params.get("symbols", [])),
+        lenses=Counter(hits),
+        candidates=candidates,
+        verdicts=Counter(ratings),
+        decisions=decisions,
+        orders=Counter(orders),
+        turns=len(turns),
+        tokens=sum(turn.total_tokens for turn in turns),
+        threads=len({turn.thread_id for turn in turns if turn.thread_id}),
+        rollouts=sum(1 for _ in home.glob("codex/*/*/sessions/**/rollout-*.jsonl")),
+    )

@@ -1,4 +1,4 @@
-"""Where a home keeps what runs: sockets, logs, the Redis data and the lock of `desk up`."""
+"""The folders of a home that running processes use: sockets, logs, the Redis data and the lock of `desk up`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from models.errors import UsageError
-from models.running import lock_path
+from models.settings.running import lock_path
 
 # Linux takes 107 bytes, macOS 103; supervisord appends its pid while it binds.
 MAX_SOCKET_PATH = 103
@@ -39,7 +39,7 @@ class Folders:
 
 
 def prepare(home: Path) -> Folders:
-    """Makes the folders, private to this user. Raises UsageError when that cannot be."""
+    """Create the folders, private to this user. Raises UsageError when it fails."""
     run = home / "run"
     folders = Folders(home, run, home / "logs", home / "redis", _socket_folder(run))
     try:
@@ -48,16 +48,15 @@ def prepare(home: Path) -> Folders:
             folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o700)
     except OSError as error:
-        raise UsageError(
-            f"cannot use {home} as the desk's home: {error}", remedy="set DESK_HOME to a folder you may write"
-        ) from None
+        remedy = "set DESK_HOME to a folder you may write"
+        raise UsageError(f"cannot use {home} as the desk's home: {error}", remedy=remedy) from None
     if folders.sockets != folders.run:
         _private(folders.sockets)
     return folders
 
 
 def remove_sockets(folders: Folders) -> None:
-    """Takes the socket folder away when it is outside the home."""
+    """Remove the socket folder when it is outside the home."""
     if folders.sockets == folders.run:
         return
     with suppress(OSError):
@@ -74,7 +73,7 @@ def _socket_folder(run: Path) -> Path:
 
 
 def _private(folder: Path) -> None:
-    """The folder is ours alone: in a shared temp folder somebody else may have made it first."""
+    """Create a private folder; raise UsageError if another user made it first in a shared temp folder."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()
@@ -84,15 +83,13 @@ def _private(folder: Path) -> None:
 
 @contextmanager
 def only_one(folders: Folders) -> Iterator[None]:
-    """Holds the home's lock; a second `desk up` on it is refused with UsageError."""
+    """Hold the home's lock. Raises UsageError when another `desk up` holds it."""
     with lock_path(folders.home).open("a+") as handle:
         if not _locked(handle):
             handle.seek(0)
             holder = handle.read().strip() or "unknown"
-            raise UsageError(
-                f"the desk is already up on {folders.home} (process {holder})",
-                remedy="use that one, stop it first, or choose another DESK_HOME",
-            )
+            remedy = "use that one, stop it first, or choose another DESK_HOME"
+            raise UsageError(f"the desk is already up on {folders.home} (process {holder})", remedy=remedy)
         handle.seek(0)
         handle.truncate()
         handle.write(str(os.getpid()))
@@ -101,7 +98,7 @@ def only_one(folders: Folders) -> Iterator[None]:
 
 
 def _locked(handle: IO[str]) -> bool:
-    """Takes the lock. Who asks whether a desk is up holds it for a moment too, so one try is not enough."""
+    """Return True once the lock is taken. `is_up` holds it for a moment too, so one try is not enough."""
     until = time.monotonic() + LOCK_SECONDS
     while True:
         try:

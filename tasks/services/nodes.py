@@ -1,4 +1,4 @@
-"""Whether Celery workers answer."""
+"""Pings of Celery workers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PING_SECONDS = 1.5
 
 
 def check(app: Celery, names: frozenset[str]) -> None:
-    """Raises ServiceError naming the nodes (worker@host) that do not answer a ping, RedisDown without a broker."""
+    """Raise ServiceError naming the nodes (worker@host) that do not answer a ping, RedisDown without a broker."""
     missing = names - _answers(app, destination=sorted(names), limit=len(names))
     if missing:
         raise ServiceError(f"no answer from {', '.join(sorted(missing))}")
 
 
 def first(app: Celery, pattern: str) -> str:
-    """The first node to answer of those whose names match, `*` standing for anything. Raises as `check` does."""
+    """Return the first node to answer with a matching name; `*` stands for anything. Raises as `check` does."""
     found = _answers(app, pattern=pattern, matcher="glob", limit=1)
     if not found:
         remedy = "start it, or name another with --name; `desk up` shows which run"

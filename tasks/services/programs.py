@@ -1,15 +1,16 @@
-"""The programs of a desk: what `desk up` supervises, as data."""
+"""The programs supervised by `desk up`, as data."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import tasks
 from models.errors import UsageError
+from tasks.engine.kinds import WORKER_QUEUES
 
 Group = Literal["services", "desk"]
 
@@ -41,7 +42,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to start besides the services."""
+    """The optional programs of a desk, besides its services."""
 
     research_workers: int = 1
     beat: bool = True
@@ -53,17 +54,8 @@ class Choice:
             raise UsageError(f"--workers {self.research_workers}: allowed are 1 to 32")
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """Ports of loopback; 0 means the program does not run."""
-
-    rulebook: int = 0
-    flower: int = 0
-    node_suffix: str = field(default="")
-
-
 def desk_command(*arguments: str) -> tuple[str, ...]:
-    """The `desk` command with this interpreter; -P keeps the working folder's packages out."""
+    """Return the `desk` command with this interpreter; -P keeps the working folder's packages out."""
     return (sys.executable, "-P", "-m", "tasks.cli.main", *arguments)
 
 
@@ -77,16 +69,16 @@ def redis_server(command: Sequence[str], where: str) -> Program:
     return Program("redis", tuple(command), group="services", where=where, stop_seconds=3, end="TERM")
 
 
-def workers(choice: Choice, ports: Ports) -> tuple[Program, ...]:
-    """Research, ops and trade workers, then beat and Flower as chosen."""
+def workers(choice: Choice, flower_port: int, suffix: str) -> tuple[Program, ...]:
+    """Return the research, ops and trade workers, then beat and Flower as chosen."""
     names = ["research" if one == 1 else f"research-{one}" for one in range(1, choice.research_workers + 1)]
-    programs = [_worker("research", name, ports.node_suffix) for name in names]
-    programs += [_worker(role, role, ports.node_suffix) for role in ("ops", "trade")]
+    programs = [_worker("research", name, suffix) for name in names]
+    programs += [_worker(role, role, suffix) for role in ("ops", "trade")]
     if choice.beat:
         programs.append(Program("beat", desk_command("beat"), where="schedule in New York time", stop_seconds=2))
     if choice.flower:
-        command = desk_command("flower", "--port", str(ports.flower))
-        programs.append(Program("flower", command, where=f"http://127.0.0.1:{ports.flower}", stop_seconds=2))
+        command = desk_command("flower", "--port", str(flower_port))
+        programs.append(Program("flower", command, where=f"http://127.0.0.1:{flower_port}", stop_seconds=2))
     return tuple(programs)
 
 
@@ -96,14 +88,6 @@ def api(host: str, port: int) -> Program:
 
 
 def _worker(role: str, name: str, suffix: str) -> Program:
-    node = f"{name}{suffix}"
+    node, queues = f"{name}{suffix}", WORKER_QUEUES[role]
     command = desk_command("worker", role, "--name", node)
-    return Program(name, command, where=f"queue {QUEUES[role]}", node=node, trades="trade" in QUEUES[role].split(","))
-
-
-QUEUES = {
-    "research": "screen,research",
-    "ops": "ops",
-    "trade": "trade",
-    "all": "screen,research,ops,trade",
-}
+    return Program(name, command, where=f"queue {queues}", node=node, trades="trade" in queues.split(","))

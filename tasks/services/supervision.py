@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import xmlrpc.client
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from tasks.services.folders import Folders
 from tasks.services.programs import Program
 
 GROUP_PRIORITY = {"services": 100, "desk": 900}  # stopped from the highest down
-START_SECONDS = 15.0
+START_SECONDS = 60.0
 WAKE_SECONDS = 0.1
 TETHER = Path(tether.__file__)
 # For all programs but the worker that sends orders: agents run in some of the others.
@@ -33,7 +33,7 @@ _NO_CREDENTIALS = "environment=" + ",".join(f'{name}=""' for name in Settings.CR
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What supervisord says of a program. pid is 0 when it does not run."""
+    """The state of a program as supervisord reports it. pid is 0 when it does not run."""
 
     name: str
     state: str
@@ -42,9 +42,8 @@ class Process:
     message: str
 
 
-def configuration(programs: Iterable[Program], folders: Folders) -> str:
-    """The text of supervisord's configuration: no secrets, nothing but commands and paths."""
-    programs = list(programs)
+def configuration(programs: Sequence[Program], folders: Folders) -> str:
+    """Return the text of supervisord's configuration: no secrets, nothing but commands and paths."""
     lines = [
         "[unix_http_server]",
         f"file={_plain(_socket(folders))}",
@@ -71,7 +70,7 @@ def configuration(programs: Iterable[Program], folders: Folders) -> str:
 
 
 def tethered(end: str, command: Sequence[str]) -> list[str]:
-    """The command, ended by SIG{end} when the process that starts it dies."""
+    """Return the command wrapped so that it gets SIG{end} when the process that starts it dies."""
     return [sys.executable, "-I", "-S", str(TETHER), f"SIG{end}", *command]
 
 
@@ -97,7 +96,8 @@ def _program(program: Program, folders: Folders) -> list[str]:
 
 
 def _plain(value: object) -> str:
-    """A value as the file takes it: % doubled; what the file would cut off as a comment is refused."""
+    """Return a value as the file takes it, with % doubled. Raises UsageError for text that the file would cut off as a
+    comment."""
     text = str(value)
     for mark in (" ;", " #", "\n", "\t;", "\t#"):
         if mark in text:
@@ -114,7 +114,7 @@ def _socket(folders: Folders) -> Path:
 
 
 class Supervisor:
-    """One supervisord, a child of this process, that ends with it.
+    """A supervisord that is a child of this process and ends with it.
 
     Start it from the main thread: the kernel ties it to the thread that started it.
     """
@@ -123,8 +123,8 @@ class Supervisor:
         self._folders = folders
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, programs: Iterable[Program], environ: Mapping[str, str], cwd: Path) -> None:
-        """Starts supervisord with no program running yet. Raises ServiceError."""
+    def start(self, programs: Sequence[Program], environ: Mapping[str, str], cwd: Path) -> None:
+        """Start supervisord with no program running yet. Raises ServiceError."""
         path = self._folders.run / "supervisord.conf"
         path.write_text(configuration(programs, self._folders), encoding="utf-8")
         path.chmod(0o600)
@@ -132,8 +132,7 @@ class Supervisor:
             _socket(self._folders).unlink()
         env = {**environ, tether.PARENT: str(os.getpid())}
         command = tethered("TERM", [sys.executable, "-P", "-m", "supervisor.supervisord", "-c", str(path)])
-        out = (self._folders.logs / "supervisord.out").open("wb")
-        with out:
+        with (self._folders.logs / "supervisord.out").open("wb") as out:
             self._process = subprocess.Popen(
                 command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
             )
@@ -146,8 +145,8 @@ class Supervisor:
                 return
             time.sleep(0.05)
         out = self._folders.logs / "supervisord.out"
-        said = out.read_text(encoding="utf-8", errors="replace").strip()[-500:]
-        raise ServiceError(f"supervisord did not start: {said}", remedy=f"see {out}")
+        output = out.read_text(encoding="utf-8", errors="replace").strip()[-500:]
+        raise ServiceError(f"supervisord did not start: {output}", remedy=f"see {out}")
 
     def _answers(self) -> bool:
         try:
@@ -160,7 +159,7 @@ class Supervisor:
         return self._process.pid if self._process else 0
 
     def alive(self, settle_seconds: float = 0.0) -> bool:
-        """Whether supervisord runs; a process that is just ending is waited for so long."""
+        """Return True if supervisord runs; wait up to `settle_seconds` for one that is just ending."""
         if self._process is None:
             return False
         with suppress(subprocess.TimeoutExpired):
@@ -168,17 +167,12 @@ class Supervisor:
         return self._process.returncode is None
 
     def run(self, program: Program) -> None:
-        """Starts a program and does not wait for it."""
+        """Start a program without waiting for it."""
         with suppress(xmlrpc.client.Fault):  # it runs already
             self._call("startProcess", program.full_name, False)
 
-    def restart(self, program: Program) -> None:
-        with suppress(xmlrpc.client.Fault):  # it does not run
-            self._call("stopProcess", program.full_name, True)
-        self.run(program)
-
     def processes(self) -> list[Process]:
-        """All programs and their states. Raises ServiceError when supervisord does not answer."""
+        """Return all programs and their states. Raises ServiceError when supervisord does not answer."""
         return [
             Process(each["name"], each["statename"], each["pid"], float(each["start"]), each["description"])
             for each in self._call("getAllProcessInfo")
@@ -193,7 +187,7 @@ class Supervisor:
                 raise ServiceError(f"supervisord does not answer: {error}") from error
 
     def stop(self, seconds: float) -> bool:
-        """Asks supervisord to stop all and end. True when it ended in time; else it was killed."""
+        """Ask supervisord to stop all and end. Return True if it ended in time; else it was killed."""
         if self._process is None:
             return True
         self._process.terminate()
@@ -207,7 +201,7 @@ class Supervisor:
         return False
 
     def _wake(self) -> None:
-        """supervisord looks at signals, ended children and time limits once a second, or when its socket is opened."""
+        """Open supervisord's socket: it checks signals, ended children and time limits then, else once a second."""
         with suppress(OSError), socket.socket(socket.AF_UNIX) as knock:
             knock.settimeout(WAKE_SECONDS)
             knock.connect(str(_socket(self._folders)))

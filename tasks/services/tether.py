@@ -1,7 +1,7 @@
-"""Runs a command that must not outlive its parent: `python -I -S tether.py SIGNAL COMMAND...`.
+"""A wrapper for a command that must not outlive its parent: `python -I -S tether.py SIGNAL COMMAND...`.
 
-On Linux the kernel sends SIGNAL to the command when the parent dies; elsewhere this process stays and watches.
-Standard library only and no import of ours: it starts before everything else, once per process.
+On Linux the kernel sends SIGNAL to the command when the parent dies; elsewhere this process stays and polls. Standard
+library only and no import of ours: it starts before everything else, once per process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def hold(end: signal.Signals, parent: int) -> None:
-    """Asks the kernel for the signal; a parent that died before that is noticed by its pid."""
+    """Ask the kernel for the signal. Raises SystemExit if the parent died before that, noticed by its pid."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, int(end), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
@@ -41,7 +41,7 @@ def hold(end: signal.Signals, parent: int) -> None:
 
 
 def watch(end: signal.Signals, parent: int, command: list[str]) -> int:
-    """Starts the command, passes signals on, and ends it when the parent is gone. Returns its exit code."""
+    """Start the command, forward signals to it, and end it when the parent is gone. Return its exit code."""
     # One that comes before there is a handler waits: it would end the watcher and leave the command.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     child = os.fork()
@@ -63,7 +63,7 @@ def watch(end: signal.Signals, parent: int, command: list[str]) -> int:
 
 
 def stop(child: int, end: signal.Signals) -> None:
-    """Sends the signal, and SIGKILL to a child that does not end by it."""
+    """Send the signal, then SIGKILL to a child that does not end."""
     os.kill(child, end)
     until = time.monotonic() + GRACE_SECONDS
     while time.monotonic() < until:

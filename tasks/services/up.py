@@ -1,32 +1,46 @@
-"""The desk's stack with everything wired: migrations before the workers, and workers that answer."""
+"""The complete stack of a desk: checks before the start, migrations before the workers, and workers that answer."""
 
 from __future__ import annotations
 
-from celery import Celery
+from functools import cache
 
-from models import store
-from tasks.app import create_app, node_name
-from tasks.bootstrap import redis_url
-from tasks.services import nodes, preflight, redis
+from models.database import store
+from models.database.blobs import FolderBlobs
+from models.settings import Settings
+from tasks import redis_clients
+from tasks.bootstrap import redis_url, require_runtimes
+from tasks.services import nodes
 from tasks.services.plan import Plan
 from tasks.services.stack import Stack
+from tasks.telemetry.emit import Telemetry
+from tasks.worker.app import create_app, node_name
+from tools.market.factory import build_market
 
 REDIS_SECONDS = 5.0
 
 
 def desk_stack(plan: Plan) -> Stack:
-    """The stack of a whole plan. Enter it to start; its exit stops all. Raises DeskError when no worker could work."""
-    preflight.require_able(plan.settings)
-    made: list[Celery] = []
+    """Return the stack of a whole plan. Enter it to start; its exit stops all. Raises DeskError when no worker could
+    work."""
+    require_able(plan.settings)
+    app = cache(lambda: create_app(plan.settings, "up"))
 
     def check(names: frozenset[str]) -> None:
-        if not made:
-            made.append(create_app(plan.settings, "up"))
-        nodes.check(made[0], frozenset(node_name(name) for name in names))
+        nodes.check(app(), frozenset(map(node_name, names)))
 
-    def prepare() -> None:
+    def migrate() -> None:
         # Ours answers already; one that the user named may be down, and workers would wait for it for ever.
-        redis.wait_ready(redis_url(plan.settings), REDIS_SECONDS)
+        redis_clients.wait_ready(redis_url(plan.settings), REDIS_SECONDS)
         store.upgrade(plan.settings.database)
 
-    return Stack(plan, before_desk=prepare, check_nodes=check)
+    return Stack(plan, before_desk=migrate, check_nodes=check)
+
+
+def require_able(settings: Settings) -> None:
+    """Raise the DeskError that every worker would fail with: SettingError for telemetry, the folder of blobs and the
+    roles, SettingError or NotConfigured for the market, BinaryMissing, LoginMissing or CodexError for the model."""
+    Telemetry(settings, lambda: "up").check()
+    if settings.blob_url is not None:
+        FolderBlobs(settings.blob_url)
+    build_market(settings)
+    require_runtimes(settings)

@@ -1,1 +1,1 @@
-"""What the desk tells of itself to the outside: canonical events in a file, metrics, spans. All is off unless set."""
+"""Telemetry: canonical events in a file, metrics and spans. All of it is off unless set."""

@@ -8,48 +8,42 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
-from agents.roles import mode_of
-from models.event_batch import Batch
-from models.events import Envelope, EventType
-from models.order_tables import Fill, Order
+from models.database.store import Store
+from models.events.batch import Batch
+from models.events.envelope import Envelope, EventType
+from models.events.telemetry import CodexErrorEvent
 from models.settings import Settings
 from models.states import OrderState
-from models.store import Store
-from models.tables import Run
-from models.telemetry import CodexError
+from models.tables.orders import Fill, Order
+from models.tables.runs import Run
 from tasks.telemetry.emit import Telemetry
-from tasks.telemetry.modes import symbol_of
+from tasks.telemetry.modes import role_fields
 from tasks.telemetry.summaries import completed
 
 log = structlog.get_logger(__name__)
 
-QUEUED = 10_000  # events that wait to be told
+QUEUED = 10_000  # waiting events
 CLOSE_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Noted:
-    """An event, and the tracing context of whoever committed it, if there is one."""
-
-    event: Envelope
-    near: Any
+# An event, and the tracing context of the thread that committed it, if there is one.
+_Committed = tuple[Envelope, Any]
 
 
 class Commits:
-    """Told of events by whoever commits them, while others wait for the database: so they are only noted there, and a
-    thread of its own looks at the rows. That is begun with the first event that telemetry wants."""
+    """Listener to the events that a store commits. Other writers wait meanwhile, so the events are only queued; a
+    thread, started with the first event that telemetry needs, reads the rows."""
 
     def __init__(self, telemetry: Telemetry, store: Store) -> None:
         self._telemetry, self._store = telemetry, store
-        self._noted: queue.Queue[_Noted | None] = queue.Queue(QUEUED)
+        self._queue: queue.Queue[_Committed | None] = queue.Queue(QUEUED)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._handlers: dict[EventType, Callable[[_Noted], None]] = {
+        self._handlers: dict[EventType, Callable[[Envelope, Any], None]] = {
             EventType.RUN_COMPLETED: self._run,
             EventType.ORDER_STATE: self._order,
             EventType.ORDER_FILL: self._fill,
@@ -57,91 +51,89 @@ class Commits:
         }
         self.dropped = 0
 
-    def told(self, batches: Sequence[Batch]) -> None:
-        """Neither blocks nor raises."""
+    def committed(self, batches: Sequence[Batch]) -> None:
+        """Queue the events that telemetry needs; neither block nor raise."""
         for event in [one for batch in batches for one in batch.events if one.type in self._handlers]:
-            self._note(_Noted(event, self._telemetry.here()))
+            self._put((event, self._telemetry.current_context()))
 
     def close(self) -> None:
-        """Tells what was noted until now."""
+        """Emit the telemetry of the events that are queued."""
         if self._thread is not None:
-            self._noted.put(None)
+            self._queue.put(None)
             self._thread.join(CLOSE_SECONDS)
 
-    def _note(self, noted: _Noted) -> None:
+    def _put(self, committed: _Committed) -> None:
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name="telemetry", daemon=True)
                 self._thread.start()
         try:
-            self._noted.put_nowait(noted)
+            self._queue.put_nowait(committed)
         except queue.Full:
             self.dropped += 1
 
     def _loop(self) -> None:
-        while (noted := self._noted.get()) is not None:
+        while (committed := self._queue.get()) is not None:
+            event, context = committed
             try:
-                self._handlers[noted.event.type](noted)
+                self._handlers[event.type](event, context)
             except Exception as error:
-                log.warning("telemetry.lost", about=noted.event.type.value, run=noted.event.run_id, error=str(error))
+                log.warning("telemetry.lost", about=event.type.value, run=event.run_id, error=str(error))
 
-    def _run(self, noted: _Noted) -> None:
+    def _run(self, ended: Envelope, _context: Any) -> None:
         with self._store.read() as session:
-            run = session.get_one(Run, noted.event.run_id)
-            told = completed(session, run) if self._telemetry.counts else []
-        for event in told:
+            run = session.get_one(Run, ended.run_id)
+            events = completed(session, run) if self._telemetry.counts else []
+        for event in events:
             self._telemetry.emit(event)
-        ended_at = run.finished_at or noted.event.occurred_at
+        ended_at = run.finished_at or ended.occurred_at
         if self._telemetry.metrics is not None:
             self._telemetry.metrics.run(run.kind, run.state, (ended_at - run.created_at).total_seconds())
         if (spans := self._telemetry.spans()) is not None:
             spans.run(run)
 
-    def _order(self, noted: _Noted) -> None:
-        state, was = noted.event.payload["state"], noted.event.payload.get("was")
+    def _order(self, event: Envelope, context: Any) -> None:
+        state = event.payload["state"]
         if self._telemetry.metrics is not None:
             self._telemetry.metrics.order(state)
         spans = self._telemetry.spans()
-        if spans is not None and was == OrderState.SUBMITTING:
+        if spans is not None and event.payload.get("was") == OrderState.SUBMITTING:
             with self._store.read() as session:
-                order = session.get_one(Order, noted.event.payload["order"])
-            spans.submission(order, noted.event.occurred_at, state, noted.near)
+                order = session.get_one(Order, event.payload["order"])
+            spans.submission(order, event.occurred_at, state, context)
 
-    def _fill(self, noted: _Noted) -> None:
+    def _fill(self, event: Envelope, context: Any) -> None:
         if (spans := self._telemetry.spans()) is not None:
             with self._store.read() as session:
-                fill = session.get_one(Fill, noted.event.payload["fill"])
+                fill = session.get_one(Fill, event.payload["fill"])
                 order = session.get_one(Order, fill.order_id)
-            spans.fill(order, fill, noted.near)
+            spans.fill(order, fill, context)
 
-    def _error(self, noted: _Noted) -> None:
-        event, said = noted.event, noted.event.payload
-        role, subject = said.get("role", ""), said.get("subject", "")
+    def _error(self, event: Envelope, _context: Any) -> None:
+        payload = event.payload
         self._telemetry.emit(
-            CodexError(
+            CodexErrorEvent(
                 run_id=event.run_id,
                 at=event.occurred_at,
-                mode=mode_of(role),
-                role=role,
-                symbol=symbol_of(role, subject),
+                **role_fields(payload.get("role", ""), payload.get("subject", "")),
                 thread_id=event.thread_id,
                 turn_id=event.turn_id,
-                kind=said["kind"],
-                error=said["why"],
-                will_retry=said["will_retry"],
+                kind=payload["kind"],
+                error=payload["why"],
+                will_retry=payload["will_retry"],
             )
         )
 
 
 @contextmanager
-def telling(settings: Settings, store: Store, name: str) -> Iterator[None]:
-    """For a process that is no worker and may end a run: what its store commits in the block is told."""
+def emitted(settings: Settings, store: Store, name: str) -> Iterator[None]:
+    """Emit the telemetry of everything that a store commits in the block, in a process that is not a worker."""
     telemetry = Telemetry(settings, lambda: f"{name}@{socket.gethostname()}:{os.getpid()}")
     if not telemetry.wanted:
         yield
         return
     commits = Commits(telemetry, store)
-    store.on_commit.append(commits.told)
+    store.on_commit.append(commits.committed)
     try:
         yield
     finally:

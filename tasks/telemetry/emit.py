@@ -1,36 +1,33 @@
-"""The telemetry of one process: what happened is told once here, and goes where the settings say."""
+"""Telemetry of one process: canonical events, metrics and spans go where the settings say."""
 
 from __future__ import annotations
 
 import datetime as dt
 import importlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from agents.roles import mode_of
 from agents.runner import RoleRun, fault
 from models.errors import SettingError
+from models.events.telemetry import Canonical, CodexErrorEvent, CodexTurnFailed, ToolInvocation
 from models.research import Failed, Usage
 from models.settings import Settings
-from models.tables import ToolCall, Turn
-from models.telemetry import Canonical, CodexError, CodexTurnFailed, ToolInvocation
-from tasks.graph import Claimed
+from models.tables.runs import ToolCall, Turn
+from tasks.engine.steps import ClaimedStep
 from tasks.telemetry.file import JsonLines
-from tasks.telemetry.modes import symbol_of
+from tasks.telemetry.modes import role_fields
 from tasks.telemetry.trace_ids import headers_of
 
 if TYPE_CHECKING:
     from tasks.telemetry.metrics import Metrics
-    from tasks.telemetry.traces import Spans
+    from tasks.telemetry.traces import Ended, Spans
 
 log = structlog.get_logger(__name__)
-
-Ended = Callable[[str, str | None], None]
 
 # Kinds of failures for which the runtime itself is to blame; the provider's own arrive as events while a turn runs.
 _OF_THE_RUNTIME = frozenset(
@@ -39,10 +36,10 @@ _OF_THE_RUNTIME = frozenset(
 
 
 class Telemetry:
-    """Where canonical events, metrics and spans go. Off, which is the default, it costs a comparison and loads nothing.
+    """Sink of canonical events, metrics and spans. When off, as by default, it costs a comparison and loads nothing.
 
-    Nothing here raises because of what it writes to: telemetry that is lost costs a line in the log. Threads share it.
-    instance: this process's name among the desk's.
+    A file or a collector that fails raises nothing here: telemetry that is lost is one line in the log. Threads share
+    it. instance: returns the name of this process among the desk's.
     """
 
     def __init__(self, settings: Settings, instance: Callable[[], str]) -> None:
@@ -53,14 +50,14 @@ class Telemetry:
         self.metrics: Metrics | None = None
 
     def check(self) -> None:
-        """Raises SettingError when what the settings ask for cannot be had; a worker asks before it begins."""
+        """Raise SettingError when the settings cannot be met; a worker checks before it starts."""
         if self._file is not None:
             self._file.check()
         if self._settings.trace_url is not None:
             _traces()
 
     def begin(self, dropped: Callable[[], Mapping[str, int]]) -> None:
-        """In a worker: show the metrics, and give each task a span. dropped: see `Metrics`."""
+        """Start to serve metrics and to give each task a span, in a worker. dropped: see `Metrics`."""
         if port := self._settings.metrics_port:
             metrics = importlib.import_module("tasks.telemetry.metrics")
             self.metrics = metrics.Metrics(dropped)
@@ -73,16 +70,16 @@ class Telemetry:
 
     @property
     def wanted(self) -> bool:
-        """Whether the settings ask for any of it."""
+        """Return whether the settings turn any of it on."""
         return bool(self._settings.telemetry_file or self._settings.metrics_port or self._settings.trace_url)
 
     @property
     def counts(self) -> bool:
-        """Whether anybody is told of canonical events."""
+        """Return whether canonical events are written or counted."""
         return self._file is not None or self.metrics is not None
 
     def spans(self) -> Spans | None:
-        """This process's tracer, made with the first span; None when spans go nowhere."""
+        """Return this process's tracer, made with the first span; None when spans are off."""
         if self._settings.trace_url is None:
             return None
         with self._lock:
@@ -91,44 +88,34 @@ class Telemetry:
             return self._spans
 
     def emit(self, event: Canonical) -> None:
-        """Writes a canonical event, and counts it."""
+        """Write a canonical event, and count it."""
         if self._file is not None:
             self._file.append(event.line())
         if self.metrics is not None:
             if isinstance(event, ToolInvocation):
                 self.metrics.tool(event)
-            elif isinstance(event, CodexError):
+            elif isinstance(event, CodexErrorEvent):
                 self.metrics.codex_error(event)
 
-    @contextmanager
-    def step(self, step: Claimed) -> Iterator[Ended]:
-        """The span of an attempt at a step; yields what takes how it ended, and why."""
+    def step(self, step: ClaimedStep) -> AbstractContextManager[Ended]:
+        """Return the span of an attempt at a step, which yields a callback for its end and the reason."""
         spans = self.spans()
-        if spans is None:
-            yield _nobody
-            return
-        with spans.step(step) as ended:
-            yield ended
+        return spans.step(step) if spans is not None else nullcontext(lambda _state, _why: None)
 
-    @contextmanager
-    def within(self, run_id: str) -> Iterator[None]:
-        """What is sent in the block belongs to the run's trace. A process without spans says so by `headers` alone."""
-        if self._spans is None:
-            yield
-            return
-        with self._spans.within(run_id):
-            yield
+    def within(self, run_id: str) -> AbstractContextManager[None]:
+        """Return a block whose messages join the run's trace. In a process without spans `headers` alone does that."""
+        return self._spans.within(run_id) if self._spans is not None else nullcontext()
 
     def headers(self, run_id: str) -> dict[str, str]:
-        """What a message of the run carries; nothing when spans go nowhere."""
+        """Return the trace headers of a run's message; none when spans are off."""
         return headers_of(run_id) if self._settings.trace_url is not None else {}
 
-    def here(self) -> Any:
-        """The tracing context of the caller, for a span that another thread makes; None without spans."""
-        return _traces().here() if self._spans is not None else None
+    def current_context(self) -> Any:
+        """Return the tracing context of the caller, for a span that another thread makes; None without spans."""
+        return _traces().contexts.get_current() if self._spans is not None else None
 
-    def turned(self, step: Claimed, role: str, subject: str, run: RoleRun) -> None:
-        """A role's assignment has ended, with its turns and their tool calls."""
+    def record_turns(self, step: ClaimedStep, role: str, subject: str, run: RoleRun) -> None:
+        """Emit the turns and tool calls of a role's assignment that has ended."""
         spans = self.spans()
         if not self.counts and spans is None:
             return
@@ -136,11 +123,11 @@ class Telemetry:
         for turn in run.turns:
             own = [(call, at) for call, at in answered if call.turn_id == turn.id]
             if self.counts:
-                self._turn(turn, own, run)
+                self._emit_turn(turn, own, run)
             if spans is not None:
                 spans.turn(turn, own)
         if not run.turns and isinstance(run.outcome, Failed):
-            self._cancelled(step, role, subject, run.outcome)
+            self._emit_cancelled(step, role, subject, run.outcome)
 
     def close(self) -> None:
         if self._spans is not None:
@@ -148,12 +135,10 @@ class Telemetry:
         if self._file is not None:
             self._file.close()
 
-    def _turn(self, turn: Turn, calls: Sequence[tuple[ToolCall, dt.datetime]], run: RoleRun) -> None:
+    def _emit_turn(self, turn: Turn, calls: Sequence[tuple[ToolCall, dt.datetime]], run: RoleRun) -> None:
         about = {
             "run_id": turn.run_id,
-            "mode": mode_of(turn.role),
-            "role": turn.role,
-            "symbol": symbol_of(turn.role, turn.subject),
+            **role_fields(turn.role, turn.subject),
             "thread_id": turn.thread_id,
             "turn_id": turn.codex_turn_id or None,
         }
@@ -169,25 +154,23 @@ class Telemetry:
         if turn.outcome != "failed":
             return
         kind = turn.failure_kind or "unknown"
-        # The words of a first answer that had to be repaired are not kept: its kind says it.
+        # The error of a first answer that had to be repaired is not kept: only its kind is.
         why = fault(run.outcome) if turn is run.turns[-1] and isinstance(run.outcome, Failed) else kind
         if kind in _OF_THE_RUNTIME:
-            self.emit(CodexError(**about, kind=kind, error=why, will_retry=False))
+            self.emit(CodexErrorEvent(**about, kind=kind, error=why, will_retry=False))
         self.emit(
             CodexTurnFailed(**about, kind=kind, error=why, attempt=turn.attempt, duration_ms=round(seconds * 1000, 3))
         )
 
-    def _cancelled(self, step: Claimed, role: str, subject: str, outcome: Failed) -> None:
-        """A turn that its step's deadline has cut off leaves no row."""
+    def _emit_cancelled(self, step: ClaimedStep, role: str, subject: str, outcome: Failed) -> None:
+        """Emit a turn that its step's deadline has cut off, which leaves no row."""
         seconds = self._settings.step_deadline_seconds
         if self.metrics is not None:
             self.metrics.turn(role, outcome.outcome, seconds, Usage())
         self.emit(
             CodexTurnFailed(
                 run_id=step.run_id,
-                mode=mode_of(role),
-                role=role,
-                symbol=symbol_of(role, subject),
+                **role_fields(role, subject),
                 kind=outcome.kind,
                 error=fault(outcome),
                 attempt=step.attempt,
@@ -196,12 +179,8 @@ class Telemetry:
         )
 
 
-def _nobody(state: str, why: str | None) -> None:
-    """Takes how a step ended when nobody is told of it."""
-
-
 def _traces() -> ModuleType:
-    """The module of spans. Raises SettingError when its libraries are not installed."""
+    """Return the module of spans. Raises SettingError when its libraries are not installed."""
     try:
         return importlib.import_module("tasks.telemetry.traces")
     except ModuleNotFoundError as error:

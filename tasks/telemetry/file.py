@@ -1,4 +1,4 @@
-"""The telemetry file: JSON lines that any number of processes append to."""
+"""Telemetry file: JSON lines that any number of processes append to."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ log = structlog.get_logger(__name__)
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 _MODE = 0o640
-LOOK_SECONDS = 1.0  # how soon a file that was moved away is made anew
+CHECK_SECONDS = 1.0  # between two checks whether the file was moved away
 
 
 class JsonLines:
-    """One line, one write, at the file's end wherever that is by then: the kernel lets no other writer in between.
+    """Writer of one line a write at the file's current end: the kernel lets no other writer in between.
 
-    A file that cannot be written costs its lines and one warning, never the work that is told of.
+    A file that cannot be written loses its lines and logs one warning; it never fails the work.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
         self._file: int | None = None
-        self._looked = 0.0
+        self._checked_at = 0.0
         self._lost = 0
 
     def check(self) -> None:
-        """Raises SettingError when the file cannot be appended to."""
+        """Raise SettingError when the file cannot be appended to."""
         try:
             os.close(self._open())
         except OSError as error:
@@ -40,7 +40,7 @@ class JsonLines:
             raise SettingError(f"DESK_TELEMETRY_FILE={self.path}: {error.strerror}", remedy=remedy) from None
 
     def append(self, line: bytes) -> None:
-        """Adds a line, its newline included."""
+        """Append a line, its newline included."""
         with self._lock:
             try:
                 self._write(line)
@@ -59,19 +59,19 @@ class JsonLines:
             self._close()
 
     def _write(self, line: bytes) -> None:
-        self._look()
+        self._check()
         if self._file is None:
             self._file = self._open()
             line = b"\n" + line if _torn(self._file) else line
         if os.write(self._file, line) != len(line):
             raise OSError(0, "the disk took a part of a line")
 
-    def _look(self) -> None:
-        """Lets go of a file that is no longer the one of this name, as after a rotation."""
+    def _check(self) -> None:
+        """Close a file that is no longer the one of this name, as after a rotation."""
         now = time.monotonic()
-        if self._file is None or now - self._looked < LOOK_SECONDS:
+        if self._file is None or now - self._checked_at < CHECK_SECONDS:
             return
-        self._looked = now
+        self._checked_at = now
         try:
             same = os.path.samestat(os.stat(self.path), os.fstat(self._file))
         except FileNotFoundError:
@@ -90,7 +90,7 @@ class JsonLines:
 
 
 def _torn(file: int) -> bool:
-    """Whether a full disk has left a part of a line at the end, which the next line must not become a part of."""
+    """Return whether a full disk has left a part of a line at the end, which the next line must not join."""
     try:
         size = os.fstat(file).st_size
         return size > 0 and os.pread(file, 1, size - 1) != b"\n"

@@ -1,4 +1,4 @@
-"""Prometheus metrics of one process, and the server on loopback that shows them.
+"""Prometheus metrics of one process, and the server on loopback that exposes them.
 
 Imported by workers with a metrics port alone: the client library takes 50 ms to load.
 """
@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from agents.roles import TOOLS
 from models.errors import SettingError
+from models.events.telemetry import CodexErrorEvent, ToolInvocation
 from models.research import Usage
-from models.tables import Turn
-from models.telemetry import CodexError, ToolInvocation
-from tools.toolsets import TOOLS
+from models.tables.runs import Turn
 
 LOOPBACK = "127.0.0.1"
 PORTS = 100  # how many are tried, from the one that is set
@@ -25,17 +25,11 @@ PORTS = 100  # how many are tried, from the one that is set
 _TURN = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 180)
 _RUN = (1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1800, 3600)
 _TOOL = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20)
-_TOKENS = {
-    "input": "input_tokens",
-    "cached_input": "cached_input_tokens",
-    "output": "output_tokens",
-    "reasoning": "reasoning_tokens",
-}
+_TOKENS = ("input", "cached_input", "output", "reasoning")  # fields of Usage, without their ending
 
 
 class Metrics:
-    """Counts what this process did since it was started. dropped: how many events its queues had to drop so far, by
-    queue."""
+    """Metrics of this process since its start. dropped: returns the number of events that each queue has dropped."""
 
     def __init__(self, dropped: Callable[[], Mapping[str, int]]) -> None:
         self.registry = CollectorRegistry()
@@ -58,24 +52,24 @@ class Metrics:
     def turn(self, role: str, outcome: str, seconds: float, spent: Usage | Turn) -> None:
         self._turns(role, outcome).inc()
         self._turn_seconds(role).observe(seconds)
-        for direction, column in _TOKENS.items():
-            if tokens := getattr(spent, column):
+        for direction in _TOKENS:
+            if tokens := getattr(spent, f"{direction}_tokens"):
                 self._tokens(role, direction).inc(tokens)
 
     def tool(self, called: ToolInvocation) -> None:
-        # A model may call what there is not, by any name it likes: that is no label.
+        # A model may call an unknown tool by any name: that is no label.
         name = called.name if called.name in TOOLS else "unknown"
         self._tools(name, str(called.success).lower()).inc()
         self._tool_seconds(name).observe(called.duration_ms / 1000)
 
-    def codex_error(self, error: CodexError) -> None:
+    def codex_error(self, error: CodexErrorEvent) -> None:
         self._errors(error.kind).inc()
 
     def order(self, state: str) -> None:
         self._orders(state).inc()
 
     def serve(self, first: int) -> int:
-        """Shows them on loopback, on the first port from `first` on that is free; which one. Raises SettingError."""
+        """Serve the metrics on loopback, on the first free port from `first` on, and return it. Raises SettingError."""
         for port in range(first, min(first + PORTS, 65_536)):
             try:
                 start_http_server(port, LOOPBACK, self.registry)
@@ -86,7 +80,7 @@ class Metrics:
                 return port
         raise SettingError(f"DESK_METRICS_PORT={first}: none of the {PORTS} ports from there on is free")
 
-    # By the values of its labels: asking the metric itself takes a lock and several times as long as counting.
+    # Cached by the values of the labels: `labels` takes a lock and several times as long as counting.
 
     def _counter(self, name: str, what: str, *labels: str) -> Callable[..., Counter]:
         return cache(Counter(name, what, labels, registry=self.registry).labels)
@@ -96,7 +90,7 @@ class Metrics:
 
 
 class _Dropped(Collector):
-    """Asked when somebody looks: the queues count by themselves."""
+    """Collector of the queues' own counts."""
 
     def __init__(self, dropped: Callable[[], Mapping[str, int]]) -> None:
         self._dropped = dropped

@@ -1,5 +1,4 @@
-"""What a run that has ended tells of itself: one event for each mode that it went through, counted from
-the database."""
+"""Summaries of runs that have ended, counted from the database: one event for each mode of the run."""
 
 from __future__ import annotations
 
@@ -10,21 +9,20 @@ from typing import Any
 from sqlalchemy import Row, func, select
 from sqlmodel import Session, col
 
-from agents.researchers import FIRST_ROLE, RESEARCH_ROLES
-from agents.roles import mode_of
-from models.order_tables import Order
-from models.research import ReportStatus, Usage
-from models.states import StepState
-from models.tables import Candidate, Decision, Report, Run, ScreenHit, Step, Turn, Verdict
-from models.telemetry import (
+from agents.roles import default_roles, mode_of, validators
+from models.events.telemetry import (
     CandidateSeen,
     ResearchRunCompleted,
     RunCompleted,
     ScreenerRunCompleted,
     TraderRunCompleted,
 )
-from tasks.summary import was_run
-from tasks.telemetry.modes import MODE_OF_RUN, MODE_OF_STEP
+from models.research import ReportStatus, Usage
+from models.states import StepState
+from models.tables.orders import Order
+from models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, Step, Turn, Verdict
+from tasks.engine import kinds
+from tasks.engine.summary import was_run
 
 _ERRORS = 20
 _ERROR_CHARS = 300
@@ -33,13 +31,13 @@ _Steps = Sequence[Row[Any]]
 
 
 def completed(session: Session, run: Run) -> list[RunCompleted]:
-    """In the order in which a run goes through its modes. A run of none of them, such as a person's, tells nothing."""
+    """Return the events in the order of the modes; none for a run of no mode, such as a person's orders."""
     steps = _steps(session, run.id)
     turns = _turns(session, run.id)
     found: list[RunCompleted] = []
     for mode, make in (("screener", _screener), ("research", _research), ("trader", _trader)):
-        own = [step for step in steps if MODE_OF_STEP.get(step.kind) == mode]
-        if mode == MODE_OF_RUN.get(run.kind) or any(step.started_at is not None for step in own):
+        own = [step for step in steps if kinds.mode_of_step(step.kind) == mode]
+        if mode == kinds.mode_of_run(run.kind) or any(step.started_at is not None for step in own):
             counted, tokens = turns.get(mode, (0, Usage()))
             common = {
                 "run_id": run.id,
@@ -69,14 +67,11 @@ def _screener(session: Session, run: Run, common: dict[str, Any]) -> ScreenerRun
 def _research(session: Session, run: Run, common: dict[str, Any]) -> ResearchRunCompleted:
     symbols = [row.symbol for row in _candidates(session, run.id)]
     ran: dict[str, list[str]] = defaultdict(list)
-    reports = session.execute(
-        select(col(Report.symbol), col(Report.role)).where(
-            col(Report.run_id) == run.id, col(Report.status) != ReportStatus.SKIPPED
-        )
-    ).all()
+    written = (col(Report.run_id) == run.id, col(Report.status) != ReportStatus.SKIPPED)
+    reports = session.execute(select(col(Report.symbol), col(Report.role)).where(*written)).all()
     for symbol, role in sorted(reports, key=lambda row: _place(row[1])):
         ran[symbol].append(role)
-    roles = (FIRST_ROLE, *RESEARCH_ROLES)
+    roles = run.params.get("roles", default_roles())
     skipped = {symbol: [role for role in roles if role not in ran.get(symbol, ())] for symbol in symbols}
     ratings = session.scalars(select(col(Verdict.rating)).where(col(Verdict.run_id) == run.id)).all()
     return ResearchRunCompleted(
@@ -103,8 +98,8 @@ def _trader(session: Session, run: Run, common: dict[str, Any]) -> TraderRunComp
 
 
 def _place(role: str) -> int:
-    """Roles in the order in which they are asked."""
-    return RESEARCH_ROLES.index(role) if role in RESEARCH_ROLES else -1
+    """Return a role's place in the order of the roles."""
+    return validators().index(role) if role in validators() else -1
 
 
 def _candidates(session: Session, run_id: str) -> Sequence[Candidate]:
@@ -123,7 +118,7 @@ def _steps(session: Session, run_id: str) -> _Steps:
 
 
 def _turns(session: Session, run_id: str) -> dict[str, tuple[int, Usage]]:
-    """How many turns were run and what they took, by mode."""
+    """Return the number of turns and their tokens, by mode."""
     sums = [func.sum(getattr(Turn, name)).label(name) for name in Usage.model_fields]
     rows = session.execute(
         select(col(Turn.role), func.count().label("counted"), *sums)
@@ -147,8 +142,8 @@ def _duration_ms(steps: _Steps) -> float:
 def _errors(steps: _Steps) -> list[str]:
     failed = [step for step in steps if step.state == StepState.FAILED]
     lines = [" ".join(part for part in (step.kind, step.role, step.subject) if part) for step in failed]
-    said = [f"{line}: {step.error or 'failed'}"[:_ERROR_CHARS] for line, step in zip(lines, failed, strict=True)]
-    return said if len(said) <= _ERRORS else [*said[:_ERRORS], f"and {len(said) - _ERRORS} more"]
+    errors = [f"{line}: {step.error or 'failed'}"[:_ERROR_CHARS] for line, step in zip(lines, failed, strict=True)]
+    return errors if len(errors) <= _ERRORS else [*errors[:_ERRORS], f"and {len(errors) - _ERRORS} more"]
 
 
 def _tally(values: Iterable[str]) -> dict[str, int]:

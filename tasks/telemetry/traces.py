@@ -24,24 +24,24 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, Status, StatusCode, TraceFlags
 
-from models.order_tables import Fill, Order
 from models.states import RunState, StepState
-from models.tables import Run, ToolCall, Turn
-from tasks.graph import Claimed
+from models.tables.orders import Fill, Order
+from models.tables.runs import Run, ToolCall, Turn
+from tasks.engine.steps import ClaimedStep
 from tasks.telemetry.trace_ids import trace_of
 
 EXPORT_SECONDS = 5.0
 EVERY_SECONDS = 1.0
-QUEUED = 8192  # spans; what a collector that is away leaves no room for is dropped
+QUEUED = 8192  # spans; more are dropped while the collector is away
 CLOSE_SECONDS = 2.0
 _WHY_CHARS = 500
 
-Value = str | int | float | bool
+Value = str | int | float | bool | None
 Ended = Callable[[str, str | None], None]
 
 
 class Spans:
-    """One process's tracer. instance: its name among the desk's processes."""
+    """Tracer of one process. instance: its name among the desk's processes."""
 
     def __init__(self, url: str, instance: str) -> None:
         self._ids = _Ids()
@@ -58,28 +58,24 @@ class Spans:
         self._tracer = self._provider.get_tracer("chordesk")
 
     def join_celery(self) -> None:
-        """From now on each message that this process sends or takes has a span too."""
+        """Give each message that this process sends or receives a span from now on."""
         instrumentor = CeleryInstrumentor()  # type: ignore[no-untyped-call]
-        if instrumentor.is_instrumented_by_opentelemetry:  # by the parent that this process was forked from
+        if instrumentor.is_instrumented_by_opentelemetry:  # by the parent of a forked process
             instrumentor.uninstrument()
         instrumentor.instrument(tracer_provider=self._provider)
 
     @contextmanager
     def within(self, run_id: str) -> Iterator[None]:
-        """What is begun in the block belongs to the run's trace."""
-        parent = _parent(run_id)
-        if parent is None:
-            yield
-            return
-        token = contexts.attach(parent)
+        """Put spans started in the block into the run's trace."""
+        token = contexts.attach(_parent(run_id) or contexts.get_current())
         try:
             yield
         finally:
             contexts.detach(token)
 
     @contextmanager
-    def step(self, step: Claimed) -> Iterator[Ended]:
-        """One attempt at a step. Yields what takes how it ended, and why."""
+    def step(self, step: ClaimedStep) -> Iterator[Ended]:
+        """Open the span of an attempt at a step; yield a callback for its end and the reason."""
         about: dict[str, Value] = {
             "desk.run": step.run_id,
             "desk.step": step.id,
@@ -98,7 +94,7 @@ class Spans:
             yield ended
 
     def turn(self, turn: Turn, calls: Sequence[tuple[ToolCall, dt.datetime]]) -> None:
-        """A turn that has ended, under the step that runs now, with its tool calls and when each was answered."""
+        """Record a turn that has ended, under the current step, with its tool calls and the time of each answer."""
         about: dict[str, Value] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": turn.provider,
@@ -107,10 +103,9 @@ class Spans:
             "gen_ai.usage.output_tokens": turn.output_tokens,
             "desk.role": turn.role,
             "desk.subject": turn.subject,
+            "gen_ai.conversation.id": turn.thread_id,
+            "desk.turn": turn.codex_turn_id,
         }
-        for name, value in (("gen_ai.conversation.id", turn.thread_id), ("desk.turn", turn.codex_turn_id)):
-            if value is not None:
-                about[name] = value
         span = self._begin(f"turn {turn.role}", _parent(turn.run_id), turn.started_at, about)
         under = trace.set_span_in_context(span)
         for call, answered_at in calls:
@@ -126,20 +121,20 @@ class Spans:
         span.end(_nanoseconds(answered_at))
 
     def submission(self, order: Order, answered_at: dt.datetime, state: str, near: Context | None) -> None:
-        """An order on its way to the broker, from its being sent to the first answer. near: the context it was sent
-        in, if that is known."""
+        """Record the submission of an order, from sending it to the broker's first answer. near: the context
+        of sending it, if known."""
         span = self._begin("order submit", _parent(order.run_id, near), order.sent_at or answered_at, _about(order))
         _outcome(span, state, order.message, failed=state in ("rejected", "unknown"))
         span.end(_nanoseconds(answered_at))
 
     def fill(self, order: Order, fill: Fill, near: Context | None) -> None:
-        """A fill, from its order's being sent to its being booked."""
+        """Record a fill, from sending its order to booking it."""
         about = {**_about(order), "order.fill.quantity": fill.quantity, "order.fill.price": fill.price}
         span = self._begin("order fill", _parent(order.run_id, near), order.sent_at or fill.created_at, about)
         span.end(_nanoseconds(fill.created_at))
 
     def run(self, run: Run) -> None:
-        """The root of a run's trace, once the run has ended."""
+        """Record the root span of a run that has ended."""
         found, ended_at = trace_of(run.id), run.finished_at
         if found is None or ended_at is None:
             return
@@ -150,18 +145,19 @@ class Spans:
         span.end(_nanoseconds(ended_at))
 
     def close(self) -> None:
-        """Sends what is left, for as long as a process that ends may take."""
-        # The SDK's own end waits for a collector that is away for half a minute.
+        """Send the remaining spans, within CLOSE_SECONDS."""
+        # The SDK's own shutdown waits half a minute for a collector that is away.
         ending = threading.Thread(target=self._provider.shutdown, name="traces-end", daemon=True)
         ending.start()
         ending.join(CLOSE_SECONDS)
 
     def _begin(self, name: str, parent: Context | None, at: dt.datetime, about: Mapping[str, Value]) -> Span:
-        return self._tracer.start_span(name, parent, attributes=about, start_time=_nanoseconds(at))
+        known = {key: value for key, value in about.items() if value is not None}
+        return self._tracer.start_span(name, parent, attributes=known, start_time=_nanoseconds(at))
 
 
 class _Ids(RandomIdGenerator):
-    """Random ids, but for the one span whose ids are given."""
+    """Generator of random ids, except for a span with given ids."""
 
     def __init__(self) -> None:
         self._given: ContextVar[tuple[int, int] | None] = ContextVar("given", default=None)
@@ -184,18 +180,13 @@ class _Ids(RandomIdGenerator):
 
 
 def endpoint(url: str) -> str:
-    """Where spans are posted: a collector's bare address gets the path that the protocol says."""
+    """Return the URL to post spans to: a bare address gets the protocol's path."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(path="/v1/traces")) if parts.path in ("", "/") else url
 
 
-def here() -> Context:
-    """The context of whoever asks, to be handed to another thread."""
-    return contexts.get_current()
-
-
 def _parent(run_id: str, near: Context | None = None) -> Context | None:
-    """What a span of this run goes under: the current span when it is of the same trace, else the run's own."""
+    """Return the parent context of a run's span: the current span when it is of the same trace, else the run's root."""
     found = trace_of(run_id)
     if found is None:
         return near
@@ -207,11 +198,8 @@ def _parent(run_id: str, near: Context | None = None) -> Context | None:
 
 
 def _about(order: Order) -> dict[str, Value]:
-    about: dict[str, Value] = {"order.id": order.id, "order.symbol": order.contract or order.symbol}
-    for name, value in (("order.side", order.side), ("order.quantity", order.quantity)):
-        if value is not None:
-            about[name] = value
-    return about
+    symbol = order.contract or order.symbol
+    return {"order.id": order.id, "order.symbol": symbol, "order.side": order.side, "order.quantity": order.quantity}
 
 
 def _outcome(span: Span, outcome: str, why: str | None, *, failed: bool) -> None:

@@ -1,1 +1,1 @@
-"""Kept threads as people handle them: look at them, let them go, fork them."""
+"""Kept threads for people: list, reset and fork them."""

@@ -1,4 +1,4 @@
-"""Kept threads as the registry and the database know them, and what was said in one."""
+"""Kept threads as the registry and the database know them, and their turns."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterable, Sequence
 
 from sqlmodel import Session, col, or_, select
 
-from agents.codex.rollouts import Vault
-from agents.codex.threads import Registered
-from agents.codex.transcript import SaidTurn, transcript
+from agents.codex.threads.registry import Registered
+from agents.codex.threads.transcript import TranscriptTurn, transcript
+from agents.codex.threads.vault import ThreadVault
 from models.errors import NotFound, ServiceError, UsageError
 from models.research import Frozen
-from models.tables import Turn
-from models.thread_tables import KeptThread, Rollout
+from models.tables.runs import Turn
+from models.tables.threads import KeptThread, Rollout
 
 SHORTEST_PART = 6  # characters of an id that may stand for it
 
 
 class ThreadRow(Frozen):
-    """A thread. current: its role and subject go on in it; `busy`: a conversation is in it now."""
+    """A thread. current: its role and subject continue in it; `busy`: a conversation uses it now."""
 
     thread_id: str
     role: str
@@ -38,9 +38,9 @@ class ThreadRow(Frozen):
 
 
 class TurnLine(Frozen):
-    """One turn of a thread. run_id is None for one that no run made, and prompt and answer where they were not kept.
+    """One turn of a thread. run_id is None for one outside any run, and prompt and answer where they were not kept.
 
-    outcome: what the desk made of it; without a record of its own, how the turn ended.
+    outcome: the desk's own record of it; without one, how the turn ended.
     """
 
     ordinal: int
@@ -56,7 +56,7 @@ class TurnLine(Frozen):
 
 
 class ThreadView(Frozen):
-    """A thread and its turns. untold: why what was said in it cannot be shown, if it cannot."""
+    """A thread and its turns. untold: why its prompts cannot be shown, if they cannot."""
 
     thread: ThreadRow
     forks: list[str]
@@ -65,7 +65,7 @@ class ThreadView(Frozen):
 
 
 def threads(session: Session, registered: Sequence[Registered], limit: int, role: str | None = None) -> list[ThreadRow]:
-    """The threads that are gone on with, the last used first, then those of the past, the newest first."""
+    """Return the current threads, the last used first, then those of the past, the newest first."""
     wanted = select(KeptThread).order_by(col(KeptThread.created_at).desc())
     if role is not None:
         wanted = wanted.where(KeptThread.role == role)
@@ -75,9 +75,9 @@ def threads(session: Session, registered: Sequence[Registered], limit: int, role
 
 
 def find_thread(session: Session, part: str) -> str:
-    """The id of the one thread whose id begins or ends with this. Raises UsageError, NotFound when there is none."""
+    """Return the id of the one thread with this beginning or end of its id. Raises UsageError, NotFound."""
     if len(part) < SHORTEST_PART or not part.replace("-", "").isalnum():
-        raise UsageError(f"{part!r} is too little of a thread's id", remedy="give its first or last 6 characters")
+        raise UsageError(f"{part!r} is too short for a thread's id", remedy="give its first or last 6 characters")
     found: set[str] = set()
     for column in (col(KeptThread.thread_id), col(Turn.thread_id)):
         like = or_(column.like(f"{part}%"), column.like(f"%{part}"))
@@ -89,8 +89,8 @@ def find_thread(session: Session, part: str) -> str:
     raise NotFound(f"no thread with the id {part}", remedy="`desk threads list` shows the threads")
 
 
-def view(session: Session, registered: Sequence[Registered], vault: Vault, thread_id: str) -> ThreadView:
-    """A thread with its turns, those from before a fork too."""
+def view(session: Session, registered: Sequence[Registered], vault: ThreadVault, thread_id: str) -> ThreadView:
+    """Return a thread with its turns, including those from before a fork."""
     kept = session.get(KeptThread, thread_id)
     turns = session.exec(
         select(Turn).where(Turn.thread_id == thread_id).order_by(col(Turn.started_at), col(Turn.ordinal))
@@ -98,14 +98,14 @@ def view(session: Session, registered: Sequence[Registered], vault: Vault, threa
     forks = session.exec(select(KeptThread.thread_id).where(KeptThread.parent_id == thread_id)).all()
     current = next((one for one in registered if one.record.thread_id == thread_id), None)
     thread = _current(current, kept) if current is not None else _past(kept) if kept is not None else _ephemeral(turns)
-    said, untold = (
-        said_in(session, vault, thread_id) if kept is not None else ([], "it is a thread of one conversation")
+    past, untold = (
+        transcript_of(session, vault, thread_id) if kept is not None else ([], "it is a thread of one conversation")
     )
-    return ThreadView(thread=thread, forks=sorted(forks), turns=_lines(said, turns, thread.role), untold=untold)
+    return ThreadView(thread=thread, forks=sorted(forks), turns=_lines(past, turns, thread.role), untold=untold)
 
 
-def said_in(session: Session, vault: Vault, thread_id: str) -> tuple[list[SaidTurn], str | None]:
-    """What was said in a thread, by its newest copy; or nothing, and why."""
+def transcript_of(session: Session, vault: ThreadVault, thread_id: str) -> tuple[list[TranscriptTurn], str | None]:
+    """Return the turns of a thread by its newest copy; or none, and the reason."""
     copy = newest_copy(session, thread_id)
     if copy is None:
         return [], "no copy of its rollout is kept"
@@ -122,47 +122,40 @@ def newest_copy(session: Session, thread_id: str) -> Rollout | None:
 
 
 def first_line(text: str | None) -> str | None:
-    """The first line with something in it."""
+    """Return the first line that is not blank."""
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), None)
 
 
-def _lines(said: Sequence[SaidTurn], rows: Iterable[Turn], role: str) -> list[TurnLine]:
-    """Turns in the order of the rollout, then those of the desk that it does not have."""
+def _lines(past: Sequence[TranscriptTurn], rows: Iterable[Turn], role: str) -> list[TurnLine]:
+    """Return turns in the order of the rollout, then those of the desk that it does not have."""
     recorded = {row.codex_turn_id: row for row in rows if row.codex_turn_id}
-    ids = list(dict.fromkeys([*(one.turn_id for one in said), *recorded]))
-    spoken = {one.turn_id: one for one in said}
-    return [_line(n, id_, spoken.get(id_), recorded.get(id_), role) for n, id_ in enumerate(ids, start=1)]
+    ids = list(dict.fromkeys([*(one.turn_id for one in past), *recorded]))
+    by_id = {one.turn_id: one for one in past}
+    return [_line(n, id_, by_id.get(id_), recorded.get(id_), role) for n, id_ in enumerate(ids, start=1)]
 
 
-def _line(ordinal: int, turn_id: str, said: SaidTurn | None, row: Turn | None, role: str) -> TurnLine:
-    seconds = (row.finished_at - row.started_at).total_seconds() if row is not None else said.seconds if said else None
+def _line(ordinal: int, turn_id: str, past: TranscriptTurn | None, row: Turn | None, role: str) -> TurnLine:
+    seconds = (row.finished_at - row.started_at).total_seconds() if row is not None else past.seconds if past else None
     return TurnLine(
         ordinal=ordinal,
         turn_id=turn_id,
         role=row.role if row is not None else role,
         run_id=row.run_id if row is not None else None,
-        started_at=row.started_at if row is not None else said.started_at if said else None,
+        started_at=row.started_at if row is not None else past.started_at if past else None,
         seconds=seconds,
-        tokens=row.total_tokens if row is not None else said.tokens if said else 0,
-        outcome=row.outcome if row is not None else said.status if said else "unknown",
-        prompt=first_line(said.prompt) if said is not None else None,
-        answer=first_line(row.text if row is not None and row.text else said.answer if said is not None else None),
+        tokens=row.total_tokens if row is not None else past.tokens if past else 0,
+        outcome=row.outcome if row is not None else past.status if past else "unknown",
+        prompt=first_line(past.prompt) if past is not None else None,
+        answer=first_line(row.text if row is not None and row.text else past.answer if past is not None else None),
     )
 
 
 def _current(one: Registered, kept: KeptThread | None) -> ThreadRow:
     record = one.record
-    return ThreadRow(
-        thread_id=record.thread_id,
-        role=one.role,
-        subject=one.subject,
+    return ThreadRow.of(
+        one,
+        record,
         current=record.dropped is None,
-        busy=one.busy,
-        model=record.model,
-        reason=record.reason,
-        turns=record.turns,
-        generation=record.generation,
-        owner=record.owner,
         parent_id=kept.parent_id if kept is not None else None,
         before_turn=kept.before_turn if kept is not None else None,
         created_at=dt.datetime.fromtimestamp(record.created_at, dt.UTC),
@@ -171,11 +164,7 @@ def _current(one: Registered, kept: KeptThread | None) -> ThreadRow:
 
 
 def _past(kept: KeptThread) -> ThreadRow:
-    named = kept.model_dump(include={"thread_id", "role", "subject", "model", "reason", "parent_id", "before_turn"})
-    return ThreadRow(
-        **named, current=False, turns=None, generation=None, owner=kept.worker, created_at=kept.created_at,
-        updated_at=None,
-    )  # fmt: skip
+    return ThreadRow.of(kept, current=False, turns=None, generation=None, owner=kept.worker, updated_at=None)
 
 
 def _ephemeral(turns: Sequence[Turn]) -> ThreadRow:

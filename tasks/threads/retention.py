@@ -1,6 +1,6 @@
-"""What is kept of threads, and what goes: copies beyond the newest few, threads unused for long, blobs nothing names.
+"""Retention of threads: deletes rollouts beyond the newest few, threads unused for long, and blobs without a reference.
 
-A thread is dealt with under its lease, so never while a conversation is in it.
+A thread is changed under its lease, so never while a conversation uses it.
 """
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import redis.asyncio
 import structlog
 from sqlalchemy import delete, func
 from sqlmodel import col, select
 
-from agents.codex.threads import Lease, Registered, ThreadRecord, ThreadRegistry
-from models.columns import utcnow
+from agents.codex.threads.registry import Lease, Registered, ThreadRecord, ThreadRegistry
+from models.database.store import Store
 from models.errors import DeskError
 from models.settings import Settings
-from models.store import Store
-from models.thread_tables import KeptThread, Rollout
+from models.tables.columns import utcnow
+from models.tables.threads import KeptThread, Rollout
 from tasks.bootstrap import Desk, redis_url
 
 log = structlog.get_logger(__name__)
@@ -28,12 +28,13 @@ log = structlog.get_logger(__name__)
 DAILY_KEY, DAY_SECONDS = "desk:threads-gc", 86_400
 # A blob is stored before the row that names it.
 UNNAMED = dt.timedelta(hours=1)
+_ThreadKey = tuple[str, str, str]  # role, subject, id
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """How many. threads: forgotten, for they were not used for long. rollouts: copies of which no row tells any more.
-    blobs: deleted, since no row named them. busy: threads left for another time, since a conversation was in them."""
+    """Counts. threads: forgotten, as unused for long. rollouts: deleted copies. blobs: deleted, as no row names them.
+    busy: threads left for the next time, as a conversation used them."""
 
     threads: int = 0
     rollouts: int = 0
@@ -41,31 +42,18 @@ class Collected:
     busy: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Due:
-    """A thread with copies to delete, or a registered one that was not used for long."""
-
-    role: str
-    subject: str
-    thread_id: str
-
-
 def collect(desk: Desk, now: dt.datetime) -> Collected:
-    """Deletes what is to go as of now. Safe at any time and from several processes. Raises ServiceError."""
+    """Delete everything that is due at `now`. Safe at any time and from several processes. Raises ServiceError."""
     return asyncio.run(_collect(desk, now))
 
 
 def collect_daily(desk: Desk) -> None:
-    """The same once a day, whoever comes first; what goes wrong is logged, and tried again the next day."""
+    """Collect once a day, in the process that comes first; log a failure and retry the next day."""
     try:
         if desk.redis_client.set(DAILY_KEY, desk.owner, nx=True, ex=DAY_SECONDS):
-            log.info("threads.gc", **_told(collect(desk, utcnow())))
+            log.info("threads.gc", **asdict(collect(desk, utcnow())))
     except (DeskError, redis.RedisError) as error:
         log.warning("threads.gc_failed", error=str(error))
-
-
-def _told(done: Collected) -> dict[str, int]:
-    return {"threads": done.threads, "rollouts": done.rollouts, "blobs": done.blobs, "busy": done.busy}
 
 
 async def _collect(desk: Desk, now: dt.datetime) -> Collected:
@@ -75,12 +63,12 @@ async def _collect(desk: Desk, now: dt.datetime) -> Collected:
     threads = rollouts = busy = 0
     try:
         records = await registry.records()
-        for due in _due(desk.store, desk.settings, unused, records):
-            async with registry.hold(due.role, due.subject, lambda: 0) as lease:
+        for role, subject, thread_id in _due(desk.store, desk.settings, unused, records):
+            async with registry.hold(role, subject, lambda: 0) as lease:
                 if not lease.held:
                     busy += 1
                     continue
-                forgotten, deleted = await _clear(desk, lease, due.thread_id, unused)
+                forgotten, deleted = await _clear(desk, lease, thread_id, unused)
                 threads, rollouts = threads + forgotten, rollouts + deleted
         blobs = _delete_unnamed(desk, now, await registry.records())
     finally:
@@ -88,7 +76,8 @@ async def _collect(desk: Desk, now: dt.datetime) -> Collected:
     return Collected(threads, rollouts, blobs, busy)
 
 
-def _due(store: Store, settings: Settings, unused: dt.datetime, records: Iterable[Registered]) -> list[_Due]:
+def _due(store: Store, settings: Settings, unused: dt.datetime, records: Iterable[Registered]) -> list[_ThreadKey]:
+    """Return the threads with copies to delete, and the registered ones unused for long, each once."""
     newest, copies = func.max(Rollout.created_at), func.count()
     statement = (
         select(KeptThread.role, KeptThread.subject, KeptThread.thread_id)
@@ -97,11 +86,9 @@ def _due(store: Store, settings: Settings, unused: dt.datetime, records: Iterabl
         .having((newest < unused) | (copies > settings.rollouts_kept))
     )
     with store.read() as session:
-        due = {_Due(*row): None for row in session.exec(statement).all()}
-    for one in records:
-        if _used(one.record) < unused:
-            due[_Due(one.role, one.subject, one.record.thread_id)] = None
-    return list(due)
+        due = [(role, subject, thread_id) for role, subject, thread_id in session.exec(statement).all()]
+    due += [(one.role, one.subject, one.record.thread_id) for one in records if _used(one.record) < unused]
+    return list(dict.fromkeys(due))
 
 
 def _used(record: ThreadRecord) -> dt.datetime:
@@ -109,7 +96,7 @@ def _used(record: ThreadRecord) -> dt.datetime:
 
 
 async def _clear(desk: Desk, lease: Lease, thread_id: str, unused: dt.datetime) -> tuple[bool, int]:
-    """(whether the thread was forgotten, copies deleted). The copy that the registry means always stays."""
+    """Return (whether the thread was forgotten, copies deleted). The copy that the registry refers to always stays."""
     record = lease.record if lease.record is not None and lease.record.thread_id == thread_id else None
     with desk.store.read() as session:
         copies = session.exec(

@@ -1,1 +1,1 @@
-"""The desk over HTTP: what was run and what waits, answers of a person, and events as they happen."""
+"""The desk over HTTP: runs and their results, requests that wait for a person, and live events."""

@@ -1,4 +1,4 @@
-"""The application: routes, errors in one shape, and the guard around all of it."""
+"""The FastAPI application: its routes, errors in one shape, and the guard around all of it."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from fastapi import Depends, FastAPI
 from fastapi.security import HTTPBearer
 from pydantic.json_schema import models_json_schema
 
-from models.events import Envelope
-from tasks.web import routes_events, routes_orders, routes_runs, routes_threads
-from tasks.web.address import names_of
+from models.events.envelope import Envelope
+from tasks.web.context import ServiceContext
 from tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
-from tasks.web.security import Guard
-from tasks.web.site import Site
+from tasks.web.routes import events, orders, runs, threads, trading
+from tasks.web.security import Guard, host_names
 from tasks.web.tokens import Token
 
 VERSION = "1"  # of the interface
-ROUTERS = (routes_runs.router, routes_threads.router, routes_orders.router, routes_events.router)
+ROUTERS = (runs.router, threads.router, orders.router, trading.router, events.router)
 
 
-def create_app(site: Site, token: Token) -> FastAPI:
-    """The service of one desk. Its pages of documentation are off: they would load scripts from elsewhere."""
+def create_app(context: ServiceContext, token: Token) -> FastAPI:
+    """Return the service of one desk. Its documentation pages are off: they would load scripts from other servers."""
     app = FastAPI(
         title="Chordesk",
         version=VERSION,
-        summary="What a desk has run, what waits for a person, and its events as they happen.",
+        summary="Runs of a desk and their results, requests that wait for a person, and live events.",
         docs_url=None,
         redoc_url=None,
-        # The guard checks the token, before anything else is looked at; here it is named for the documentation.
-        dependencies=[Depends(HTTPBearer(auto_error=False, description="the token that `desk api` names"))],
-        responses={"default": {"model": Problem, "description": "Why the request was not answered."}},
+        # The guard checks the token before anything else; this only documents it.
+        dependencies=[Depends(HTTPBearer(auto_error=False, description="the token; `desk api` prints its place"))],
+        responses={"default": {"model": Problem, "description": "The reason why the request failed."}},
     )
-    app.state.site = site
+    app.state.context = context
     for router in ROUTERS:
         app.include_router(router)
     add_handlers(app)
-    app.add_middleware(Guard, hosts=names_of(site.settings), token=token.value)
+    app.add_middleware(Guard, hosts=host_names(context.settings), token=token.value)
     plain = app.openapi
     app.openapi = lambda: _described(plain())  # type: ignore[method-assign]
     return app
 
 
 def _described(schema: dict[str, Any]) -> dict[str, Any]:
-    """What FastAPI cannot know: errors have a media type of their own, and streams are made of envelopes."""
+    """Return the OpenAPI schema with what FastAPI cannot derive: the media type of errors, and the envelopes of
+    streams."""
     for path in schema["paths"].values():
         for operation in path.values():
             content = operation["responses"]["default"]["content"]
-            (said,) = content.values()
-            operation["responses"]["default"]["content"] = {MEDIA_TYPE: said}
+            (problem,) = content.values()
+            operation["responses"]["default"]["content"] = {MEDIA_TYPE: problem}
     _, envelope = models_json_schema([(Envelope, "serialization")], ref_template="#/components/schemas/{model}")
     schema["components"]["schemas"].update(envelope["$defs"])
     return schema

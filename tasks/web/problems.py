@@ -1,4 +1,4 @@
-"""The one shape of every error, and how the desk's own errors become it."""
+"""Error responses in one shape (RFC 9457), and the mapping of the desk's own errors to them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
+from models.database.persistence import is_lost
 from models.errors import (
     DatabaseDown,
     DeskError,
@@ -26,7 +27,6 @@ from models.errors import (
     kind_of,
 )
 from models.research import Frozen
-from tasks.persistence import is_lost
 
 log = structlog.get_logger(__name__)
 
@@ -44,9 +44,9 @@ _STATUS: tuple[tuple[type[DeskError], HTTPStatus], ...] = (
 
 
 class Problem(Frozen):
-    """Why a request was not answered (RFC 9457). kind: a word for programs; remedy: what the caller can do.
+    """The reason why a request failed (RFC 9457). kind: an identifier for programs; remedy: what the caller can do.
 
-    trimmed and last: of events that are kept no longer, the last sequence that is gone and the newest one.
+    trimmed and last: for events that are no longer kept, the last sequence that was deleted and the newest one.
     """
 
     type: str = "about:blank"
@@ -64,7 +64,7 @@ def problem(status: HTTPStatus, kind: str, detail: str, remedy: str = "") -> Pro
 
 
 def problem_of(error: DeskError) -> Problem:
-    """An error of the desk; what it says is meant for people and holds no secret."""
+    """Return the problem of a desk error. Such an error's message is meant for people and holds no secret."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
     found = problem(status, kind_of(error), str(error.args[0]), error.remedy)
     if isinstance(error, HistoryTrimmed):
@@ -73,8 +73,8 @@ def problem_of(error: DeskError) -> Problem:
 
 
 def fault(error: Exception) -> Problem:
-    """A fault of ours. Its words may hold anything, so that the log alone has them."""
-    remedy = "the service's log says more"
+    """Return the problem of an unexpected error. Its message may hold anything, so only the log has it."""
+    remedy = "see the service's log"
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", type(error).__name__, remedy)
 
 
@@ -84,47 +84,40 @@ def answer(found: Problem, headers: dict[str, str] | None = None) -> JSONRespons
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Whatever a route raises is answered with a problem."""
-    app.add_exception_handler(DeskError, _of_desk)
-    app.add_exception_handler(RequestValidationError, _of_request)
-    app.add_exception_handler(HTTPException, _of_http)
-    app.add_exception_handler(SQLAlchemyError, _of_database)
-    app.add_exception_handler(Exception, _of_anything)
+    """Answer whatever a route raises with a problem."""
+    for kind in (DeskError, RequestValidationError, HTTPException, SQLAlchemyError, Exception):
+        app.add_exception_handler(kind, _respond)
 
 
-async def _of_desk(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, DeskError)
-    return answer(problem_of(error))
+async def _respond(_request: Request, error: Exception) -> JSONResponse:
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else None
+    return answer(_problem(error), headers)
 
 
-async def _of_request(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
-    said = "; ".join(_wrong(item) for item in error.errors())
-    return answer(problem(HTTPStatus.UNPROCESSABLE_ENTITY, "wrong_request", said, "/openapi.json says what is allowed"))
+def _problem(error: Exception) -> Problem:
+    """Return the problem of any error. An unexpected one is logged with its traceback by the server."""
+    if isinstance(error, DeskError):
+        return problem_of(error)
+    if isinstance(error, RequestValidationError):
+        detail, remedy = "; ".join(_wrong(item) for item in error.errors()), "see /openapi.json for what is allowed"
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "wrong_request", detail, remedy)
+    if isinstance(error, HTTPException):
+        status = HTTPStatus(error.status_code)
+        return problem(status, status.name.lower(), error.detail)
+    return _database_problem(error) if isinstance(error, SQLAlchemyError) else fault(error)
+
+
+def _database_problem(error: SQLAlchemyError) -> Problem:
+    if not isinstance(error, PoolTimeout) and not is_lost(error):
+        log.error("api.database", exc_info=error)
+        return fault(error)
+    log.warning("api.database_lost", error=f"{type(error).__name__}: {error}".splitlines()[0])
+    return problem_of(DatabaseDown("the database does not answer"))
 
 
 def _wrong(item: Any) -> str:
-    """One slip: where, the value unless it is a whole body, and what is allowed."""
+    """Return one validation error: its place, the value unless it is a whole body, and what is allowed."""
     where = ".".join(str(part) for part in item["loc"])
     given = item.get("input")
     shown = f"={given!r:.{LONGEST_VALUE}}" if isinstance(given, (str, int, float, bool)) else ""
     return f"{where}{shown}: {item['msg']}"
-
-
-async def _of_http(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
-    status = HTTPStatus(error.status_code)
-    return answer(problem(status, status.name.lower(), error.detail), dict(error.headers or {}))
-
-
-async def _of_database(_request: Request, error: Exception) -> JSONResponse:
-    if not isinstance(error, PoolTimeout) and not is_lost(error):
-        log.error("api.database", exc_info=error)
-        return answer(fault(error))
-    log.warning("api.database_lost", error=f"{type(error).__name__}: {error}".splitlines()[0])
-    return answer(problem_of(DatabaseDown("the database does not answer")))
-
-
-async def _of_anything(_request: Request, error: Exception) -> JSONResponse:
-    """The server logs it with its traceback."""
-    return answer(fault(error))

@@ -1,4 +1,4 @@
-"""Rows that only the service is asked for."""
+"""Database reads that only the HTTP service needs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from sqlmodel import Session, col, select
 
 from models.errors import NotFound
-from models.tables import Report, Run, ToolCall, Turn, Verdict, VerdictReport
+from models.tables.runs import Report, Run, ToolCall, Turn, Verdict, VerdictReport
 from tasks.web.schemas import VerdictRow
 
 
 def verdicts(session: Session, run: Run) -> list[VerdictRow]:
-    """By symbol; of a trade run those of its source run."""
+    """Return verdicts by symbol; for a trade run those of its source run."""
     run_id = run.params.get("source_run") or run.id
     rows = session.exec(select(Verdict).where(Verdict.run_id == run_id).order_by(col(Verdict.symbol))).all()
     reports: dict[str, list[Report]] = defaultdict(list)
@@ -39,17 +39,14 @@ def turns(
     role: str | None = None,
     subject: str | None = None,
 ) -> Sequence[Turn]:
-    """Turns by when they began; None passes everything."""
-    query = select(Turn)
-    wanted = ((Turn.run_id, run_id), (Turn.thread_id, thread_id), (Turn.role, role), (Turn.subject, subject))
-    for column, value in wanted:
-        if value is not None:
-            query = query.where(col(column) == value)
+    """Return turns in the order of their start; None as a filter matches everything."""
+    filters = ((Turn.run_id, run_id), (Turn.thread_id, thread_id), (Turn.role, role), (Turn.subject, subject))
+    query = select(Turn).where(*(col(column) == wanted for column, wanted in filters if wanted is not None))
     return session.exec(query.order_by(col(Turn.started_at), col(Turn.id)).offset(offset).limit(limit)).all()
 
 
 def find_turn(session: Session, turn_id: str) -> Turn:
-    """The turn of this id, or the one of this id of the runtime's. Raises NotFound."""
+    """Return the turn with this id, or with this id of the runtime. Raises NotFound."""
     found = session.get(Turn, turn_id) or session.exec(select(Turn).where(Turn.codex_turn_id == turn_id)).first()
     if found is None:
         raise NotFound(f"there is no turn {turn_id!r}", remedy="a run's turns, and a thread's, have their ids")

@@ -1,32 +1,34 @@
-"""What requests may carry and what answers look like. Rows are answered as they are stored, under the names that the
-commands' --json has."""
+"""Schemas of requests and responses. Rows are returned as they are stored, under the same names as in the commands'
+--json."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
-from pydantic import Field, StringConstraints
+from pydantic import Field, StrictBool, StringConstraints
 
-from models.order_tables import Approval, Fill, Order, Preview
+from models.orders import OrderOutcome
 from models.research import Frozen
-from models.tables import Report, ToolCall, Turn, Verdict
+from models.states import TradingState
+from models.tables.orders import Approval, Fill, Order, Preview
+from models.tables.runs import Report, ToolCall, Turn, Verdict
 
 _ID = r"^[0-9A-Za-z_.-]+$"
-# Anything that can be read; a NUL is refused by databases, and others may steer whoever prints them.
+# Printable text: databases reject a NUL, and other control characters may steer a terminal.
 _TEXT = r"^[^\x00-\x1f\x7f]*$"
 MOST_SEQUENCE = 2**53 - 1  # what every JSON reader takes for a whole number
 
 Id = Annotated[str, Path(max_length=64, pattern=_ID, description="the id, or the only beginning of one")]
 Ticker = Annotated[str, Path(max_length=16, pattern=r"^[0-9A-Za-z.^=-]+$")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="how many")]
-Offset = Annotated[int, Query(ge=0, le=1_000_000, description="how many are passed over first")]
+Offset = Annotated[int, Query(ge=0, le=1_000_000, description="how many to skip first")]
 IdFilter = Annotated[str | None, Query(max_length=64, pattern=_ID)]
 TextFilter = Annotated[str | None, Query(max_length=64, pattern=_TEXT)]
 Person = Annotated[
     str,
     StringConstraints(min_length=1, max_length=80, pattern=r"^\w[\w .,'@+-]*$"),
-    Field(description="who asks, for the record: the token says that somebody may, not who it is"),
+    Field(description="the person's name, for the record: the token does not identify a person"),
 ]
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=_TEXT)]
 
@@ -35,8 +37,57 @@ class StopRequest(Frozen):
     by: Person
 
 
+class HaltBody(Frozen):
+    """flatten: also close every position of the service's broker, at market."""
+
+    by: Person
+    why: Reason | None = None
+    flatten: StrictBool = False
+
+
+class ResumeBody(Frozen):
+    """reduce_only: the account may give exposure back, and takes on none."""
+
+    by: Person
+    why: Reason | None = None
+    reduce_only: StrictBool = False
+
+
+class HaltedAccount(Frozen):
+    """denied: ids of its orders that were not sent yet."""
+
+    account: str
+    denied: list[str]
+
+
+class HaltProblem(Frozen):
+    detail: str
+    remedy: str
+
+
+class HaltReport(Frozen):
+    """file: the HALT file, None when it could not be written. open_orders: ids that the broker has not confirmed as
+    cancelled, None when it was not asked. closing_orders: one a position, None without flatten or when the broker was
+    not asked. complete: nothing failed, nothing is left open."""
+
+    complete: bool
+    file: str | None = None
+    accounts: list[HaltedAccount]
+    open_orders: list[str] | None = None
+    closing_orders: list[OrderOutcome] | None = None
+    problems: list[HaltProblem]
+
+
+class ResumeReport(Frozen):
+    """still_halted: accounts of other brokers, each resumed where its broker is configured."""
+
+    account: str
+    state: TradingState
+    still_halted: list[str]
+
+
 class ApproveRequest(Frozen):
-    """answers: to a model's questions, by question id; an order and other requests have none."""
+    """An approval. answers: to a model's questions, by question id; an order and other requests have none."""
 
     answer: Literal["approve"]
     by: Person
@@ -56,7 +107,7 @@ AnswerRequest = Annotated[ApproveRequest | DenyRequest, Field(discriminator="ans
 
 
 class VerdictRow(Frozen):
-    """A verdict and the reports that it rests on."""
+    """A verdict and the reports that it is based on."""
 
     verdict: Verdict
     reports: list[Report]
@@ -70,7 +121,7 @@ class TurnDetail(Frozen):
 
 
 class Lineage(Frozen):
-    """What one symbol of a run rests on: orders, verdict, reports with their threads, screen hits."""
+    """The lineage of one symbol in a run: orders, verdict, reports with their threads, screen hits."""
 
     run: str
     source_run: str | None
@@ -87,7 +138,7 @@ class OrderRow(Frozen):
 
 
 class OrderDetail(Frozen):
-    """An order as it stands, and what it rests on. log: its lines in the audit log, if they were asked for."""
+    """An order with its lineage. log: its lines in the audit log, if they were requested."""
 
     order: Order
     preview: Preview | None

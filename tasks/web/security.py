@@ -1,8 +1,8 @@
-"""Who may ask: whoever shows the token, from no web page but one of this server's own.
+"""Access control: a request needs the token, and may come from no web page but one of this server's own.
 
-A page in a browser on this machine reaches a server on loopback, too. It has no token; and should it have got hold of
-one, it still cannot pass: its Origin is another, and a name of its own that it had resolved to 127.0.0.1 (DNS
-rebinding) is no Host of ours. There is no CORS answer, so no preflight passes either.
+A page in a browser on this machine can reach a server on loopback, too. It has no token; and even with one it is
+refused: its Origin is another, and a name of its own that resolves to 127.0.0.1 (DNS rebinding) is no allowed Host.
+There is no CORS answer, so no preflight passes either.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from models.settings import Settings
 from tasks.web.problems import Problem, answer, problem
 
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+EVERYWHERE = ("", "0.0.0.0", "::")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MOST_BYTES = 64 * 1024
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
@@ -35,9 +38,15 @@ _HEADERS = (
 )
 
 
+def host_names(settings: Settings) -> frozenset[str]:
+    """Return the allowed Host names, in lower case: loopback's, the address itself, and those of DESK_API_HOSTS."""
+    more = [part.strip().strip("[]") for part in settings.api_hosts.split(",")]
+    own = [] if settings.api_host in EVERYWHERE else [settings.api_host]
+    return frozenset(name.lower() for name in (*LOOPBACK_NAMES, *own, *more) if name)
+
+
 class Guard:
-    """Middleware around everything, what is not there included. hosts: names that this server answers to, in lower
-    case and without port."""
+    """Middleware around every path, unknown ones too. hosts: allowed Host names, in lower case and without port."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], token: str) -> None:
         self._app, self._hosts, self._token = app, hosts, _digest(token.encode())
@@ -58,8 +67,8 @@ class Guard:
         host = headers.only("host").lower()
         if not self._is_ours(host):
             return problem(
-                HTTPStatus.MISDIRECTED_REQUEST, "wrong_host", "this server does not go by that Host name",
-                "ask for it by the address it printed, or add the name to DESK_API_HOSTS",
+                HTTPStatus.MISDIRECTED_REQUEST, "wrong_host", "this server does not accept that Host name",
+                "use the address it printed, or add the name to DESK_API_HOSTS",
             )  # fmt: skip
         if not _same_site(headers, host):
             return problem(
@@ -83,8 +92,8 @@ class Guard:
 
 
 class Headers:
-    """The headers of a request by name. One that was sent twice counts as not sent: who reads the other of the two may
-    see something else."""
+    """The headers of a request by name. One that was sent twice counts as missing: another reader may see the other
+    value."""
 
     def __init__(self, scope: Scope) -> None:
         self._found: dict[str, list[str]] = {}
@@ -100,7 +109,8 @@ class Headers:
 
 
 def _same_site(headers: Headers, host: str) -> bool:
-    """Programs send neither of the two headers; browsers send the first with all that may change something."""
+    """Return False for a request of another site's page. Programs send neither of the two headers; browsers send the
+    first with every request that may change something."""
     if "origin" in headers:
         found = _ORIGIN.fullmatch(headers.only("origin").lower())
         if found is None or found[1] != host:
@@ -109,7 +119,7 @@ def _same_site(headers: Headers, host: str) -> bool:
 
 
 class JsonRoute(APIRoute):
-    """A route that, if it takes a body, takes JSON alone: what a form sends, a browser would send without asking."""
+    """A route that accepts only JSON as a body: browsers would send a form's content types without a preflight."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -127,7 +137,12 @@ def _wrong_body(headers: Headers) -> Problem | None:
         return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "wrong_content_type", detail, remedy)
     length = headers.only("content-length")
     if not _LENGTH.fullmatch(length):
-        return problem(HTTPStatus.LENGTH_REQUIRED, "no_length", "the body's length is not said", "send Content-Length")
+        return problem(
+            HTTPStatus.LENGTH_REQUIRED,
+            "no_length",
+            "the Content-Length header is missing or wrong",
+            "send Content-Length",
+        )
     if int(length) > MOST_BYTES:
         detail = f"the body has {length} bytes, at most {MOST_BYTES} are allowed"
         return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", detail, "send less")
@@ -135,12 +150,12 @@ def _wrong_body(headers: Headers) -> Problem | None:
 
 
 def _digest(token: bytes) -> bytes:
-    """Of one length whatever the token's: how long a comparison takes must not tell it."""
+    """Return a digest of fixed length, so that the time of a comparison does not reveal the token's length."""
     return hashlib.sha256(token).digest()
 
 
 def _hardened(send: Send) -> Send:
-    """Answers that no browser keeps, frames, guesses a type of or lets another page read."""
+    """Wrap `send` to add headers that keep browsers from caching, framing, sniffing or sharing the answer."""
 
     async def hardened(message: Message) -> None:
         if message["type"] == "http.response.start":

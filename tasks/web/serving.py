@@ -1,4 +1,4 @@
-"""The server: its socket, its parts, and an end that no reader of events can hold up."""
+"""The HTTP server: its socket, its parts, and a shutdown that no reader of events can delay."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from contextlib import closing
 
 import uvicorn
 
+from models.database.store import require_current
+from models.errors import SettingError, UsageError
 from models.settings import Settings
-from models.store import require_current
+from models.urls import is_loopback
 from tasks.bootstrap import Desk, redis_url
 from tasks.events.feed import Feed
-from tasks.messenger import Messenger
 from tasks.services import folders
-from tasks.web.address import bind, require_safe
 from tasks.web.app import create_app
-from tasks.web.site import Site
+from tasks.web.context import ServiceContext
 from tasks.web.tokens import token_of
+from tasks.worker.notifier import WorkerNotifier
 
 KEEP_ALIVE_SECONDS = 60
 STOP_SECONDS = 2
+BACKLOG = 1024
 
 
-class Server(uvicorn.Server):
-    """Says when it answers, and ends the streams of events first: the rest of its end waits for what is still being
-    answered."""
+class ApiServer(uvicorn.Server):
+    """A server that announces its start, and on shutdown ends the event streams first: uvicorn waits for open
+    responses."""
 
     def __init__(self, config: uvicorn.Config, feed: Feed, announce: Callable[[], None]) -> None:
         super().__init__(config)
@@ -41,10 +43,10 @@ class Server(uvicorn.Server):
 
 
 def serve(settings: Settings, port: int, announce: Callable[[str, str], None]) -> None:
-    """Serves until SIGINT or SIGTERM. announce: told the URL, and where the token is, when it answers.
+    """Serve until SIGINT or SIGTERM. announce: called with the URL and the token's place once the server answers.
 
     Raises SettingError for an address that is not safe or a token's file that cannot be used, UsageError for an address
-    that cannot be had, DatabaseDown and RedisDown when there is no desk here to serve.
+    that cannot be bound, DatabaseDown and RedisDown when there is no desk here to serve.
     """
     require_safe(settings)
     address = redis_url(settings)
@@ -53,16 +55,39 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None]) -
     token = token_of(settings)
     desk = Desk(settings, "api")
     with closing(desk), bind(settings.api_host, port) as listening:
-        site = Site(desk, Feed(desk.store, address, settings), Messenger(settings))
+        context = ServiceContext(desk, Feed(desk.store, address, settings), WorkerNotifier(settings))
         config = uvicorn.Config(
-            create_app(site, token), lifespan="off", http="httptools", ws="none", access_log=False, log_config=None,
+            create_app(context, token), lifespan="off", http="httptools", ws="none", access_log=False, log_config=None,
             log_level="warning", proxy_headers=False, server_header=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
         )  # fmt: skip
         url = url_of(listening)
-        Server(config, site.feed, lambda: announce(url, token.where)).run([listening])
+        ApiServer(config, context.feed, lambda: announce(url, token.where)).run([listening])
 
 
 def url_of(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def require_safe(settings: Settings) -> None:
+    """Raise SettingError when other machines could reach the service and no DESK_API_TOKEN is set."""
+    if not is_loopback(settings.api_host) and settings.api_token is None:
+        raise SettingError(
+            f"DESK_API_HOST={settings.api_host!r} lets other machines in, and DESK_API_TOKEN is not set",
+            remedy="set DESK_API_TOKEN as well, or leave DESK_API_HOST at 127.0.0.1",
+        )
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a listening socket; port 0 takes a free one. Raises UsageError when the address cannot be bound."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {host!r} port {port}: {error.strerror or error}",
+            remedy="set another DESK_API_PORT or DESK_API_HOST, or give --port; port 0 takes a free one",
+        ) from None

@@ -1,4 +1,4 @@
-"""Events as text/event-stream, for one reader."""
+"""An event stream as text/event-stream, for one reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.types import Receive, Scope, Send
 
 from models.errors import DeskError
-from models.events import Envelope
+from models.events.envelope import Envelope
 from tasks.web.problems import Problem, fault, problem_of
 
 log = structlog.get_logger(__name__)
@@ -37,8 +37,8 @@ MESSAGE = {
 
 
 class EventStream(StreamingResponse):
-    """Ends with the events, or as soon as the reader leaves; either way nothing of it is left. A reader that does not
-    take them holds up nobody but itself: no more are asked for meanwhile."""
+    """A response that ends with the events, or as soon as the reader leaves, and cleans up in both cases. A slow reader
+    delays only itself: no more events are read meanwhile."""
 
     media_type = "text/event-stream"
 
@@ -61,10 +61,10 @@ class EventStream(StreamingResponse):
                 async for one in events:
                     await self._ready.put(frame(one))
         except DeskError as error:
-            await self._ready.put(_told(problem_of(error)))
+            await self._ready.put(_problem_message(problem_of(error)))
         except Exception as error:
             log.exception("api.events")
-            await self._ready.put(_told(fault(error)))
+            await self._ready.put(_problem_message(fault(error)))
         await self._ready.put(_END)
 
     async def _chunks(self) -> AsyncIterator[bytes]:
@@ -82,12 +82,12 @@ class EventStream(StreamingResponse):
                 return
 
 
-def _told(why: Problem) -> bytes:
-    """For a status it is too late; the reader gets that when it asks again."""
+def _problem_message(why: Problem) -> bytes:
+    """Return a problem as a message: the status is already sent; the reader gets it with its next request."""
     return format_sse_event(event="problem", data_str=why.model_dump_json(exclude_none=True))
 
 
 def frame(one: Envelope) -> bytes:
-    """One event. A delta has no id, so that a reader that comes back goes on from the last stored one."""
+    """Return one event as a message. A delta has no id, so that a reader resumes from the last stored event."""
     id_ = str(one.sequence) if one.sequence is not None else None
     return format_sse_event(id=id_, data_str=one.model_dump_json())

@@ -1,4 +1,4 @@
-"""The token that callers show: the user's own, else one that is made once and kept in the home, for its user alone."""
+"""The API token: the user's own, else one that is generated once and kept in the home, readable by its user alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEPT = re.compile(r"[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Token:
-    """value is never shown; where says in words where the user finds it."""
+    """The token and its place. value is never shown; where: the variable or file in which the user finds it."""
 
     value: str
     where: str
@@ -30,7 +30,7 @@ def token_path(home: Path) -> Path:
 
 
 def token_of(settings: Settings) -> Token:
-    """The token in force; the folder of its file exists. Raises SettingError when the file cannot be used."""
+    """Return the token in force; the folder of its file exists. Raises SettingError when the file cannot be used."""
     if settings.api_token is not None:
         return Token(settings.api_token.get_secret_value(), "DESK_API_TOKEN")
     path = token_path(settings.home)
@@ -44,7 +44,7 @@ def token_of(settings: Settings) -> Token:
 
 
 def _kept(path: Path) -> str | None:
-    """The token of an earlier start. One that others could have read or written does not count any more."""
+    """Return the token of an earlier start; delete one that others could have read or written."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def _kept(path: Path) -> str | None:
 
 
 def _made(path: Path) -> str:
-    """A new token. Of two processes that start at once the first one's stays, and both have it."""
+    """Create a token and return it. If two processes start at once, the first one's stays and both use it."""
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -15,10 +15,10 @@ import pytest
 import redis
 
 from agents.codex.config import runtime_config
-from agents.codex.spec import Opening
-from agents.researchers import validator_subject
-from agents.roles import ROLES, constraints
+from agents.roles import ROLES
 from agents.runner import Assignment, Runner
+from agents.runtime import Opening
+from agents.subjects import screener_subject, trader_subject, validator_subject
 from models.settings import Settings
 from tests.agents.codex.kit import run, running
 from tests.fakes.responses import FakeResponses, Reply, Text
@@ -90,7 +90,7 @@ def ask(model: FakeResponses, settings: Settings, market: MarketData, tmp_path: 
 
         async def work() -> None:
             async with running(model, tmp_path, redis_server, **limits) as runtime:
-                runner = Runner(runtime, settings, context)
+                runner = Runner({"codex": runtime}, settings, context)
                 for number, memory in enumerate(memories):
                     opening: Opening = (openings or {}).get(number, "same")
                     job = Assignment("run-1", "step-1", 1, ROLES[role], "IBM", brief(role), opening, memory)
@@ -104,10 +104,12 @@ def ask(model: FakeResponses, settings: Settings, market: MarketData, tmp_path: 
     def context(run_id: str) -> ToolContext:
         return ToolContext(market, market.clock, None, settings, settings.account, run_id)
 
-    def brief(role: str) -> dict[str, Any]:
+    def brief(role: str) -> Mapping[str, Any]:
         if role in ("risk", "quick"):
             return validator_subject("IBM", "equity", [], settings, 1000.0)
-        return {"constraints": constraints(settings, 1000.0)}
+        if role == "trader":
+            return trader_subject("paper", [], {"buyingPower": 1000.0}, settings)
+        return screener_subject("technical", 0, ["IBM"], settings, 1000.0)
 
     return ask
 

@@ -12,28 +12,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from agents import roles
-from agents.researchers import FIRST_ROLE, RESEARCH_ROLES, Thesis, validator_subject
+from agents import prompting
+from agents.prompting import PROMPTS, instructions, render, subject_block
 from agents.roles import (
-    PROMPTS,
     ROLES,
-    TOOL_HINTS,
+    TOOLS,
     Role,
-    constraints,
-    instructions,
-    render,
+    check_roles,
+    default_roles,
+    following,
+    rejecting,
+    research_roles,
     role_approvals,
     role_of,
-    subject_block,
+    roots,
+    validators,
 )
-from agents.rulebook.policies.table import POLICIES
+from agents.rulebook.policies import POLICIES
 from agents.rulebook.wire import parse
-from agents.screeners import screener_subject
-from agents.trader import JudgedSymbol, trader_subject
+from agents.screeners import lenses_of
+from agents.subjects import JudgedSymbol, Thesis, constraints, screener_subject, trader_subject, validator_subject
 from models.errors import SettingError, UsageError
 from models.research import ScreenOutput, TraderOutput, ValidatorOutput
 from models.settings import LENSES, Settings
-from tools.toolsets import TOOL_SETS, TOOLS
 
 SETTINGS = Settings()
 PORTFOLIO = {"cash": 90_000.0, "equity": 100_000.0, "buyingPower": 80_000.0, "positions": []}
@@ -49,12 +50,21 @@ KNOWN_TOOLS = {
 }
 
 
+def judged(summary: str) -> JudgedSymbol:
+    return JudgedSymbol(
+        symbol="AA", instrument="equity", rating="BUY", confidence="high", summary=summary, keyRisks=["risk"],
+        missing=["fundamentals: no_data (x)"],
+    )  # fmt: skip
+
+
 def subject_of(role: Role, settings: Settings = SETTINGS, thesis: str = "it rises") -> dict[str, Any]:
-    if role.kind == "screener":
-        return screener_subject("technical", 0, ["AA", "BB"], settings)
-    if role.kind == "validator":
-        return validator_subject("AA", "equity", [Thesis("technical", "high", thesis)], settings)
-    return trader_subject("paper", [JudgedSymbol("AA", "equity", "BUY", "high", thesis)], PORTFOLIO, settings)
+    if role.mode == "screener":
+        return dict(screener_subject("technical", 0, ["AA", "BB"], settings))
+    if role.mode == "research":
+        return dict(
+            validator_subject("AA", "equity", [Thesis(lens="technical", confidence="high", thesis=thesis)], settings)
+        )
+    return dict(trader_subject("paper", [judged(thesis)], PORTFOLIO, settings))
 
 
 def every_role() -> list[Any]:
@@ -72,13 +82,41 @@ def in_request(role: Role, subject: Mapping[str, Any], settings: Settings = SETT
 
 
 def test_the_roles_of_the_desk() -> None:
-    expected = [*(f"screener_{lens}" for lens in LENSES), "quick", "fundamentals", "risk", "catalyst", "trader"]
-    assert list(ROLES) == expected
-    assert [FIRST_ROLE, *RESEARCH_ROLES] == expected[4:-1]
+    research = ["quick", "overview", "fundamentals", "risk", "catalyst"]
+    assert {*(f"screener_{lens}" for lens in LENSES), "screener_unified", *research, "trader"} <= set(ROLES)
+    assert [key for key in validators() if key in research] == research
     assert set(POLICIES) == set(ROLES)
-    assert {key for key, role in ROLES.items() if not role.keeps_thread} == {"quick"}
-    outputs = {"screener": ScreenOutput, "validator": ValidatorOutput, "trader": TraderOutput}
-    assert all(role.output is outputs[role.kind] and role.key == key for key, role in ROLES.items())
+    assert not ROLES["quick"].keeps_thread
+    schemas = {"screener": ScreenOutput, "research": ValidatorOutput, "trader": TraderOutput}
+    assert all(ROLES[key].schema is schemas[ROLES[key].mode] for key in ("screener_technical", *research, "trader"))
+    assert all(role.key == key for key, role in ROLES.items())
+
+
+def test_the_settings_choose_who_researches_and_screens() -> None:
+    assert research_roles(SETTINGS) == default_roles()
+    assert {"quick", "fundamentals", "risk", "catalyst"} <= set(default_roles())
+    assert "overview" not in default_roles()
+    chosen = Settings(research_roles="risk, overview,quick,risk")
+    assert research_roles(chosen) == ("quick", "overview", "risk")
+    for wrong in ("astrology", "trader", "screener_technical"):
+        with pytest.raises(
+            SettingError, match=rf"\(DESK_RESEARCH_ROLES\) has '{wrong}'.*choose among quick, overview, "
+        ):
+            check_roles(Settings(research_roles=f"quick,{wrong}"))
+    assert lenses_of(SETTINGS) == LENSES
+    assert lenses_of(Settings(screener="unified", lenses="technical")) == ("unified",)
+
+
+def test_the_order_of_roles_follows_from_their_entries() -> None:
+    keys = validators()
+    assert roots(keys) == ("quick",)
+    assert {"overview", "fundamentals", "risk", "catalyst"} <= set(following(keys, "quick"))
+    assert following(keys, "risk") == ()
+    # Where the role that others follow does not run, they start at once; so does one of an older version.
+    assert roots(("catalyst", "risk")) == ("catalyst", "risk")
+    assert roots(("quick", "retired")) == ("quick", "retired")
+    assert roots(()) == ()
+    assert rejecting() == ("quick",)
 
 
 def test_an_unknown_role_is_named() -> None:
@@ -88,7 +126,7 @@ def test_an_unknown_role_is_named() -> None:
 
 
 def test_every_tool_of_a_role_has_a_hint() -> None:
-    assert set(TOOL_HINTS) == {tool for tools in TOOL_SETS.values() for tool in tools}
+    assert all(tool.hint.endswith(".") and "\n" not in tool.hint for tool in TOOLS.values())
 
 
 @pytest.mark.parametrize("role", every_role())
@@ -96,7 +134,7 @@ def test_a_prompt_names_the_tools_of_its_role_and_no_other(role: Role) -> None:
     prompt = render(role, subject_of(role), SETTINGS)
     text = prompt.base_instructions + prompt.user
     named = {name for name in KNOWN_TOOLS if re.search(rf"\b{name}\b", text)}
-    assert named == set(TOOL_SETS[role.tools])
+    assert named == {tool.name for tool in role.tools}
 
 
 def test_only_the_tool_list_names_tools() -> None:
@@ -213,7 +251,7 @@ def test_a_subject_that_lacks_something_is_refused(gap: str) -> None:
 
 
 def test_an_undefined_name_in_a_prompt_is_an_error() -> None:
-    template = roles._environment().from_string("Role: {{ role }} {{ unknown }}")
+    template = prompting._environment().from_string("Role: {{ role }} {{ unknown }}")
     with pytest.raises(UndefinedError, match="unknown"):
         template.render(role="x")
 
@@ -228,14 +266,16 @@ def test_what_roles_may_ask_a_person_for() -> None:
 
 
 def test_the_subject_of_a_validator() -> None:
-    subject = validator_subject("AA", "equity", [Thesis("options", "medium", "t")], SETTINGS, 500.0)
+    subject = validator_subject(
+        "AA", "equity", [Thesis(lens="options", confidence="medium", thesis="t")], SETTINGS, 500.0
+    )
     assert subject["screenTheses"] == [{"lens": "options", "confidence": "medium", "thesis": "t"}]
     assert subject["constraints"]["capital"] == 500.0
     assert validator_subject("AA", "equity", [], SETTINGS)["constraints"]["capital"] is None
 
 
 def test_the_subject_of_the_trader() -> None:
-    one = JudgedSymbol("AA", "equity", "BUY", "high", "s", ("risk",), ("fundamentals: no_data (x)",))
+    one = judged("s")
     subject = trader_subject("paper", [one], {"cash": 5.0, "positions": []}, SETTINGS)
     assert subject["verdicts"][0]["keyRisks"] == ["risk"]
     assert subject["verdicts"][0]["missing"] == ["fundamentals: no_data (x)"]

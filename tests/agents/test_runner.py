@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import redis
 
-from agents.codex import CodexRuntime
-from agents.codex.spec import Scope
-from agents.researchers import validator_subject
+from agents.codex.runtime import CodexRuntime
 from agents.roles import ROLES
 from agents.runner import Assignment, RoleRun, Runner, storable, thread_scope
+from agents.runtime import Scope
+from agents.subjects import validator_subject
 from models.research import Completed, Failed, Refused, ReportStatus
 from models.settings import Settings
-from tasks.turns import status_of
+from tasks.worker.turns import status_of
 from tests.agents.codex.golden.stage import Collected
 from tests.agents.codex.kit import run, running
 from tests.fakes.responses import Call, FakeResponses, Refusal, Reply, Status, Text, answered
@@ -83,7 +83,7 @@ def runner(runtime: CodexRuntime, settings: Settings, market: MarketData) -> Cal
     def context(run_id: str) -> ToolContext:
         return ToolContext(market, market.clock, None, settings, settings.account, run_id)
 
-    return Runner(runtime, settings, context).run
+    return Runner({"codex": runtime}, settings, context).run
 
 
 def job(role: str, settings: Settings) -> Assignment:
@@ -320,9 +320,13 @@ def test_a_character_that_no_database_holds_is_replaced(ask: Ask) -> None:
     assert storable({"a": ["\x00", 1, None]}) == {"a": ["", 1, None]}
 
 
-def test_a_kept_thread_belongs_to_its_provider_market_and_replay_day(tmp_path: Path) -> None:
+def scope_of(here: Settings) -> str:
+    return thread_scope(here, build_market(here))
+
+
+def test_a_kept_thread_belongs_to_its_provider_market_and_replay_day(settings: Settings) -> None:
     def scope(**values: Any) -> str:
-        return thread_scope(Settings(home=tmp_path, **values))
+        return scope_of(Settings(home=settings.home, **values))
 
     scopes = [
         scope(),
@@ -333,14 +337,15 @@ def test_a_kept_thread_belongs_to_its_provider_market_and_replay_day(tmp_path: P
         scope(provider="endpoint", provider_url="http://127.0.0.1:2/v1"),
     ]
     assert len(set(scopes)) == len(scopes)
+    assert scopes[1] == "rulebook/replay-2010-03-01/paper"
     assert scope(market="yahoo") == scope(market="yahoo", replay_date=dt.date(2010, 3, 1))
 
 
-def test_the_login_and_the_query_of_a_providers_address_are_no_part_of_a_threads_name(tmp_path: Path) -> None:
+def test_the_login_and_the_query_of_a_providers_address_are_no_part_of_a_threads_name(settings: Settings) -> None:
     """The name is shown; and a key that is changed must not lose the threads."""
 
     def scope(url: str) -> str:
-        return thread_scope(Settings(home=tmp_path, provider="endpoint", provider_url=url))
+        return scope_of(Settings(home=settings.home, provider="endpoint", provider_url=url))
 
     plain = scope("https://api.example:8443/v1")
     assert plain.startswith("endpoint@https://api.example:8443/v1/")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.screeners import WEIGHTS, Hit, RankedCandidate, accept, rank, screener_subject, shards
+from agents.screeners import WEIGHTS, Hit, RankedCandidate, accept, rank, shards
+from agents.subjects import screener_subject
 from models.research import Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
 from models.settings import LENSES, Settings
 
@@ -135,14 +136,14 @@ def named(symbol: str, instrument: Instrument = EQUITY) -> ScreenCandidate:
 
 def test_acceptance_drops_what_may_not_be_and_says_so() -> None:
     output = ScreenOutput(candidates=[named(" aa "), named("ZZ"), named("AA"), named("BB", OPTION), named("CC")])
-    kept = accept(output, "technical", ["AA", "BB", "CC"], options_allowed=False)
-    assert [candidate.symbol for candidate in kept.candidates] == ["AA", "CC"]
-    assert len(kept.notes) == 3
-    assert any("ZZ is not in its shard" in note for note in kept.notes)
-    assert any("AA was named twice" in note for note in kept.notes)
-    assert any("BB was named as an option" in note for note in kept.notes)
-    allowed = accept(output, "technical", ["AA", "BB", "CC"], options_allowed=True)
-    assert [candidate.symbol for candidate in allowed.candidates] == ["AA", "BB", "CC"]
+    kept, notes = accept(output, "technical", ["AA", "BB", "CC"], options_allowed=False)
+    assert [candidate.symbol for candidate in kept] == ["AA", "CC"]
+    assert len(notes) == 3
+    assert any("ZZ is not in its shard" in note for note in notes)
+    assert any("AA was named twice" in note for note in notes)
+    assert any("BB was named as an option" in note for note in notes)
+    allowed, _ = accept(output, "technical", ["AA", "BB", "CC"], options_allowed=True)
+    assert [candidate.symbol for candidate in allowed] == ["AA", "BB", "CC"]
 
 
 def test_the_subject_of_a_screener() -> None:

@@ -13,18 +13,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.codex.catalog import prepare
-from agents.codex.client import Client
 from agents.codex.config import runtime_config
-from agents.codex.process import OPT_OUT
-from agents.researchers import validator_subject
-from agents.roles import ROLES, render
+from agents.codex.server.catalog import prepare
+from agents.codex.server.client import Client
+from agents.codex.server.process import OPT_OUT
+from agents.prompting import render
+from agents.roles import ROLES
+from agents.subjects import validator_subject
 from models.research import output_schema
-from models.setting_sources import load_settings
 from models.settings import Settings
+from models.settings.sources import load_settings
 from tools.market.factory import build_market
-from tools.registry import ToolContext
-from tools.toolsets import Toolset, toolset_for
+from tools.registry import ToolContext, Toolset
+from tools.toolsets import toolset_for
 
 
 class Bare:
@@ -74,7 +75,7 @@ class Bare:
         )  # fmt: skip
         thread = started["thread"]["id"]
         self.ended[thread] = asyncio.get_running_loop().create_future()
-        schema = output_schema(self.role.output)
+        schema = output_schema(self.role.schema)
         text = [{"type": "text", "text": prompt.user}]
         await self.client.request("turn/start", {"threadId": thread, "input": text, "outputSchema": schema})
         status = await asyncio.wait_for(self.ended[thread], 120)

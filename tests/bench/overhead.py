@@ -1,58 +1,68 @@
-"""(h) what events and telemetry cost, its file and metrics too: turns per second with and without.
+"""(h) cost of events and telemetry, its file and metrics too: CPU milliseconds a turn, and turns per second.
 
-Both desks run all the while and work in turns, a few seconds each: on a machine whose clock swings by a quarter, rounds
-that are further apart compare its clock.
+Both desks run all the while and work in turns, a few seconds each: the clock of a machine may swing by a quarter, and
+rounds that are further apart compare its clock.
 """
 
 from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from tests.bench.throughput import ANSWER, TOOL, queued
+from tests.bench.throughput import ANSWER, TOOL, Queued, queued
 from tests.stack import Processes, free_port, processes
 
 WITH, WITHOUT = "tasks.cli.main", "tests.bench.quiet"
-WARM = 2  # rounds that fill caches and are not counted
+WARM = 1  # rounds that fill caches and are not counted
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One figure with events and telemetry and with neither: medians over all rounds, and the quartiles of the
+    differences of the rounds."""
+
+    on: float
+    off: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, on: Sequence[float], off: Sequence[float]) -> Compared:
+        differences = [one - other for one, other in zip(on, off, strict=True)]
+        least, _, most = statistics.quantiles(differences, n=4)
+        return cls(statistics.median(on), statistics.median(off), least, most)
 
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """Turns per second over all rounds, and the cost by the first and the third quartile of the rounds."""
+    """cpu_ms: of the worker's own process and Redis, a turn. rate: turns per second."""
 
-    with_them: float
-    without: float
-    least: float
-    most: float
-
-    @property
-    def share(self) -> float:
-        """Of the turns per second, what they cost."""
-        return 1 - self.with_them / self.without
+    cpu_ms: Compared
+    rate: Compared
 
 
-def overhead(role: str, turns: int, at_once: int, rounds: int) -> Overhead:
-    """Each round is a pair, and which of it comes first changes."""
+def overhead(role: str, turns: int, at_once: int, rounds: int, latency: float) -> Overhead:
+    """Measure pairs of rounds; which of a pair comes first alternates. latency: seconds a model call."""
+    found: dict[str, list[Queued]] = {WITH: [], WITHOUT: []}
     with ExitStack() as desks:
-        both = {module: desks.enter_context(_desk(module, at_once)) for module in (WITH, WITHOUT)}
-        seconds: dict[str, list[float]] = {WITH: [], WITHOUT: []}
+        both = {module: desks.enter_context(_desk(module, at_once, latency)) for module in (WITH, WITHOUT)}
         for number in range(WARM + rounds):
             for module in (WITH, WITHOUT) if number % 2 else (WITHOUT, WITH):
-                rate, _ = queued(both[module], role, turns)
-                seconds[module].append(turns / rate)
-    pairs = list(zip(seconds[WITH][WARM:], seconds[WITHOUT][WARM:], strict=True))
-    costs = sorted(1 - without / with_them for with_them, without in pairs)
-    least, _, most = statistics.quantiles(costs, n=4)
-    return Overhead(*(turns * rounds / sum(spent) for spent in zip(*pairs, strict=True)), least, most)
+                found[module].append(queued(both[module], role, turns))
+    on, off = found[WITH][WARM:], found[WITHOUT][WARM:]
+    return Overhead(
+        Compared.of(*([one.cpu.worker + one.cpu.redis for one in some] for some in (on, off))),
+        Compared.of(*([one.rate for one in some] for some in (on, off))),
+    )
 
 
 @contextmanager
-def _desk(module: str, at_once: int) -> Iterator[Processes]:
+def _desk(module: str, at_once: int, latency: float) -> Iterator[Processes]:
     with processes(forked=False) as desk:
-        desk.stand_in("--latency", "0", *TOOL, "--answer", ANSWER)
+        desk.stand_in("--latency", str(latency), *TOOL, "--answer", ANSWER)
         watched = {}
         if module == WITH:
             file = str(desk.home / "telemetry.jsonl")

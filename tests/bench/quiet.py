@@ -1,5 +1,5 @@
-"""`desk` with neither events nor telemetry: what the overhead of both is measured against. No setting turns events
-off, so this process takes them out of itself."""
+"""`desk` with neither events nor telemetry, to measure the cost of both. No setting turns events off, so this process
+takes them out of itself."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from contextlib import contextmanager
 
 from sqlmodel import Session
 
-from agents.codex import process
 from agents.codex.runtime import CodexRuntime
-from models import event_log
-from models.events import Envelope
+from agents.codex.server import process
+from agents.runtime import Lifecycle, Scope
+from models.events import event_log
+from models.events.envelope import Envelope
 from tasks.cli.main import main
 from tasks.events.recorder import Recorder
 
 
 def _append(session: Session, events: Iterable[Envelope]) -> None:
-    """Instead of `event_log.append`."""
+    """Stand in for `event_log.append`."""
+
+
+def _record(self: Recorder, scope: Scope, events: Sequence[Envelope], lifecycles: Sequence[Lifecycle] = ()) -> None:
+    """Stand in for `Recorder.record`."""
 
 
 @contextmanager
@@ -27,6 +32,7 @@ def _taken(self: Recorder, step_id: str) -> Iterator[Sequence[Envelope]]:
 
 def silence() -> None:
     event_log.append = _append
+    Recorder.record = _record  # type: ignore[method-assign]
     Recorder.taken = _taken  # type: ignore[method-assign,assignment]
     process.OPT_OUT = (*process.OPT_OUT, "item/started")
     made = CodexRuntime.__init__

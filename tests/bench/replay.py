@@ -9,12 +9,12 @@ import sys
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from models import event_log, run_events
-from models.columns import utcnow
-from models.events import EventType
+from models.database.store import Store
+from models.events import event_log, run_events
+from models.events.envelope import EventType
 from models.states import RunState
-from models.store import Store
-from models.tables import Run
+from models.tables.columns import utcnow
+from models.tables.runs import Run
 from tasks.bootstrap import desk_of, redis_url
 from tasks.events.feed import Feed
 from tests.builders import run_row

@@ -1,14 +1,15 @@
-"""A process that is told of so many notifications of a run, at a pace, and writes them down as a worker does."""
+"""Process that records so many events of a run, at a pace, as a worker does."""
 
 from __future__ import annotations
 
 import argparse
 import time
 
-from models.events import EventType, event
-from models.setting_sources import load_settings
-from tasks import logs
+from agents.runtime import Scope
+from models.events.envelope import EventType, event
+from models.settings.sources import load_settings
 from tasks.bootstrap import Desk
+from tasks.worker import logs
 
 TEXT = "The trend is up and the volume confirms it. " * 5
 
@@ -24,7 +25,7 @@ def main(run_id: str, count: int, pace: float) -> None:
         if pace and (ahead := began + number / pace - time.perf_counter()) > 0:
             time.sleep(ahead)
         keys = {"thread_id": "thread", "turn_id": f"turn-{number // 8}", "item_id": f"item-{number}"}
-        recorder.events([event(EventType.ITEM_COMPLETED, run_id, **keys, text=TEXT)])
+        recorder.record(Scope(run_id), [event(EventType.ITEM_COMPLETED, run_id, **keys, text=TEXT)])
     desk.close()
 
 

@@ -10,9 +10,10 @@ import psutil
 from sqlmodel import Session, col, func, select
 
 from models.states import RUN_FINAL, RunState
-from models.tables import Report, Run, Verdict
+from models.tables.runs import Report, Run, Verdict
 from tasks.bootstrap import desk_of
-from tasks.runs import open_research, open_screen
+from tasks.workflows.research import open_research
+from tasks.workflows.screen import open_screen
 from tests.stack import Processes, processes, wait_for
 
 TURNS = 8  # of one app-server: few, so that they are what a screen waits for

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from operator import add
 
 from sqlmodel import Session, func, select
 
 from models.states import RUN_FINAL, StepKind
-from models.tables import Report, Run, Step, ToolCall, Turn, Verdict
+from models.tables.runs import Report, Run, Step, ToolCall, Turn, Verdict
 from tasks.bootstrap import desk_of
-from tasks.run_view import progress
-from tasks.runs import open_research, open_screen
+from tasks.views.run_view import progress
+from tasks.workflows.research import open_research
+from tasks.workflows.screen import open_screen
 from tests.stack import processes, wait_for
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenTimes:
-    """Seconds. critical_path: the longest chain of model calls; slot_floor: all model calls over the turn slots."""
+    """Seconds, but for longest_chain: model calls one after the other, which critical_path is the time of. slot_floor:
+    all model calls over the turn slots."""
 
     wall: float
+    longest_chain: int
     critical_path: float
     slot_floor: float
     first_report: float
@@ -33,8 +37,9 @@ class ScreenTimes:
         return self.wall / max(self.critical_path, self.slot_floor)
 
 
-def screen_times(latency: float, candidates: int) -> ScreenTimes:
-    with processes(forked=False, DESK_RULEBOOK_LATENCY_SECONDS=str(latency)) as desk:
+def screen_times(latency: float, candidates: int, *, speculate: bool = False) -> ScreenTimes:
+    choice = "on" if speculate else "off"
+    with processes(forked=False, DESK_RULEBOOK_LATENCY_SECONDS=str(latency), DESK_SPECULATE=choice) as desk:
         desk.rulebook(latency)
         desk.workers("research", "ops", "trade")
         # One small run first: a desk that runs unattended has its app-servers up when a screen starts.
@@ -61,9 +66,11 @@ def _times(session: Session, run_id: str, latency: float, slots: int) -> ScreenT
     calls = _calls_by_step(session, run_id)
     first_report = session.exec(select(func.min(Report.created_at)).where(Report.run_id == run_id)).one()
     first_verdict = session.exec(select(func.min(Verdict.created_at)).where(Verdict.run_id == run_id)).one()
+    longest = _longest(session, run_id, calls)
     return ScreenTimes(
         wall=(run.finished_at - run.created_at).total_seconds(),
-        critical_path=_longest(session, run_id, calls) * latency,
+        longest_chain=longest,
+        critical_path=longest * latency,
         slot_floor=sum(calls.values()) * latency / slots,
         first_report=(first_report - run.created_at).total_seconds(),
         first_verdict=(first_verdict - run.created_at).total_seconds(),
@@ -87,14 +94,18 @@ def _calls_by_step(session: Session, run_id: str) -> dict[str, int]:
 
 
 def _longest(session: Session, run_id: str, calls: dict[str, int]) -> int:
-    """Calls on the longest chain: the slowest shard, a candidate's quick report and slowest role, the trader."""
+    """Calls on the longest chain: the slowest shard, a candidate's reports, the trader. Roles that were begun beside
+    the quick one are on a chain of their own."""
     steps = session.exec(select(Step).where(Step.run_id == run_id)).all()
     shards = [calls.get(s.id, 0) for s in steps if s.kind == StepKind.SCREEN_SHARD]
     trader = [calls.get(s.id, 0) for s in steps if s.kind == StepKind.DECIDE]
     quick: dict[str, int] = defaultdict(int)
     roles: dict[str, int] = defaultdict(int)
+    early: set[str] = set()
     for step in steps:
         if step.kind == StepKind.REPORT:
             found = quick if step.role == "quick" else roles
             found[step.subject] = max(found[step.subject], calls.get(step.id, 0))
-    return max(shards) + max(quick[symbol] + roles[symbol] for symbol in quick) + max(trader, default=0)
+            early |= {step.subject} if step.payload.get("beside") else set()
+    reports = [(max if symbol in early else add)(quick[symbol], roles[symbol]) for symbol in quick]
+    return max(shards) + max(reports) + max(trader, default=0)

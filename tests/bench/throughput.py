@@ -1,4 +1,4 @@
-"""(a) turns per second, bare and through `desk.report`, and (c) the memory of worker and app-servers meanwhile."""
+"""(a) turns per second, bare and through `desk.report`, with the CPU time a turn, and (c) the memory meanwhile."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from pathlib import Path
 
 from sqlmodel import func, select
 
-from models.columns import new_id
-from models.order_tables import Account
 from models.states import STEP_FINAL, StepKind, StepState
-from models.tables import Candidate, Report, Run, Step
-from tasks import graph
+from models.tables.columns import new_id
+from models.tables.orders import Account
+from models.tables.runs import Candidate, Report, Run, Step
 from tasks.bootstrap import desk_of
-from tasks.dispatch import send
-from tasks.graph import NewStep
-from tasks.labels import label_of
+from tasks.engine import graph
+from tasks.engine.steps import NewStep
+from tasks.worker.dispatch import send
+from tasks.worker.labels import label_of
+from tests.bench.cpu import CpuTime
 from tests.builders import run_row
 from tests.stack import REPOSITORY, Processes, processes
 
@@ -30,11 +31,13 @@ ANSWER = '{"verdict":"REJECT","confidence":"high","summary":"measured","keyRisks
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Turns per second of one kind of thread, and resident MiB of the worker and its app-servers at the peak."""
+    """Turns per second of one kind of thread; of the queued ones CPU milliseconds a turn, and resident MiB of the
+    worker and its app-servers at the peak."""
 
     role: str
     bare: float
     queued: float
+    cpu: CpuTime
     peak_mb: float
 
     @property
@@ -42,9 +45,18 @@ class Throughput:
         return self.queued / self.bare
 
 
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """Turns per second of one round through the queue, CPU milliseconds a turn, and peak MiB."""
+
+    rate: float
+    cpu: CpuTime
+    peak_mb: float
+
+
 def throughput(role: str, turns: int, at_once: int, rounds: int) -> Throughput:
-    """The median of `rounds` pairs, bare and queued in turn, so that a noisy minute hits both. Each round has a new
-    app-server on both sides, over a Codex home of the same age: it slows with the threads kept there."""
+    """Return the median of `rounds` pairs, bare and queued in turn, so that a noisy minute hits both. Each round has a
+    new app-server on both sides, over a Codex home of the same age: it slows with the threads kept there."""
     with processes(forked=False) as desk:
         desk.stand_in("--latency", "0", *TOOL, "--answer", ANSWER)
         pairs = []
@@ -54,9 +66,9 @@ def throughput(role: str, turns: int, at_once: int, rounds: int) -> Throughput:
             queued(desk, role, at_once)
             pairs.append((bare, queued(desk, role, turns)))
             desk.end("research")
-    pairs.sort(key=lambda pair: pair[1][0] / pair[0])
-    bare, (rate, _) = pairs[len(pairs) // 2]
-    return Throughput(role, bare, rate, max(peak for _, (_, peak) in pairs))
+    pairs.sort(key=lambda pair: pair[1].rate / pair[0])
+    bare, middle = pairs[len(pairs) // 2]
+    return Throughput(role, bare, middle.rate, middle.cpu, max(one.peak_mb for _, one in pairs))
 
 
 def _bare(desk: Processes, role: str, turns: int, at_once: int, folder: Path) -> float:
@@ -68,8 +80,8 @@ def _bare(desk: Processes, role: str, turns: int, at_once: int, folder: Path) ->
     return float(found["turns"] / found["seconds"])
 
 
-def queued(desk: Processes, role: str, turns: int) -> tuple[float, float]:
-    """(turns per second, peak MiB) of that many report steps of one run, from sending them to the last one's end."""
+def queued(desk: Processes, role: str, turns: int) -> Queued:
+    """Measure that many report steps of one run, from sending them to the last one's end."""
     mine = desk_of(desk.app)
     symbols = [listing.symbol for listing in mine.market.universe("sp500")]
     run, finish = run_row(**label_of(mine), params={}), new_id()
@@ -92,17 +104,17 @@ def queued(desk: Processes, role: str, turns: int) -> tuple[float, float]:
         session.flush()
         ready = graph.add(session, run.id, steps, 1)
     with _Peak(desk) as peak:
-        started = time.perf_counter()
+        before, started = CpuTime.spent(desk), time.perf_counter()
         for step in ready:
             send(desk.app, [step])
         _until_final(desk, run, turns)
-        seconds = time.perf_counter() - started
+        seconds, cpu = time.perf_counter() - started, CpuTime.spent(desk).since(before, turns)
     with mine.store.read() as session:
         completed = session.exec(
             select(func.count()).select_from(Report).where(Report.run_id == run.id, Report.status == "completed")
         ).one()
     assert completed == turns, f"{completed} of {turns} reports completed"
-    return turns / seconds, peak.megabytes
+    return Queued(turns / seconds, cpu, peak.megabytes)
 
 
 def _until_final(desk: Processes, run: Run, turns: int) -> None:

@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 from deploy import preflight
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
-SETS = ("demo", "dev", "fleet")
+SETS = ("demo", "dev", "docs", "fleet")
 
 
 def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["make", *arguments], cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(["make", *arguments], cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def test_each_run_step_of_the_image_is_a_target_of_the_makefile() -> None:
@@ -79,7 +80,9 @@ def test_every_dependency_of_the_project_is_in_its_set() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     extras = project["optional-dependencies"]
-    sets = {"demo": ["demo"], "fleet": ["demo", "yahoo", "alpaca", "postgres"], "dev": list(extras)}
+    fleet = ["demo", "yahoo", "alpaca", "postgres", "otel"]
+    sets = {"demo": ["demo"], "fleet": fleet, "dev": [*fleet, "dev"], "docs": ["docs"]}
+    assert {extra for included in sets.values() for extra in included} == set(extras)
     for name, included in sets.items():
         text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
         pinned = {found.lower().replace("_", "-") for found in re.findall(r"^([A-Za-z0-9._-]+)", text, re.MULTILINE)}
@@ -95,7 +98,7 @@ def test_the_library_that_owns_our_package_name_is_never_installed() -> None:
 
 
 def test_preflight_passes_here() -> None:
-    done = subprocess.run([sys.executable, "deploy/preflight.py"], cwd=ROOT, timeout=30, check=False)
+    done = subprocess.run([sys.executable, "deploy/preflight.py"], cwd=ROOT, timeout=PATIENCE, check=False)
     assert done.returncode == 0
 
 

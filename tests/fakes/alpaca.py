@@ -26,6 +26,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tests.fakes.alpaca_rows import Row, activity, moment, new_order, now, position
+from tests.patience import PATIENCE
 
 KEY, SECRET = "PKTEST", "a-secret-of-the-test"
 OPEN = ("new", "accepted", "partially_filled", "pending_new")
@@ -332,7 +333,7 @@ def serving(alpaca: Alpaca) -> Iterator[Alpaca]:
             alpaca.release()
             alpaca.cut()
             server.should_exit = True
-            thread.join(10)
+            thread.join(PATIENCE)
 
 
 def main() -> None:

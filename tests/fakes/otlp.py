@@ -13,6 +13,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.patience import PATIENCE
+
 PROTOBUF = "application/x-protobuf"
 
 
@@ -70,7 +72,7 @@ class Collector:
     def __exit__(self, *error: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(PATIENCE)
 
 
 def _handler(collector: Collector) -> type[BaseHTTPRequestHandler]:

@@ -22,6 +22,8 @@ from typing import Any
 import orjson
 import uvicorn
 
+from tests.patience import PATIENCE
+
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
@@ -244,7 +246,7 @@ class FakeResponses:
     def __exit__(self, *exc: object) -> None:
         self._server.should_exit = True
         self._server.force_exit = True
-        self._thread.join(10)
+        self._thread.join(PATIENCE)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         at = time.monotonic()

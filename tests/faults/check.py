@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from sqlalchemy import Select, func
 from sqlmodel import Session, col, select
 
-from agents.researchers import FIRST_ROLE, RESEARCH_ROLES
-from models.order_tables import Fill, Order
+from agents.roles import default_roles
 from models.states import RUN_FINAL, STEP_FINAL, RunState
-from models.tables import Candidate, Decision, Report, Run, Step, Turn, Verdict
+from models.tables.orders import Fill, Order
+from models.tables.runs import Candidate, Decision, Report, Run, Step, Turn, Verdict
 from tests.faults.desk import FaultDesk
 from tests.faults.journal import doubled
 
 ANSWERED = ("completed", "no_data")
-ROLES = frozenset({FIRST_ROLE, *RESEARCH_ROLES})
+ROLES = frozenset(default_roles())
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import time
 
 from sqlalchemy.engine import make_url
 
-from models.store import BUSY_SECONDS
+from models.database.store import BUSY_SECONDS
 from tests.faults.desk import FaultDesk, until
 from tests.faults.kills import ends_well
 from tests.faults.scenario import Result

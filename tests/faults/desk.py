@@ -21,11 +21,11 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 from sqlmodel import col, select
 
+from models.database.store import Store
 from models.states import RUN_FINAL, STEP_FINAL, StepState
-from models.store import Store
-from models.tables import Run, Step
+from models.tables.runs import Run, Step
 from tasks.bootstrap import desk_of
-from tasks.runs import open_screen
+from tasks.workflows.screen import open_screen
 from tests.faults.journal import Asked, Journal
 from tests.faults.model import FaultyModel
 from tests.stack import Processes, processes, wait_for

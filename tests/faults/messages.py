@@ -6,9 +6,8 @@ import random
 import threading
 import time
 
-from models.columns import utcnow
-from models.states import StepKind
-from tasks.dispatch import task_name
+from models.tables.columns import utcnow
+from tasks.engine.kinds import task_name
 from tests.faults.desk import WORKERS, FaultDesk, until
 from tests.faults.kills import ends_well
 from tests.faults.scenario import Result
@@ -29,7 +28,7 @@ def every_message_twice(desk: FaultDesk, chance: random.Random, result: Result) 
                 if (step.id, step.state, step.kind) not in sent:
                     sent.add((step.id, step.state, step.kind))
                     for _ in range(COPIES):
-                        signature = desk.processes.app.signature(task_name(StepKind(step.kind)), args=(step.id,))
+                        signature = desk.processes.app.signature(task_name(step.kind), args=(step.id,))
                         signature.apply_async(ignore_result=True)
 
     echoing = threading.Thread(target=echo, daemon=True)

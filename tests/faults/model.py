@@ -94,7 +94,7 @@ def arguments_of(tool: str, subject: dict[str, Any]) -> dict[str, Any]:
 def answer_of(role: str, subject: dict[str, Any]) -> dict[str, Any]:
     if role == "trader":
         return {"actions": list(_actions(subject)), "reasoning": "a stand-in"}
-    if ROLES[role].output is ScreenOutput:
+    if ROLES[role].schema is ScreenOutput:
         names = [
             {"symbol": symbol, "instrument": "equity", "confidence": "medium", "thesis": "a stand-in's"}
             for symbol in subject["symbols"]

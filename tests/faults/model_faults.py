@@ -56,7 +56,7 @@ def too_many_requests(desk: FaultDesk, chance: random.Random, result: Result) ->
     first: list[float] = []
 
     def fault(asked: Asked, body: dict[str, Any]) -> Reply | None:
-        if not first and ROLES[asked.role].output is not ValidatorOutput:
+        if not first and ROLES[asked.role].schema is not ValidatorOutput:
             return None  # begins with the quick reports, so that more than one turn is in flight
         if not first:
             first.append(asked.at)

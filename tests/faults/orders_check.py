@@ -11,10 +11,10 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.columns import utcnow
-from models.order_tables import Account, Fill, Order, Position, Reconciliation
 from models.states import STEP_FINAL, OrderState
-from models.tables import Step
+from models.tables.columns import utcnow
+from models.tables.orders import Account, Fill, Order, Position, Reconciliation
+from models.tables.runs import Step
 from tests.fakes.alpaca import OPEN
 from tests.faults.check import Findings
 from tests.faults.desk import FaultDesk
@@ -22,7 +22,7 @@ from tests.faults.orders_broker import PRICE
 from tests.faults.orders_desk import ACCOUNT, Handed, control, nudge
 from tests.faults.scenario import Result
 from tools.decimals import exact
-from tools.orders.auditing import check_logs
+from tools.orders.audit.reading import check_logs
 
 # A lease, a sweep and a worker's start, on a machine that is busy.
 SETTLED_SECONDS = 45.0

@@ -17,8 +17,8 @@ from zoneinfo import ZoneInfo
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from models.columns import utcnow
-from models.tables import Decision, Step
+from models.tables.columns import utcnow
+from models.tables.runs import Decision, Step
 from tests.fakes.alpaca import KEY, SECRET
 from tests.faults.desk import FaultDesk, Pace, keep_logs
 from tests.faults.model import FaultyModel
@@ -26,12 +26,12 @@ from tests.faults.orders_broker import PRICE
 from tests.faults.orders_launch import BOMB, FAR_YAHOO
 from tests.faults.orders_postgres import database_of
 from tests.stack import Processes, processes, wait_for
-from tests.tools.far_yahoo import FarYahoo, YahooHandler
+from tests.tools.market.far_yahoo import FarYahoo, YahooHandler
 from tests.tools.orders.desk import Desk, action
 from tools.brokers.factory import build_broker
 from tools.market.clock import LiveClock
-from tools.market.yahoo import build_yahoo
-from tools.orders.fence import Seat
+from tools.market.yahoo.market import build_yahoo
+from tools.orders.records.fence import FencingLease
 
 ORDER_CREW = ("ops", "trade", "beat")
 ACCOUNT = "alpaca-paper"
@@ -165,7 +165,9 @@ def hand_over(desk: FaultDesk, chance: random.Random, orders: int = 3, messages:
     desk.symbols.update(symbols)
     settings, store = desk.processes.settings, desk.store
     market = build_yahoo(settings.home, LiveClock())
-    writer = Desk(store, settings, market, build_broker(settings, market, store, KEYS), Seat(store, ACCOUNT, "suite"))
+    writer = Desk(
+        store, settings, market, build_broker(settings, market, store, KEYS), FencingLease(store, ACCOUNT, "suite")
+    )
     opened = [action(symbol, quantity=QUANTITY) for symbol in symbols]
     decision_id = writer.decide(*opened, deadline_at=utcnow() + dt.timedelta(hours=1))
     with store.session() as session:

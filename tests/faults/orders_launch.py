@@ -22,12 +22,14 @@ from models.settings import Settings
 from models.states import OrderState
 from tests.fakes.alpaca import KEY, SECRET
 from tests.faults.launch import is_on, with_claim_switch
-from tests.tools.far_yahoo import LoopbackSession
+from tests.tools.market.far_yahoo import LoopbackSession
 from tools.brokers.alpaca import AlpacaBroker
 from tools.brokers.alpaca_wire import AlpacaWire
-from tools.market import clock, factory, yahoo, yahoo_wire
+from tools.market import clock
+from tools.market.yahoo import market as yahoo
+from tools.market.yahoo import wire as yahoo_wire
 from tools.orders import flow, submitting
-from tools.orders import reconcile as reconciling
+from tools.orders.reconciliation import reconcile as reconciling
 
 FAR_YAHOO = "FAR_YAHOO_URL"
 BOMB = "bomb"
@@ -88,10 +90,12 @@ def far_sides() -> None:
     setattr(clock, "EXCHANGE", ALWAYS_OPEN)  # noqa: B010
     setattr(yahoo_wire, "REQUESTS_A_SECOND", 1000.0)  # noqa: B010  # nobody is there to be spared
 
-    def build(home: Path, live: Any) -> Any:
-        return yahoo.build_yahoo(home, live, LoopbackSession(os.environ[FAR_YAHOO]))
+    build_yahoo = yahoo.build_yahoo
 
-    setattr(factory, "build_yahoo", build)  # noqa: B010
+    def build(home: Path, live: Any) -> Any:
+        return build_yahoo(home, live, LoopbackSession(os.environ[FAR_YAHOO]))
+
+    setattr(yahoo, "build_yahoo", build)  # noqa: B010
 
 
 def with_resend_switch() -> None:

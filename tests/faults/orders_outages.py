@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 import time
 
+from models.database.store import BUSY_SECONDS
 from models.states import OrderState
-from models.store import BUSY_SECONDS
 from tests.fakes.alpaca import LATE_SECONDS
 from tests.faults.database import locked
 from tests.faults.desk import FaultDesk, until

@@ -10,9 +10,9 @@ import time
 
 from sqlmodel import select
 
-from agents.researchers import FIRST_ROLE, RESEARCH_ROLES
-from models.order_tables import Order
+from agents.roles import default_roles, following
 from models.states import ORDER_FINAL, ORDER_WORKING, OrderState
+from models.tables.orders import Order
 from tests.faults.check import Expected, check
 from tests.faults.desk import WORKERS, FaultDesk, until
 from tests.faults.journal import Asked
@@ -24,8 +24,8 @@ QUIET_SECONDS = 4.0
 STOPPED = Expected(states=frozenset({"stopped"}), whole=False)
 PHASES = {
     "screen": ("screener_technical", "screener_catalyst"),
-    "quick": (FIRST_ROLE,),
-    "research": RESEARCH_ROLES,
+    "quick": ("quick",),
+    "research": following(default_roles(), "quick"),
     "trader": ("trader",),
 }
 

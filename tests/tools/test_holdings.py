@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from models.database.store import Store
 from models.market import Quote
-from models.order_tables import Account, Fill, Position
-from models.store import Store
+from models.tables.orders import Account, Fill, Position
 from tests.tools.conftest import MakeContext
 from tests.tools.ledger_rows import filled_order
 from tests.tools.orders.tape import Tape

@@ -5,8 +5,8 @@ import datetime as dt
 from models.errors import MarketUnavailable
 from models.market import Headline
 from tests.tools.conftest import Call, MakeContext
-from tests.tools.far_market import FarClock, FarMarket
-from tools.market.replay import ReplayMarket
+from tests.tools.market.far_market import FarClock, FarMarket
+from tools.market.replay.market import ReplayMarket
 
 NOW = FarClock().now()
 

@@ -4,8 +4,8 @@ import pytest
 
 from models.errors import MarketUnavailable
 from tests.tools.conftest import Call, MakeContext
-from tests.tools.far_market import FarMarket, daily
-from tools.market.replay import ReplayMarket
+from tests.tools.market.far_market import FarMarket, daily
+from tools.market.replay.market import ReplayMarket
 
 
 def test_what_the_replay_knows_of_a_company(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:

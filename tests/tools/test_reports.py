@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.store import Store
+from models.database.store import Store
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.ledger_rows import NOW, add_candidate, add_report, add_run, add_verdict
-from tools.market.replay import ReplayMarket
+from tools.market.replay.market import ReplayMarket
 
 DAY = dt.timedelta(days=1)
 

@@ -6,10 +6,10 @@ import pytest
 
 from models.errors import MarketError
 from tests.tools.conftest import Call, MakeContext, Raw
-from tests.tools.far_market import TODAY, FarMarket, daily
+from tests.tools.market.far_market import TODAY, FarMarket, daily
 from tools.market.clock import ReplayClock
-from tools.market.replay import ReplayMarket
-from tools.market.replay_data import ReplayData
+from tools.market.replay.data import ReplayData
+from tools.market.replay.market import ReplayMarket
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("up", 1), ("down", -1)])

@@ -8,12 +8,12 @@ import pytest
 
 from models.errors import MarketUnavailable, NotConfigured
 from tests.tools.conftest import Call, MakeContext, Raw
-from tests.tools.far_market import TODAY, FarMarket, daily, slow
+from tests.tools.market.far_market import TODAY, FarMarket, daily, slow
 from tools import figures
 from tools.history import Budget
 from tools.market.clock import ReplayClock
-from tools.market.replay import ReplayMarket
-from tools.market.replay_data import ReplayData
+from tools.market.replay.data import ReplayData
+from tools.market.replay.market import ReplayMarket
 from tools.registry import Gaps, payload
 from tools.signals import SignalsArguments, signals_get, symbol_signals
 
@@ -115,8 +115,8 @@ def test_an_unconfigured_source_is_named_once(make_context: MakeContext, call: C
 
 def test_a_slow_source_is_answered_in_part(make_context: MakeContext, call: Call) -> None:
     names = [f"S{number}" for number in range(8)]
-    market = FarMarket({name: daily(name, [1, 2]) for name in names}, before=slow(0.1))
-    answer = call(make_context(market, tool_seconds=0.4), "signals_get", symbols=names)
+    market = FarMarket({name: daily(name, [1, 2]) for name in names}, before=slow(0.5))
+    answer = call(make_context(market, tool_seconds=2), "signals_get", symbols=names)
     found = [row["symbol"] for row in answer.payload["signals"]]
     assert 0 < len(found) < len(names)
     assert found == names[: len(found)]

@@ -5,8 +5,8 @@ import pytest
 import talib
 
 from tests.tools.conftest import Call, MakeContext
-from tests.tools.far_market import FarMarket, daily
-from tools.market.replay import ReplayMarket
+from tests.tools.market.far_market import FarMarket, daily
+from tools.market.replay.market import ReplayMarket
 
 
 def test_the_indicators_are_ta_lib_s(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:

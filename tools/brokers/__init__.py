@@ -1,1 +1,1 @@
-"""Who takes orders. Paper is the only broker there is."""
+"""Brokers: paper, Alpaca paper and Alpaca live, behind one protocol."""

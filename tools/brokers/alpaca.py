@@ -10,27 +10,34 @@ from typing import Any
 
 from alpaca.trading.requests import LimitOrderRequest, MarketOrderRequest
 
-from models.order_tables import Preview
+from models.database.store import Store
 from models.orders import AccountView, BrokerAnswer, BrokerFill, BrokerState, OrderTicket
 from models.settings import Settings
+from models.tables.orders import Preview
 from tools.brokers import alpaca_shapes as shapes
 from tools.brokers.alpaca_stream import StreamedFills, TradeUpdates
 from tools.brokers.alpaca_wire import (
     RETRY_SECONDS,
     AlpacaWire,
     BrokerSilent,
-    Refused,
+    RequestRejected,
     base_url,
     credentials,
     stream_url,
 )
 from tools.decimals import exact
 from tools.market.clock import NEW_YORK
-from tools.market.protocol import MarketClock
+from tools.market.protocol import MarketClock, MarketData
 
 DUPLICATE = "client_order_id must be unique"
 _SETTLED_DAYS = 4  # option events are listed the morning after, and a weekend may lie between
 _EARLIER = dt.timedelta(minutes=5)  # the broker's clock and ours need not agree
+
+
+def build(settings: Settings, market: MarketData, store: Store, environ: Mapping[str, str]) -> AlpacaBroker:
+    """Return the account's broker; no request is made. Raises SettingError when credentials are missing or the address
+    is not the broker's."""
+    return AlpacaBroker(settings, market.clock, environ)
 
 
 class AlpacaBroker:
@@ -59,21 +66,21 @@ class AlpacaBroker:
         self._lock = threading.Lock()
 
     def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
+        kind = LimitOrderRequest if ticket.order_type == "limit" else MarketOrderRequest
         try:
-            request = _request(ticket)
+            request = kind(**shapes.request_fields(ticket))
         except ValueError as error:
             return _rejected(f"the order cannot be put to Alpaca: {error}")
         try:
             order = self._wire.submit(request)
-        except Refused as refused:
+        except RequestRejected as refused:
             if refused.status == 422 and DUPLICATE in refused.args[0]:
                 return self._find(ticket, refused.args[0])
             return _rejected(refused.args[0])
         except BrokerSilent as silent:
             return self._find(ticket, silent.args[0])
-        return self._answer(
-            ticket, order
-        )  # outside: what is refused from here on is a question, and the order was taken
+        # Outside: what is refused from here on is a question, and the order was taken.
+        return self._answer(ticket, order)
 
     def lookup(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer | None:
         order = self._wire.order_by_client_id(str(ticket.order_id))
@@ -86,7 +93,7 @@ class AlpacaBroker:
         _require_ours(ticket, order)
         try:
             self._wire.cancel(str(order.id))
-        except Refused as refused:
+        except RequestRejected as refused:
             if refused.status not in (404, 422):  # it has ended, or is ending
                 raise BrokerSilent(f"the order was not cancelled: {refused}") from None
         after = self._wire.order_by_id(str(order.id))
@@ -125,7 +132,7 @@ class AlpacaBroker:
             updates.close()
 
     def _find(self, ticket: OrderTicket, why: str) -> BrokerAnswer:
-        """What became of an order whose send was not answered. Raises BrokerSilent while the broker has none."""
+        """Return the state of an order that was sent without an answer. Raises BrokerSilent while there is none."""
         order = self._wire.order_by_client_id(str(ticket.order_id))
         if order is None:
             raise BrokerSilent(f"{why}; and the broker knows no order {ticket.order_id} yet")
@@ -140,7 +147,8 @@ class AlpacaBroker:
         return answer
 
     def _fills_of(self, order: Any) -> list[BrokerFill]:
-        """All fills of an order: as streamed when they make up what it has filled, else as the account lists them."""
+        """Return all fills of an order: as streamed when they make up what it has filled, else as the account lists
+        them."""
         filled = shapes.filled_of(order)
         if not filled:
             return []
@@ -155,7 +163,7 @@ class AlpacaBroker:
     def _client_ids(
         self, rows: Sequence[Mapping[str, Any]], open_orders: Sequence[Any], today: dt.datetime
     ) -> dict[str, str]:
-        """Client order id by the broker's: the list of fills does not carry them."""
+        """Return client order ids by the broker's: the list of fills does not carry them."""
         wanted = {str(row["order_id"]) for row in rows}
         orders = [*open_orders, *(self._wire.orders(status="all", after=today) if wanted else ())]
         known = {str(order.id): str(order.client_order_id) for order in orders}
@@ -167,17 +175,11 @@ class AlpacaBroker:
 
 
 def _require_ours(ticket: OrderTicket, order: Any) -> None:
-    """Raises BrokerSilent when the broker answered with another order than the one that was asked about."""
+    """Raise BrokerSilent when the broker answered with another order than the one that was asked about."""
     with _readable():
         wrong = shapes.unlike(ticket, order)
     if wrong:
         raise BrokerSilent(f"Alpaca answered with another order than {ticket.order_id}: {', '.join(wrong)} differ")
-
-
-def _request(ticket: OrderTicket) -> Any:
-    """The client's request. Raises ValueError when it cannot be put in its terms."""
-    kind = LimitOrderRequest if ticket.order_type == "limit" else MarketOrderRequest
-    return kind(**shapes.request_fields(ticket))
 
 
 def _rejected(message: str) -> BrokerAnswer:
@@ -190,7 +192,7 @@ def _moment(at: dt.datetime) -> str:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """An answer that is not of the known shape tells nothing."""
+    """Raise BrokerSilent for a response that is not of the known shape."""
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:

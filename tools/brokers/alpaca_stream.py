@@ -10,17 +10,18 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import structlog
 from alpaca.trading.stream import TradingStream
 
 from models.orders import BrokerFill
 from tools.brokers.alpaca_shapes import streamed_fill
 from tools.brokers.alpaca_wire import Credentials
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class StreamedFills:
-    """Fills that the stream told of, by the broker's order id; threads share it."""
+    """Fills from the stream, by the broker's order id; threads share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,14 +66,14 @@ class TradeUpdates:
         try:
             self._stream.run()
         except Exception:
-            log.warning("the stream of fills has ended; fills are polled for", exc_info=True)
+            log.warning("fill_stream.ended", instead="fills are polled for", exc_info=True)
 
     async def _handle(self, update: Any) -> None:
-        """Must not raise: the client would take it for an error of the connection."""
+        """Record an update. Must not raise: the client would take it for an error of the connection."""
         try:
-            told = streamed_fill(update)
-            if told is not None:
-                self._fills.add(*told)
+            fill = streamed_fill(update)
+            if fill is not None:
+                self._fills.add(*fill)
             await asyncio.to_thread(self._changed, str(update.order.client_order_id))
         except Exception:
-            log.warning("a trade update could not be used; fills are polled for", exc_info=True)
+            log.warning("fill_stream.update_unusable", instead="fills are polled for", exc_info=True)

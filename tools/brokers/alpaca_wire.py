@@ -1,12 +1,11 @@
-"""alpaca-py with a time limit on every request, and its errors said in the desk's words."""
+"""alpaca-py with a time limit on every request, and its errors as errors of the desk."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -39,7 +38,7 @@ class BrokerSilent(ServiceError):
     remedy = "nothing is sent again; the order is looked up by its client order id until it is known"
 
 
-class Refused(DeskError):
+class RequestRejected(DeskError):
     """The broker's definite no, by HTTP status: nothing was taken. code is Alpaca's own, None where it gives none."""
 
     remedy = "read the broker's reason; 401 and 403 may mean the key, which must be the one of this account"
@@ -62,7 +61,7 @@ class Credentials:
 
 
 def credentials(environ: Mapping[str, str]) -> Credentials:
-    """The key and secret of the trade worker's environment. Raises SettingError naming what is missing."""
+    """Return the key and secret of the trade worker's environment. Raises SettingError naming what is missing."""
     missing = [name for name in Settings.CREDENTIALS if not environ.get(name)]
     if missing:
         raise SettingError(
@@ -73,7 +72,7 @@ def credentials(environ: Mapping[str, str]) -> Credentials:
 
 
 def base_url(settings: Settings) -> str:
-    """The trading API's address. Raises SettingError unless it is the broker's own host or on loopback."""
+    """Return the trading API's address. Raises SettingError unless it is the broker's own host or on loopback."""
     own = OFFICIAL[settings.broker]
     url = (settings.alpaca_url or own).rstrip("/")
     parts = urlsplit(url)
@@ -83,7 +82,7 @@ def base_url(settings: Settings) -> str:
 
 
 def stream_url(base: str) -> str:
-    """The address of the trade updates that belong to a trading API."""
+    """Return the address of the trade updates that belong to a trading API."""
     return f"ws{base.removeprefix('http')}/stream"
 
 
@@ -114,8 +113,8 @@ class LimitedAdapter(HTTPAdapter):
         return statuses
 
 
-def _within(seconds: float, ask: Callable[[], Response]) -> Response:
-    """The answer, or what asking raised. Raises ReadTimeout when it takes longer.
+def _within(seconds: float, request: Callable[[], Response]) -> Response:
+    """Return the response, or raise what the request raised. Raises ReadTimeout when it takes longer.
 
     A socket's own limit is for each read, so an answer that trickles in never meets it. The thread left behind sends
     nothing more; it ends with its connection.
@@ -124,7 +123,7 @@ def _within(seconds: float, ask: Callable[[], Response]) -> Response:
 
     def run() -> None:
         try:
-            done.set_result(ask())
+            done.set_result(request())
         except BaseException as error:
             done.set_exception(error)
 
@@ -140,8 +139,8 @@ def _within(seconds: float, ask: Callable[[], Response]) -> Response:
 class AlpacaWire:
     """The calls we make of alpaca-py's trading client.
 
-    Every call raises Refused (a definite no) or BrokerSilent (outcome not known). The client sends a request again by
-    itself after a 429 or a 504; the client order id makes that harmless.
+    Every call raises RequestRejected (a definite no) or BrokerSilent (outcome not known). The client sends a request
+    again by itself after a 429 or a 504; the client order id makes that harmless.
     """
 
     def __init__(self, base: str, found: Credentials, seconds: float, retry_seconds: float) -> None:
@@ -149,38 +148,36 @@ class AlpacaWire:
         self._client = _client(base, found, self._adapter, retry_seconds)
 
     def submit(self, request: Any) -> Any:
-        return self._ask(lambda client: client.submit_order(request), sends=True)
+        return self._call(lambda client: client.submit_order(request), sends=True)
 
     def order_by_client_id(self, client_id: str) -> Any | None:
-        """None when the broker knows no such order."""
+        """Return the order; None when the broker knows no such order."""
         return self._found(lambda client: client.get_order_by_client_id(client_id))
 
     def order_by_id(self, broker_order_id: str) -> Any | None:
         return self._found(lambda client: client.get_order_by_id(broker_order_id))
 
     def orders(self, **wanted: Any) -> list[Any]:
-        """Up to 500 orders, newest first."""
+        """Return up to 500 orders, newest first."""
         request = GetOrdersRequest(limit=500, **wanted)
-        found: list[Any] = self._ask(lambda client: client.get_orders(request))
-        return found
+        return list(self._call(lambda client: client.get_orders(request)))
 
     def cancel(self, broker_order_id: str) -> None:
-        self._ask(lambda client: client.cancel_order_by_id(broker_order_id))
+        self._call(lambda client: client.cancel_order_by_id(broker_order_id))
 
     def account(self) -> Any:
-        return self._ask(lambda client: client.get_account())
+        return self._call(lambda client: client.get_account())
 
     def positions(self) -> list[Any]:
-        found: list[Any] = self._ask(lambda client: client.get_all_positions())
-        return found
+        return list(self._call(lambda client: client.get_all_positions()))
 
     def activities(self, kinds: str, after: str) -> list[dict[str, Any]]:
-        """Account activities of these types since a moment, oldest first, as the broker's own mappings. Raises
+        """Return account activities of these types since a moment, oldest first, as the broker's own mappings. Raises
         BrokerSilent for a list that does not move on or does not end."""
         rows: list[dict[str, Any]] = []
         wanted = {"activity_types": kinds, "after": after, "direction": "asc", "page_size": _PAGE}
         for _ in range(_PAGES):
-            page = self._ask(lambda client: client.get("/account/activities", dict(wanted)))
+            page = self._call(lambda client: client.get("/account/activities", dict(wanted)))
             if not isinstance(page, list):
                 raise BrokerSilent("Alpaca's account activities are no list")
             rows += page
@@ -194,39 +191,34 @@ class AlpacaWire:
 
     def _found(self, question: Callable[[Any], T]) -> T | None:
         try:
-            return self._ask(question)
-        except Refused as refused:
+            return self._call(question)
+        except RequestRejected as refused:
             if refused.status == 404:
                 return None
             raise
 
-    def _ask(self, question: Callable[[Any], T], *, sends: bool = False) -> T:
+    def _call(self, question: Callable[[Any], T], *, sends: bool = False) -> T:
         self._adapter.met().clear()
-        with self._translated(sends):
-            return question(self._client)
-
-    @contextmanager
-    def _translated(self, sends: bool) -> Iterator[None]:
         try:
-            yield
+            return question(self._client)
         except DeskError:
             raise
         except APIError as error:
-            raise self._said(error, sends) from None
+            raise self._error_of(error, sends) from None
         except RequestException as error:
             raise BrokerSilent(f"no answer from Alpaca: {type(error).__name__}") from None
         except (ValueError, TypeError, KeyError) as error:
             raise BrokerSilent(f"Alpaca's answer could not be read: {type(error).__name__}") from None
 
-    def _said(self, error: Any, sends: bool) -> DeskError:
-        """An answer of 4xx is a definite no, unless an earlier send of the same order may have been taken."""
+    def _error_of(self, error: Any, sends: bool) -> DeskError:
+        """Return the error of a response: 4xx is definite, unless an earlier send of the order may have been taken."""
         status = int(error.status_code or 0)
         code, message = _body(error)
         text = f"{message} (HTTP {status}{f', code {code}' if code else ''})"
         earlier = set(self._adapter.met()) - {status, 429} if sends else set()
         if 400 <= status < 500 and status != 408 and not earlier:
-            return Refused(text, status, code)
-        return BrokerSilent(f"Alpaca said: {text}")
+            return RequestRejected(text, status, code)
+        return BrokerSilent(f"Alpaca answered: {text}")
 
 
 def _client(base: str, found: Credentials, adapter: LimitedAdapter, retry_seconds: float) -> Any:

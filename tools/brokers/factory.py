@@ -1,35 +1,37 @@
-"""The broker that the settings name."""
+"""Brokers by name: the one that the settings name, and the loading of its module."""
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping
+from typing import Protocol, get_args
 
-from models.errors import NotConfigured
-from models.settings import Settings
-from models.store import Store
-from tools.brokers.paper import PaperBroker
+from models.database.store import Store
+from models.settings import BrokerName, Settings
 from tools.brokers.protocol import Broker
+from tools.market.plugins import load_plugin
 from tools.market.protocol import MarketData
+
+# One module a broker, imported when it is asked for: to add one, write it and add its name to BrokerName. The names of
+# one broker's accounts differ after the hyphen.
+MODULES = {name: f"tools.brokers.{name.partition('-')[0]}" for name in get_args(BrokerName)}
+
+
+class BrokerModule(Protocol):
+    """A broker's module; the extra that installs what it imports has the name of its module."""
+
+    def build(self, settings: Settings, market: MarketData, store: Store, environ: Mapping[str, str]) -> Broker:
+        """Return the broker. Raises SettingError when the market prices no fills for it, or when credentials are
+        missing or an address is not the broker's."""
 
 
 def build_broker(
     settings: Settings, market: MarketData, store: Store, environ: Mapping[str, str] | None = None
 ) -> Broker:
-    """Raises SettingError when the market prices no fills for paper, or when credentials are missing or an address is
-    not the broker's; NotConfigured when the broker's extra is not installed.
+    """Return the settings' broker. Raises UsageError for an unknown name, NotConfigured when the broker's extra is not
+    installed, SettingError as its module does.
 
     environ: where credentials are looked for, and nowhere else; the process environment by default.
     """
-    if settings.broker == "paper":
-        return PaperBroker(store, market, settings)
-    try:
-        # An extra: nothing of it is loaded by a desk that trades on paper.
-        module = importlib.import_module("tools.brokers.alpaca")
-    except ModuleNotFoundError as missing:
-        raise NotConfigured(
-            f"not available: configure Alpaca with `pip install chordesk[alpaca]` ({missing.name} is not installed)"
-        ) from None
-    broker: Broker = module.AlpacaBroker(settings, market.clock, os.environ if environ is None else environ)
-    return broker
+    module: BrokerModule = load_plugin("broker", MODULES, settings.broker)
+    return module.build(settings, market, store, os.environ if environ is None else environ)

@@ -10,9 +10,9 @@ from sqlmodel import Session, col, select
 
 from models.contracts import OptionContract, multiplier_of, parse_contract
 from models.errors import MarketError
-from models.order_tables import Account, BookedSettlement, Fill, Order
 from models.orders import AccountFill, BrokerFill, BrokerOrder, BrokerPosition, Settlement
 from models.states import OrderState
+from models.tables.orders import Account, BookedSettlement, Fill, Order
 from tools.decimals import exact
 from tools.ledger import average_cost
 from tools.market.clock import NEW_YORK, exchange_hours
@@ -46,7 +46,8 @@ class Books:
 
 
 def books_of(session: Session, account: str, opening_cash: float) -> Books:
-    """What the account's fills and settlements make of its opening cash; `opening_cash` counts while it has no row."""
+    """Return opening cash with the account's fills and settlements booked; `opening_cash` counts while it has no
+    row."""
     head = session.get(Account, account)
     books = Books(exact(head.opening_cash if head else opening_cash))
     fills = session.exec(select(Fill).where(col(Fill.account) == account)).all()
@@ -62,7 +63,7 @@ def books_of(session: Session, account: str, opening_cash: float) -> Books:
 
 
 def fills_of(session: Session, order_id: str) -> list[BrokerFill]:
-    """What was filled of an order, in the order it was booked."""
+    """Return the fills of an order, in the order they were booked."""
     rows = session.exec(select(Fill).where(col(Fill.order_id) == order_id).order_by(col(Fill.created_at), col(Fill.id)))
     return [
         BrokerFill(quantity=row.quantity, price=row.price, commission=row.commission, at=row.filled_at) for row in rows
@@ -76,16 +77,9 @@ def resting(session: Session, account: str) -> list[BrokerOrder]:
 
 def _open_order(session: Session, order: Order) -> BrokerOrder:
     filled = sum(exact(fill.quantity) for fill in fills_of(session, order.id))
-    return BrokerOrder.model_validate(
-        {
-            "client_id": order.id,
-            "broker_order_id": order.broker_order_id or f"paper-{order.id}",
-            "symbol": order.contract or order.symbol,
-            "side": order.side,
-            "quantity": order.quantity or 0,
-            "filled": float(filled),
-        }
-    )
+    ids = {"client_id": order.id, "broker_order_id": order.broker_order_id or f"paper-{order.id}"}
+    traded = {"symbol": order.contract or order.symbol, "side": order.side, "quantity": order.quantity or 0}
+    return BrokerOrder.model_validate({**ids, **traded, "filled": float(filled)})
 
 
 def recent_fills(session: Session, account: str, since: dt.datetime) -> list[AccountFill]:
@@ -98,25 +92,17 @@ def recent_fills(session: Session, account: str, since: dt.datetime) -> list[Acc
 
 
 def _account_fill(fill: Fill, order: Order) -> AccountFill:
-    told = BrokerFill(
-        id=fill.id, quantity=fill.quantity, price=fill.price, commission=fill.commission, at=fill.filled_at
-    )
-    return AccountFill.model_validate(
-        {
-            "client_id": order.id,
-            "broker_order_id": order.broker_order_id or f"paper-{order.id}",
-            "symbol": fill.symbol,
-            "side": fill.side,
-            "fill": told,
-        }
-    )
+    names = {"id", "quantity", "price", "commission"}
+    booked = {**fill.model_dump(include=names), "at": fill.filled_at}
+    ids = {"client_id": order.id, "broker_order_id": order.broker_order_id or f"paper-{order.id}"}
+    return AccountFill.model_validate({**ids, "symbol": fill.symbol, "side": fill.side, "fill": booked})
 
 
 def settlements(books: Books, market: MarketData) -> list[Settlement]:
-    """What has become of contracts past their expiry; one whose underlying's close is not known waits.
+    """Return the settlements of contracts past their expiry; one without a known close of its underlying waits.
 
     A written put that ends in the money is assigned: its shares are bought at the strike. A bought contract that ends
-    in the money is closed at what it is worth, as brokers do who sell out before the exercise.
+    in the money is closed at what it is worth, as brokers that sell out before the exercise do.
     """
     found: list[Settlement] = []
     for symbol, (held, _) in sorted(books.held.items()):
@@ -130,11 +116,11 @@ def settlements(books: Books, market: MarketData) -> list[Settlement]:
 
 
 def _close_at(contract: OptionContract, market: MarketData) -> tuple[Decimal, dt.datetime] | None:
-    """The underlying's close on the expiry's session, if the bars at hand have it: the session of that day, or the last
-    one before a day without."""
+    """Return the underlying's close on the expiry's session, if the bars at hand have it: the session of that day, or
+    the last one before a day without."""
     try:
         bars = market.bars(contract.underlying, _SESSIONS_BACK)
-        session = _session_of(contract.expiry)
+        session = exchange_hours().last_closed(dt.datetime.combine(contract.expiry, dt.time.max, NEW_YORK))
     except MarketError:
         return None
     closes = dict(zip(bars.dates, bars.close, strict=True))
@@ -144,25 +130,13 @@ def _close_at(contract: OptionContract, market: MarketData) -> tuple[Decimal, dt
     return exact(float(closes[session])), at
 
 
-def _session_of(day: dt.date) -> dt.date:
-    """Raises MarketError before the calendar's first session."""
-    return exchange_hours().last_closed(dt.datetime.combine(day, dt.time.max, NEW_YORK))
-
-
 def _ended(contract: OptionContract, held: Decimal, close: Decimal, at: dt.datetime) -> list[Settlement]:
     worth = close - contract.strike if contract.kind == "call" else contract.strike - close
 
     def leg(kind: str, symbol: str, quantity: Decimal, price: Decimal) -> Settlement:
-        return Settlement.model_validate(
-            {
-                "id": f"{contract.symbol}/{symbol}",
-                "kind": kind,
-                "symbol": symbol,
-                "quantity": float(quantity),
-                "price": float(price),
-                "at": at,
-            }
-        )
+        amounts = {"quantity": float(quantity), "price": float(price)}
+        names = {"id": f"{contract.symbol}/{symbol}", "kind": kind, "symbol": symbol}
+        return Settlement.model_validate({**names, **amounts, "at": at})
 
     if worth <= 0:
         return [leg("expired", contract.symbol, -held, Decimal(0))]

@@ -1,20 +1,21 @@
-"""What a broker is to the desk."""
+"""Protocols of brokers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from models.order_tables import Preview
 from models.orders import AccountView, BrokerAnswer, BrokerState, OrderTicket
+from models.tables.orders import Preview
+from tools.market.protocol import MarketData
 
 
 class Broker(Protocol):
-    """Takes an order once, knows it again by its client order id (ticket.order_id), and never invents a fill.
+    """Broker that takes an order once, knows it by its client order id (ticket.order_id), and never invents a fill.
 
-    name is also the name of the account it serves; real_money says whether its orders move any. `account` is what the
-    desk's own books say; a broker that keeps books of its own goes by those. Every call raises MarketError or
-    ServiceError when it cannot tell; after `submit` raised, the order may or may not be there.
+    name is also the name of the account it serves; real_money: whether its orders move any. `account` is the desk's
+    own books; a broker that keeps books of its own uses those. Every call raises MarketError or ServiceError when it
+    cannot answer; after `submit` raised, the order may or may not be there.
     """
 
     name: str
@@ -24,18 +25,27 @@ class Broker(Protocol):
         """Send an order. Called at most once for each ticket; after a lost answer `lookup` is called instead."""
 
     def lookup(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer | None:
-        """What became of an order that was sent, with all its fills; None when the broker does not know it."""
+        """Return the state of an order that was sent, with all its fills; None when the broker does not know it."""
 
     def cancel(self, ticket: OrderTicket) -> BrokerAnswer | None:
-        """Ask for the end of an order; what is said of it then, which may still be `submitted`. None: not known."""
+        """Request the end of an order; return its state then, which may still be `submitted`, or None when it is not
+        known."""
 
     def state(self) -> BrokerState:
-        """The account as the broker sees it now."""
+        """Return the account as the broker sees it now."""
+
+
+@runtime_checkable
+class MarketPriced(Protocol):
+    """A broker that fills orders at the prices and the time of a market of ours."""
+
+    def on(self, market: MarketData) -> Broker:
+        """Return the same broker on another market or day."""
 
 
 @runtime_checkable
 class Streaming(Protocol):
-    """A broker that says by itself that something happened to an order. Who does not listen finds out by `lookup`."""
+    """Broker that notifies of changes of orders; `lookup` finds them too, later."""
 
     def listen(self, changed: Callable[[str], None]) -> None:
         """From now on call `changed` with the client order id, from a thread of the broker's own. Returns at once."""

@@ -1,4 +1,4 @@
-"""Answers of a live source, kept in memory and on disk with their age."""
+"""Cache of a live source's answers, in memory and on disk, with their age."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Kept(NamedTuple):
 
 
 class AgedCache:
-    """Values are JSON. One fetch per key at a time: who comes second waits and takes what the first one got."""
+    """Cache of JSON values. One fetch per key at a time: a second caller waits and gets the result of the first."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class AgedCache:
         self._lock = threading.Lock()
 
     def get(self, key: str, max_age: dt.timedelta, fetch: Callable[[], Any]) -> Kept:
-        """What is kept under the key when it is young enough, else what `fetch` gives; its errors pass through."""
+        """Return the cached value when it is young enough, else the result of `fetch`; its errors pass through."""
         if (found := self._young(self._memory.get(key), max_age)) is not None:
             return found
         with self._key_lock(key):

@@ -17,6 +17,11 @@ FIRST_DAY = "1990-01-01"
 REPLAY_TIME = dt.time(15, 55)
 
 
+def exchange_day(moment: dt.datetime) -> dt.date:
+    """Return the date of a moment in New York."""
+    return moment.astimezone(NEW_YORK).date()
+
+
 @dataclass(frozen=True, slots=True)
 class ExchangeHours:
     """Regular sessions in ascending order with their opens and closes (UTC), early closes included."""
@@ -46,7 +51,7 @@ class ExchangeHours:
         return self.opens[at].astimezone(NEW_YORK)
 
     def last_closed(self, now: dt.datetime) -> dt.date:
-        """The newest session that has closed."""
+        """Return the newest session that has closed."""
         at = bisect.bisect_right(self.closes, now)
         if at == 0:
             raise MarketError(f"the exchange calendar begins on {self.sessions[0]}, after {now:%Y-%m-%d}")
@@ -61,7 +66,7 @@ class ExchangeHours:
 
 @lru_cache(maxsize=1)
 def exchange_hours() -> ExchangeHours:
-    """The New York Stock Exchange since 1990. Built once: the calendar library takes a second to import."""
+    """Return the New York Stock Exchange since 1990. Built once: the calendar library takes a second to import."""
     calendar = importlib.import_module("exchange_calendars").get_calendar(EXCHANGE, start=FIRST_DAY)
     return ExchangeHours(
         tuple(session.date() for session in calendar.sessions),
@@ -71,13 +76,14 @@ def exchange_hours() -> ExchangeHours:
 
 
 class ReplayClock:
-    """Stands still at 15:55 New York on one session.
+    """Clock that stands still at 15:55 New York on one session.
 
     At 15:55 that day's bar counts as known: five minutes before the close stand for the close. Nothing later is.
-    On a day of an early close the exchange has shut by then, and is_open says so.
+    On a day of an early close the exchange has shut by then, and is_open is false.
     """
 
     def __init__(self, day: dt.date) -> None:
+        self.day = day
         self._now = dt.datetime.combine(day, REPLAY_TIME, NEW_YORK)
 
     def now(self) -> dt.datetime:
@@ -90,11 +96,13 @@ class ReplayClock:
         return exchange_hours().next_open(self._now)
 
     def session(self) -> dt.date:
-        return self._now.date()
+        return self.day
 
 
 class LiveClock:
-    """Real time. A session's bar is known from its close on, not while it is being made."""
+    """Clock of real time. A session's bar is known from its close on, not while it is being made."""
+
+    day = None
 
     def now(self) -> dt.datetime:
         return dt.datetime.now(NEW_YORK)

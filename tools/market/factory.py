@@ -1,45 +1,57 @@
-"""The market that the settings name."""
+"""Markets by name: which one the settings or a run name, and the loading of its module."""
 
 from __future__ import annotations
 
-import bisect
 import datetime as dt
-from collections.abc import Sequence
+from typing import NamedTuple, Protocol, get_args
 
-from models.errors import SettingError
-from models.settings import Settings
-from tools.market.clock import LiveClock, ReplayClock, exchange_hours
-from tools.market.protocol import MarketClock, MarketData
-from tools.market.replay import ReplayMarket
-from tools.market.replay_data import replay_data
-from tools.market.yahoo import build_yahoo
+from models.settings import MarketName, Settings
+from tools.market.clock import exchange_day
+from tools.market.plugins import load_plugin
+from tools.market.protocol import MarketData
 
-
-def build_market(settings: Settings) -> MarketData:
-    """Raises SettingError when the replay date is no session of the data, NotConfigured when an extra is missing."""
-    clock = make_clock(settings)
-    if settings.market == "replay":
-        return ReplayMarket(replay_data(settings.home), clock)
-    return build_yahoo(settings.home, clock)
+# One module a market, imported when the market is first asked for: to add one, write it and add its name to MarketName.
+MODULES = {name: f"tools.market.{name}.market" for name in get_args(MarketName)}
 
 
-def make_clock(settings: Settings) -> MarketClock:
-    """The one market clock. Raises SettingError when the replay date is no session of the data."""
-    if settings.market != "replay":
-        return LiveClock()
-    _require_session(settings.replay_date, replay_data(settings.home).sessions)
-    return ReplayClock(settings.replay_date)
+class MarketModule(Protocol):
+    """A market's module; an extra that it imports has the market's name. REPLAYS: its clock stands still on one day;
+    otherwise it is real time."""
+
+    REPLAYS: bool
+
+    def build(self, settings: Settings, day: dt.date | None) -> MarketData:
+        """Return the market, on that day if it replays. Raises SettingError when it has no such day, NotConfigured
+        when its extra is not installed."""
 
 
-def _require_session(day: dt.date, sessions: Sequence[dt.date]) -> None:
-    at = bisect.bisect_left(sessions, day)
-    if at < len(sessions) and sessions[at] == day:
-        return
-    near = " and ".join(str(session) for session in sessions[max(at - 1, 0) : at + 1])
-    if not sessions[0] <= day <= sessions[-1]:
-        why = f"is outside the replay's data ({sessions[0]} to {sessions[-1]})"
-    elif exchange_hours().is_session(day):
-        why = "is a session that the replay's data lack"
-    else:
-        why = "is no session of the New York Stock Exchange"
-    raise SettingError(f"DESK_REPLAY_DATE={day} {why}", remedy=f"the nearest that can be replayed: {near}")
+class MarketKey(NamedTuple):
+    """A market by name, and the day that it replays; None for one in real time."""
+
+    name: str
+    day: dt.date | None
+
+    def __str__(self) -> str:
+        return self.name if self.day is None else f"{self.name} of {self.day}"
+
+
+def configured_market(settings: Settings) -> MarketKey:
+    """Return the market of the settings."""
+    return MarketKey(settings.market, settings.replay_date if _module(settings.market).REPLAYS else None)
+
+
+def market_at(name: str, now: dt.datetime) -> MarketKey:
+    """Return the market of a run. now: the run's market time. Raises UsageError for an unknown name."""
+    return MarketKey(name, exchange_day(now) if _module(name).REPLAYS else None)
+
+
+def build_market(settings: Settings, key: MarketKey | None = None) -> MarketData:
+    """Return a market, by default the settings' own. Raises UsageError for an unknown name, SettingError when the
+    market has no such day, NotConfigured when its extra is not installed."""
+    key = key or configured_market(settings)
+    return _module(key.name).build(settings, key.day)
+
+
+def _module(name: str) -> MarketModule:
+    module: MarketModule = load_plugin("market", MODULES, name)
+    return module

@@ -1,4 +1,4 @@
-"""One question for the price of anything that can be held: a share or an option contract."""
+"""Quotes of anything that can be held: a share or an option contract."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tools.market.protocol import MarketData, OptionSource
 
 
 def quote_of(market: MarketData, symbol: str) -> Quote:
-    """The last price per share of a symbol or an OCC contract. Raises MarketError when there is none, NotConfigured
-    when it is a contract and the market prices no contracts."""
+    """Return the last price per share of a symbol or an OCC contract. Raises MarketError when there is none,
+    NotConfigured when it is a contract and the market prices no contracts."""
     if parse_contract(symbol) is None:
         return market.quote(symbol)
     if not isinstance(market, OptionSource):
@@ -24,7 +24,7 @@ def quote_of(market: MarketData, symbol: str) -> Quote:
 
 @dataclass(frozen=True, slots=True)
 class Quotes:
-    """A market as who prices positions asks it: each by what it is, a share or a contract."""
+    """Market as a source of prices for positions, shares and contracts alike."""
 
     market: MarketData
 

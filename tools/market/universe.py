@@ -1,4 +1,4 @@
-"""From what a person wrote to a list of symbols."""
+"""Universes: from a name, a file or a list of symbols to symbols."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ def is_symbol(text: str) -> bool:
 
 
 def resolve_universe(text: str, market: MarketData) -> list[str]:
-    """`sp500`, a file (one symbol a line, # begins a comment), or symbols by comma, as a list without duplicates.
+    """Return the symbols of `sp500`, of a file (one symbol a line, # begins a comment) or of a list by comma, without
+    duplicates.
 
-    Raises UsageError naming what is no symbol, or what the market does not carry when it can tell; NotConfigured when
-    the market has no such named universe.
+    Raises UsageError naming what is no symbol, or what a market that knows its symbols does not carry; NotConfigured
+    when the market has no such named universe.
     """
     wanted = text.strip()
     if wanted.lower() in NAMED:

@@ -1,4 +1,4 @@
-"""How much: of one order, one symbol, one sector, all together, and of the cash that is free."""
+"""Rules on amounts: of one order, one symbol, one sector, all together, and of free cash."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from models.contracts import parse_contract
 from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
 from tools.decimals import exact, money, plain
 from tools.risk.denials import deny
-from tools.risk.exposure import ZERO, cash_needed, exposures, free_cash, notional_of, opening_of, price_of
+from tools.risk.exposure import (
+    ZERO,
+    cash_needed,
+    exposures,
+    free_cash,
+    notional_of,
+    opening_only,
+    opening_quantity,
+    price_of,
+)
 
 
 def notional_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
@@ -26,9 +35,8 @@ def _unpriced(context: RiskContext) -> str:
     return f"no price for {names or 'a position'}"
 
 
+@opening_only
 def share_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    if not opening_of(ticket, context):
-        return None
     limit = f"at most {exact(limits.max_symbol_share):.2%} of equity"
     found = exposures(ticket, context)
     if context.account.equity is None or found is None:
@@ -45,9 +53,8 @@ def _share(exposure: Decimal, equity: Decimal) -> str:
     return f"{exposure / equity:.4%} of equity" if equity > 0 else "no equity"
 
 
+@opening_only
 def symbol_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    if not opening_of(ticket, context):
-        return None
     most, found = exact(limits.max_symbol_notional), exposures(ticket, context)
     limit = f"at most {money(most)}"
     if found is None:
@@ -58,9 +65,8 @@ def symbol_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -
     return deny(DenialCode.NOTIONAL_PER_SYMBOL, reason, f"exposure {money(found[ticket.symbol])}", limit)
 
 
+@opening_only
 def gross_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    if not opening_of(ticket, context):
-        return None
     most, found = exact(limits.max_gross_notional), exposures(ticket, context)
     limit = f"at most {money(most)}"
     if found is None:
@@ -73,9 +79,9 @@ def gross_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) ->
 
 
 def sector_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """A sector that is not known counts as the worst that it can be: it may be the one of any other symbol."""
+    """Deny too much in one sector. An unknown sector counts as the worst case: it may be that of any other symbol."""
     share = exact(limits.max_sector_share)
-    if share >= 1 or not opening_of(ticket, context):
+    if share >= 1 or not opening_quantity(ticket, context):
         return None
     limit, found = f"at most {share:.2%} of equity", exposures(ticket, context)
     if context.account.equity is None or found is None:
@@ -91,7 +97,8 @@ def sector_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -
 def _largest_sector(
     symbol: str, found: Mapping[str, Decimal], sectors: Mapping[str, str | None]
 ) -> tuple[str, Decimal]:
-    """The sector that an order on `symbol` may fill, with every symbol that is or may be of it."""
+    """Return the sector that an order on `symbol` may fill, with the exposure of every symbol that is or may be in
+    it."""
     own = sectors.get(symbol)
     known = {name for name in map(sectors.get, found) if name is not None}
 
@@ -105,23 +112,23 @@ def _largest_sector(
 
 
 def buying_power_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    return None if ticket.contract else _funded(ticket, context, limits, DenialCode.BUYING_POWER)
+    return None if ticket.contract else _cash_denial(ticket, context, limits, DenialCode.BUYING_POWER)
 
 
 def cash_secured_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Options are opened in one way alone: puts that are sold, with the cash for their assignment put aside."""
-    if ticket.contract is None or not opening_of(ticket, context):
+    """Deny every opening option order but a put sold with the cash for its assignment put aside."""
+    if ticket.contract is None or not opening_quantity(ticket, context):
         return None
     contract = parse_contract(ticket.contract)
     kind = contract.kind if contract else "option"
     if kind == "put" and ticket.side == "sell":
-        return _funded(ticket, context, limits, DenialCode.CASH_SECURED)
+        return _cash_denial(ticket, context, limits, DenialCode.CASH_SECURED)
     reason = f"to {ticket.side} the {kind} {ticket.contract} opens what is not secured by cash"
     return deny(DenialCode.CASH_SECURED, reason, f"{ticket.side} a {kind}", "sell a put against free cash")
 
 
-def _funded(ticket: OrderTicket, context: RiskContext, limits: RiskLimits, code: DenialCode) -> Denied | None:
-    opening = opening_of(ticket, context)
+def _cash_denial(ticket: OrderTicket, context: RiskContext, limits: RiskLimits, code: DenialCode) -> Denied | None:
+    opening = opening_quantity(ticket, context)
     if not opening:
         return None
     need = cash_needed(ticket.traded, ticket.side, opening, price_of(ticket, context), limits)
@@ -129,7 +136,7 @@ def _funded(ticket: OrderTicket, context: RiskContext, limits: RiskLimits, code:
     if free is None:
         reason = "free cash is not known: a short position has no price or is a call"
         return deny(code, reason, "free cash unknown", f"{money(need)} needed")
-    left = free - sum((exact(pledge.cash) for pledge in context.pledges), ZERO)
+    left = free - sum((exact(reservation.cash) for reservation in context.reservations), ZERO)
     if need <= left:
         return None
     reason = f"{plain(opening)} {ticket.traded} may need more than the cash that is free"

@@ -5,13 +5,10 @@ A figure that is not known denies, and the reason names it. A limit met exactly 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from models.orders import Cleared, Denied, OrderTicket, RiskContext, RiskLimits
 from models.settings import Settings
 from tools.risk import amounts, conduct, instruments, losses, prices
-
-Rule = Callable[[OrderTicket, RiskContext, RiskLimits], Denied | None]
+from tools.risk.exposure import Rule
 
 RULES: tuple[Rule, ...] = (
     conduct.trading_rule,
@@ -46,23 +43,15 @@ RULES: tuple[Rule, ...] = (
 
 
 def check(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Cleared | Denied:
-    """Cleared, or the first rule's denial in the order of RULES."""
-    for rule in RULES:
-        denied = rule(ticket, context, limits)
-        if denied is not None:
-            return denied
-    return Cleared()
+    """Return Cleared, or the first rule's denial in the order of RULES."""
+    denials = (rule(ticket, context, limits) for rule in RULES)
+    return next((denied for denied in denials if denied is not None), Cleared())
 
 
 _SAME_NAME = tuple(name for name in RiskLimits.model_fields if name in Settings.model_fields)
 
 
 def limits_of(settings: Settings) -> RiskLimits:
+    allowed = {"shares_allowed": settings.stock_only or settings.options_mode != "options-only"}
     named = {name: getattr(settings, name) for name in _SAME_NAME}
-    return RiskLimits(
-        **{
-            **named,
-            "options_allowed": settings.options_allowed,
-            "shares_allowed": settings.stock_only or settings.options_mode != "options-only",
-        }
-    )
+    return RiskLimits(**{**named, **allowed, "options_allowed": settings.options_allowed})

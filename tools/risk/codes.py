@@ -1,4 +1,4 @@
-"""Every denial code: what it means, and the settings that move it."""
+"""Denial codes: the meaning of each, and the settings that move its limit."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from models.orders import DenialCode as Code
-from models.setting_sources import PREFIX
 from models.settings import Settings
+from models.settings.sources import PREFIX
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
-    """denies: what is refused. settings: names of the settings that decide, none for what nothing can allow."""
+class CodeMeaning:
+    """The meaning of a code. denies: what is refused. settings: names of the settings that decide, none for what
+    nothing can allow."""
 
     denies: str
     settings: tuple[str, ...] = ()
 
     def limits(self, settings: Settings) -> tuple[tuple[str, str], ...]:
-        """(variable, value in force) of each setting."""
-        return tuple((variable(name), shown(getattr(settings, name))) for name in self.settings)
+        """Return (variable, value in force) of each setting."""
+        return tuple((variable_name(name), shown(getattr(settings, name))) for name in self.settings)
 
 
-def variable(name: str) -> str:
+def variable_name(name: str) -> str:
     return Settings.LIVE_SWITCH if name == "trader_live" else PREFIX + name.upper()
 
 
@@ -32,49 +33,55 @@ def shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) and value < 1e6 else "not set" if value is None else str(value)
 
 
-CODES: Mapping[Code, Meaning] = {
-    Code.HALTED: Meaning("any order while trading of the account is halted; `desk resume` ends it"),
-    Code.REDUCING: Meaning("an order that takes exposure on while the account may only give it back"),
-    Code.PROVIDER_NOT_ALLOWED: Meaning("the rulebook model or the replay market on any broker but paper"),
-    Code.NOT_LISTED: Meaning("a symbol that the market does not carry, or cannot say whether it carries"),
-    Code.NO_VERDICT: Meaning("a symbol without a verdict of the decision's runs"),
-    Code.NOT_TRADABLE: Meaning("a verdict of INSUFFICIENT, or of PASS when opening or adding"),
-    Code.VERDICT_STALE: Meaning("a verdict that is older than this, or of a later day", ("max_verdict_age_hours",)),
-    Code.MALFORMED: Meaning("side against action, both or neither of quantity and notional, less than one whole"),
-    Code.OPTION_CONTRACT: Meaning("an option without an OCC contract on the symbol that expires after today"),
-    Code.UNRESOLVED: Meaning("a symbol with an order whose outcome is not known; `desk reconcile` asks again"),
-    Code.COOLDOWN: Meaning("an order on the symbol within so many hours of market time", ("cooldown_hours",)),
-    Code.LONG_ONLY: Meaning("selling more shares than are held", ("allow_short",)),
-    Code.STOCKS_ONLY: Meaning("an instrument that may not be traded", ("stock_only", "options_mode")),
-    Code.ORDER_TYPE: Meaning("an option order without a limit price"),
-    Code.NOTIONAL_PER_ORDER: Meaning("an order larger than this", ("max_order_notional",)),
-    Code.COLLAR: Meaning("a limit price further than this from the last quote", ("max_price_collar",)),
-    Code.UNPRICED: Meaning("what has no price now"),
-    Code.QUOTE_STALE: Meaning("a last quote that is older than this", ("max_quote_age_minutes",)),
-    Code.SHARE_PER_SYMBOL: Meaning("more than this share of equity in one symbol", ("max_symbol_share",)),
-    Code.NOTIONAL_PER_SYMBOL: Meaning("more than this in one symbol", ("max_symbol_notional",)),
-    Code.SHARE_PER_SECTOR: Meaning(
+CODES: Mapping[Code, CodeMeaning] = {
+    Code.HALTED: CodeMeaning("any order while trading of the account is halted; `desk resume` ends it"),
+    Code.REDUCING: CodeMeaning("an order that takes exposure on while the account may only give it back"),
+    Code.PROVIDER_NOT_ALLOWED: CodeMeaning("the rulebook model or the replay market on any broker but paper"),
+    Code.NOT_LISTED: CodeMeaning("a symbol that the market does not carry, or cannot say whether it carries"),
+    Code.NO_VERDICT: CodeMeaning("a symbol without a verdict of the decision's runs"),
+    Code.NOT_TRADABLE: CodeMeaning("a verdict of INSUFFICIENT, or of PASS when opening or adding"),
+    Code.VERDICT_STALE: CodeMeaning("a verdict that is older than this, or of a later day", ("max_verdict_age_hours",)),
+    Code.MALFORMED: CodeMeaning("side against action, both or neither of quantity and notional, less than one whole"),
+    Code.OPTION_CONTRACT: CodeMeaning("an option without an OCC contract on the symbol that expires after today"),
+    Code.UNRESOLVED: CodeMeaning("a symbol with an order whose outcome is not known; `desk reconcile` asks again"),
+    Code.COOLDOWN: CodeMeaning("an order on the symbol within so many hours of market time", ("cooldown_hours",)),
+    Code.LONG_ONLY: CodeMeaning("selling more shares than are held", ("allow_short",)),
+    Code.STOCKS_ONLY: CodeMeaning("an instrument that may not be traded", ("stock_only", "options_mode")),
+    Code.ORDER_TYPE: CodeMeaning("an option order without a limit price"),
+    Code.NOTIONAL_PER_ORDER: CodeMeaning("an order larger than this", ("max_order_notional",)),
+    Code.COLLAR: CodeMeaning("a limit price further than this from the last quote", ("max_price_collar",)),
+    Code.UNPRICED: CodeMeaning("what has no price now"),
+    Code.QUOTE_STALE: CodeMeaning("a last quote that is older than this", ("max_quote_age_minutes",)),
+    Code.SHARE_PER_SYMBOL: CodeMeaning("more than this share of equity in one symbol", ("max_symbol_share",)),
+    Code.NOTIONAL_PER_SYMBOL: CodeMeaning("more than this in one symbol", ("max_symbol_notional",)),
+    Code.SHARE_PER_SECTOR: CodeMeaning(
         "more than this share of equity in one sector; an unknown sector may be any", ("max_sector_share",)
     ),
-    Code.GROSS_NOTIONAL: Meaning("more than this in all symbols, open orders included", ("max_gross_notional",)),
-    Code.BUYING_POWER: Meaning("more than free cash, slippage and commission included"),
-    Code.CASH_SECURED: Meaning("an option that opens anything but a put sold against free cash"),
-    Code.DAILY_LOSS: Meaning("taking exposure on after a loss of this share since the day before", ("max_daily_loss",)),
-    Code.DRAWDOWN: Meaning("taking exposure on after a fall of this share from the highest equity", ("max_drawdown",)),
-    Code.CONSECUTIVE_REJECTIONS: Meaning(
+    Code.GROSS_NOTIONAL: CodeMeaning("more than this in all symbols, open orders included", ("max_gross_notional",)),
+    Code.BUYING_POWER: CodeMeaning("more than free cash, slippage and commission included"),
+    Code.CASH_SECURED: CodeMeaning("an option that opens anything but a put sold against free cash"),
+    Code.DAILY_LOSS: CodeMeaning(
+        "taking exposure on after a loss of this share since the day before", ("max_daily_loss",)
+    ),
+    Code.DRAWDOWN: CodeMeaning(
+        "taking exposure on after a fall of this share from the highest equity", ("max_drawdown",)
+    ),
+    Code.CONSECUTIVE_REJECTIONS: CodeMeaning(
         "taking exposure on after so many refusals of the broker in a row", ("max_consecutive_rejections",)
     ),
-    Code.DUPLICATE: Meaning("an order on the same side of what an open order trades"),
-    Code.ORDER_RATE: Meaning("more orders than this in a minute", ("max_orders_per_minute",)),
-    Code.TRADES_PER_DAY: Meaning("more orders than this in a day of the exchange", ("max_trades_per_day",)),
-    Code.MARKET_CLOSED: Meaning("any order outside the exchange's session"),
-    Code.PREVIEW_STALE: Meaning("a preview older than this, in market time or in real time", ("preview_minutes",)),
-    Code.PREVIEW_ALTERED: Meaning("an order that is not what its preview's hash was taken of"),
-    Code.PRICE_MOVED: Meaning("a price further than this from the preview's", ("max_price_collar",)),
-    Code.APPROVAL_DENIED: Meaning("an order that a person denied, or none approved", ("approval",)),
-    Code.APPROVAL_EXPIRED: Meaning("an order that nobody answered for in time", ("approval", "preview_minutes")),
-    Code.RUN_STOPPED: Meaning("an order of a run that is stopping, stopped or closed"),
-    Code.NOT_RECONCILED: Meaning("any order while the account cannot be compared with its broker"),
-    Code.NO_MANDATE: Meaning("real money without a mandate in force; `desk arm` writes one", ("mandate_public_key",)),
-    Code.MANDATE_EXCEEDED: Meaning("more than the mandate allows: money, orders, symbols or hours"),
+    Code.DUPLICATE: CodeMeaning("an order on the same side of what an open order trades"),
+    Code.ORDER_RATE: CodeMeaning("more orders than this in a minute", ("max_orders_per_minute",)),
+    Code.TRADES_PER_DAY: CodeMeaning("more orders than this in a day of the exchange", ("max_trades_per_day",)),
+    Code.MARKET_CLOSED: CodeMeaning("any order outside the exchange's session"),
+    Code.PREVIEW_STALE: CodeMeaning("a preview older than this, in market time or in real time", ("preview_minutes",)),
+    Code.PREVIEW_ALTERED: CodeMeaning("an order that is not what its preview's hash was taken of"),
+    Code.PRICE_MOVED: CodeMeaning("a price further than this from the preview's", ("max_price_collar",)),
+    Code.APPROVAL_DENIED: CodeMeaning("an order that a person denied, or none approved", ("approval",)),
+    Code.APPROVAL_EXPIRED: CodeMeaning("an order that no person answered for in time", ("approval", "preview_minutes")),
+    Code.RUN_STOPPED: CodeMeaning("an order of a run that is stopping, stopped or closed"),
+    Code.NOT_RECONCILED: CodeMeaning("any order while the account cannot be compared with its broker"),
+    Code.NO_MANDATE: CodeMeaning(
+        "real money without a mandate in force; `desk arm` writes one", ("mandate_public_key",)
+    ),
+    Code.MANDATE_EXCEEDED: CodeMeaning("more than the mandate allows: money, orders, symbols or hours"),
 }

@@ -1,4 +1,4 @@
-"""Whether this account may order this now at all: trading state, who spoke, the verdict, pauses, counts, hours."""
+"""Rules on the account and its research: trading state, provider, verdict, cooldown, counts, session."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import datetime as dt
 from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
 from models.research import Rating
 from models.states import TradingState
-from tools.risk.denials import deny, span
-from tools.risk.exposure import opening_of
+from tools.risk.denials import deny, format_span
+from tools.risk.exposure import opening_quantity
 
-# What is no person's money and no person's market trades on paper alone.
+# Orders by the rulebook model or on the replay market are simulations, so they trade on paper alone.
 PAPER_ONLY_PROVIDERS = frozenset({"rulebook"})
 PAPER_ONLY_MARKETS = frozenset({"replay"})
 PAPER = "paper"
 
 
 def halted(state: TradingState, why: str, account: str) -> Denied:
-    """Why an order of a halted account goes no further."""
+    """Return the denial for an order of a halted account."""
     reason = f"trading of {account} is halted: {why or 'no reason given'}; `desk resume` lets it go on"
     return deny(DenialCode.HALTED, reason, f"trading {state}", f"trading {TradingState.ACTIVE}")
 
@@ -27,7 +27,7 @@ def trading_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) 
         return None
     if context.trading is not TradingState.REDUCING:
         return halted(context.trading, context.trading_why, ticket.account)
-    if not opening_of(ticket, context):
+    if not opening_quantity(ticket, context):
         return None
     reason = f"{ticket.account} only gives exposure back: {context.trading_why or 'no reason given'}"
     limit = f"trading {TradingState.ACTIVE} to take any on"
@@ -66,15 +66,15 @@ def verdict_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) 
 
 def verdict_age_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     most = dt.timedelta(hours=limits.max_verdict_age_hours)
-    limit = f"at most {span(most)} old"
+    limit = f"at most {format_span(most)} old"
     if context.verdict_at is None:
         return deny(DenialCode.VERDICT_STALE, "when the verdict was reached is not known", "age unknown", limit)
     age = context.now - context.verdict_at
     if dt.timedelta() <= age <= most:
         return None
-    told = "is of a later day than now" if age < dt.timedelta() else "is too old"
-    reason = f"the verdict on {ticket.symbol} {told}; research it anew"
-    return deny(DenialCode.VERDICT_STALE, reason, f"{span(age)} old in market time", limit)
+    wrong = "is of a later day than now" if age < dt.timedelta() else "is too old"
+    reason = f"the verdict on {ticket.symbol} {wrong}; research it anew"
+    return deny(DenialCode.VERDICT_STALE, reason, f"{format_span(age)} old in market time", limit)
 
 
 def unresolved_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
@@ -91,8 +91,9 @@ def cooldown_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits)
     elapsed = context.now - context.last_order_at
     if elapsed >= cooldown:
         return None
-    reason = f"{ticket.symbol} rests after its last order; {span(cooldown - elapsed)} of market time remain"
-    return deny(DenialCode.COOLDOWN, reason, f"{span(elapsed)} since the last order", f"at least {span(cooldown)}")
+    reason = f"{ticket.symbol} rests after its last order; {format_span(cooldown - elapsed)} of market time remain"
+    measured, limit = f"{format_span(elapsed)} since the last order", f"at least {format_span(cooldown)}"
+    return deny(DenialCode.COOLDOWN, reason, measured, limit)
 
 
 def duplicate_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
@@ -104,26 +105,24 @@ def duplicate_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits
 
 def rejections_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     most = limits.max_consecutive_rejections
-    if context.rejections < most or not opening_of(ticket, context):
+    if context.rejections < most or not opening_quantity(ticket, context):
         return None
     reason = f"the broker refused the last {context.rejections} orders of today; `desk resume` starts the count anew"
     return deny(DenialCode.CONSECUTIVE_REJECTIONS, reason, f"{context.rejections} in a row", f"fewer than {most}")
 
 
 def rate_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    most = limits.max_orders_per_minute
-    if context.recent_orders < most:
-        return None
     reason = f"{context.recent_orders} orders were sent within a minute"
-    return deny(DenialCode.ORDER_RATE, reason, f"this would be order {context.recent_orders + 1}", f"at most {most}")
+    return _count_denial(DenialCode.ORDER_RATE, reason, context.recent_orders, limits.max_orders_per_minute)
 
 
 def daily_count_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    most = limits.max_trades_per_day
-    if context.orders_today < most:
-        return None
     reason = f"the account has had {context.orders_today} orders today"
-    return deny(DenialCode.TRADES_PER_DAY, reason, f"this would be order {context.orders_today + 1}", f"at most {most}")
+    return _count_denial(DenialCode.TRADES_PER_DAY, reason, context.orders_today, limits.max_trades_per_day)
+
+
+def _count_denial(code: DenialCode, reason: str, count: int, most: int) -> Denied | None:
+    return None if count < most else deny(code, reason, f"this would be order {count + 1}", f"at most {most}")
 
 
 def market_open_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:

@@ -1,4 +1,4 @@
-"""Denials: a refusal is data, with the figure measured and the limit it broke."""
+"""Denials: a refusal as data, with the figure measured and the limit it broke."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ def deny(code: DenialCode, reason: str, measured: str, limit: str) -> Denied:
     return Denied(code=code, reason=reason, measured=measured, limit=limit)
 
 
-def span(length: dt.timedelta) -> str:
-    """Hours, minutes and seconds, so that what remains never reads as nothing."""
+def format_span(length: dt.timedelta) -> str:
+    """Return hours, minutes and seconds as text, so that a short remainder never reads as nothing."""
     seconds = length / dt.timedelta(seconds=1)
     sign, whole = ("-" if seconds < 0 else ""), max(1, round(abs(seconds))) if seconds else 0
     parts = ((whole // 3600, "h"), (whole // 60 % 60, "min"), (whole % 60, "s"))

@@ -1,4 +1,4 @@
-"""What may be traded, and in which direction and order type."""
+"""Rules on the instrument: listing, option contract, direction and order type."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from models.contracts import parse_contract
 from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
 from models.research import Instrument
 from tools.decimals import exact, plain
-from tools.market.clock import NEW_YORK
+from tools.market.clock import exchange_day
 from tools.risk.denials import deny
-from tools.risk.exposure import ZERO, base_of, opening_of
+from tools.risk.exposure import ZERO, assumed_position, opening_only, opening_quantity
 
 
 def bad_contract(symbol: str, contract: str, now: dt.datetime, opens: bool) -> Denied | None:
-    """Why an option cannot be traded: it names no contract, one of another symbol, or one that ended. One that ends
+    """Return a denial for an option that names no contract, one of another symbol, or one that ended. One that ends
     today can be given back and not taken on."""
     found = parse_contract(contract)
     limit = f"an OCC symbol on {symbol} that expires {'after today' if opens else 'today or later'}"
@@ -24,7 +24,7 @@ def bad_contract(symbol: str, contract: str, now: dt.datetime, opens: bool) -> D
     if found.underlying != symbol:
         reason = f"{contract} is a contract on {found.underlying} and not on {symbol}"
         return deny(DenialCode.OPTION_CONTRACT, reason, f"underlying {found.underlying}", limit)
-    today = now.astimezone(NEW_YORK).date()
+    today = exchange_day(now)
     if found.expiry < today or (opens and found.expiry == today):
         ended = "today" if found.expiry == today else f"on {found.expiry}"
         return deny(DenialCode.OPTION_CONTRACT, f"{contract} expires {ended}", f"expiry {found.expiry}", limit)
@@ -32,40 +32,42 @@ def bad_contract(symbol: str, contract: str, now: dt.datetime, opens: bool) -> D
 
 
 def not_listed(symbol: str, known: bool) -> Denied:
-    """known: the market said that it does not carry the symbol; False when it could not be asked."""
-    told = "does not carry" if known else "cannot say now whether it carries"
+    """Return the denial of an unlisted symbol. known: the market does not carry it; False when the market did not
+    answer."""
+    answer = "does not carry" if known else "does not answer whether it carries"
     measured = "not listed" if known else "listing unknown"
-    return deny(DenialCode.NOT_LISTED, f"the market {told} {symbol}", measured, "a symbol of this market")
+    return deny(DenialCode.NOT_LISTED, f"the market {answer} {symbol}", measured, "a symbol of this market")
 
 
 def listed_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """What is held may be given back while the market cannot say whether it carries it."""
-    if context.listed or (context.listed is None and not opening_of(ticket, context)):
+    """Deny an unlisted symbol; a position may be given back while the market does not answer."""
+    if context.listed or (context.listed is None and not opening_quantity(ticket, context)):
         return None
     return not_listed(ticket.symbol, context.listed is False)
 
 
 def contract_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     if ticket.contract is not None:
-        return bad_contract(ticket.symbol, ticket.contract, context.now, bool(opening_of(ticket, context)))
-    if context.instrument is not Instrument.OPTION or not limits.options_allowed or not opening_of(ticket, context):
+        return bad_contract(ticket.symbol, ticket.contract, context.now, bool(opening_quantity(ticket, context)))
+    named_option = context.instrument is Instrument.OPTION and limits.options_allowed
+    if not named_option or not opening_quantity(ticket, context):
         return None
     reason = f"{ticket.symbol} was put forward as an option, and the action names no contract"
     return deny(DenialCode.OPTION_CONTRACT, reason, "no contract", f"an OCC symbol on {ticket.symbol}")
 
 
 def long_only_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Shares alone: what a short option needs is checked where its cash is."""
-    if limits.allow_short or ticket.contract or ticket.side != "sell" or not opening_of(ticket, context):
+    """Deny short sales of shares; a short option's cash is checked by `cash_secured_rule`."""
+    if limits.allow_short or ticket.contract or ticket.side != "sell" or not opening_quantity(ticket, context):
         return None
-    held = max(base_of(ticket, context), ZERO)
+    held = max(assumed_position(ticket, context), ZERO)
     reason = f"selling {plain(ticket.quantity)} {ticket.symbol} with {plain(held)} free to sell would go short"
     return deny(DenialCode.LONG_ONLY, reason, f"sell {plain(ticket.quantity)} shares", f"at most {plain(held)} shares")
 
 
 def direction_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """open and add take exposure on, reduce and close give it back; an order does one of the two."""
-    opening, quantity = opening_of(ticket, context), exact(ticket.quantity)
+    """Deny an open or add that does not take exposure on, and a reduce or close that does not give it back."""
+    opening, quantity = opening_quantity(ticket, context), exact(ticket.quantity)
     if ticket.action in ("open", "add"):
         wrong, limit = opening != quantity, "takes on exposure alone"
     else:
@@ -73,15 +75,14 @@ def direction_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits
     if not wrong:
         return None
     unit = "contracts" if ticket.contract else "shares"
-    held = plain(base_of(ticket, context))
+    held = plain(assumed_position(ticket, context))
     reason = f"{ticket.action} with a {ticket.side} of {plain(quantity)} contradicts the {held} {unit} held"
     return deny(DenialCode.MALFORMED, reason, f"{plain(opening)} of {plain(quantity)} {unit} open exposure", limit)
 
 
+@opening_only
 def instrument_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Stocks, options or both; what is held already may always be given back."""
-    if not opening_of(ticket, context):
-        return None
+    """Deny shares or options that the settings exclude."""
     found = context.instrument
     option = ticket.contract is not None or found is Instrument.OPTION
     if found is None:
@@ -99,7 +100,7 @@ def instrument_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimit
 
 
 def order_type_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Option quotes are wide: a market order on one could fill anywhere."""
+    """Deny market orders on options: their quotes are wide, and one could fill anywhere."""
     if ticket.contract is None or ticket.order_type == "limit":
         return None
     reason = f"{ticket.contract} is an option, and options are ordered with a limit price"

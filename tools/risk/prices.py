@@ -1,4 +1,4 @@
-"""Whether a price can be believed."""
+"""Rules on prices: there is one, it is fresh, and a limit price is near it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime as dt
 
 from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
 from tools.decimals import exact, money
-from tools.risk.denials import deny, span
+from tools.risk.denials import deny, format_span
 
 
 def unpriced(traded: str, why: str) -> Denied:
@@ -17,13 +17,13 @@ def quote_age_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits
     age, most = context.now - context.quote.at, dt.timedelta(minutes=limits.max_quote_age_minutes)
     if dt.timedelta() <= age <= most:
         return None
-    wrong = f"and an order needs one of the last {span(most)}" if age > most else "later than now"
+    wrong = f"and an order needs one of the last {format_span(most)}" if age > most else "later than now"
     reason = f"the last price of {ticket.traded} is of {context.quote.at:%Y-%m-%d %H:%M %Z}, {wrong}"
-    return deny(DenialCode.QUOTE_STALE, reason, f"{span(age)} old", f"at most {span(most)} old")
+    return deny(DenialCode.QUOTE_STALE, reason, f"{format_span(age)} old", f"at most {format_span(most)} old")
 
 
 def collar_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """A limit price far from the last quote, on either side, is taken for a slip."""
+    """Deny a limit price far from the last quote, on either side, as a mistake."""
     if ticket.limit_price is None:
         return None
     quote, collar = exact(context.quote.price), exact(limits.max_price_collar)

@@ -1,1 +1,13 @@
-"""What the rulebook does in each role: which tools it asks, and what it makes of their answers."""
+"""The rules of each role. Importing the package enters the policies of all its modules in the table."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from agents.rulebook.policy import POLICIES
+
+__all__ = ["POLICIES"]
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

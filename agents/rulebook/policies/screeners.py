@@ -1,29 +1,48 @@
-"""The four lenses: which names of a shard their rules put forward."""
+"""The policies of the screeners: the names of a shard that the rules of each lens put forward."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
 from agents.rulebook import thresholds as limits
-from agents.rulebook.case import SPOKEN, Call, Case, Payload, number, shown, symbols_of
+from agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown, symbols_of
+from agents.rulebook.policy import policy
 
 Row = Payload
 Score = Callable[[Row], float]
+# Title and unit of each figure that a thesis names.
+_TITLES = {
+    "momentum20": ("20-session momentum", "percent"),
+    "rsi14": ("RSI-14", "number"),
+    "fromHigh": ("distance from the 52-week high", "percent"),
+    "volatility20": ("realised volatility", "percent"),
+    "trailingPE": ("price to earnings", "times"),
+    "profitMargin": ("profit margin", "percent"),
+    "revenueGrowth": ("revenue growth", "percent"),
+    "recommendationMean": ("mean analyst rating", "number"),
+    "gap": ("opening gap", "percent"),
+    "change": ("change of the day", "percent"),
+    "volumeRatio": ("volume against its mean", "times"),
+    "momentum60": ("60-session momentum", "percent"),
+    "drawdown60": ("drawdown", "percent"),
+}
 
 
+@policy("screener_technical")
 def technical(case: Case) -> Call | Payload:
-    """Names that rise without being overbought: every technical bound holds; ranked by momentum and strength."""
+    """Put forward names that rise without being overbought: every technical bound holds; by momentum and strength."""
     if call := case.next_call([_signals(case)]):
         return call
     rows = [row for row in _rows(case) if _all(limits.TECHNICAL_BOUNDS, row)]
     return _hits(rows, _technical_score, _technical_confidence, _technical_thesis)
 
 
+@policy("screener_fundamental")
 def fundamental(case: Case) -> Call | Payload:
-    """Names whose known company figures are sound; a company of which too little is known is not put forward."""
+    """Put forward names whose known company figures are sound; a company with too few of them is left out."""
     symbols = symbols_of(case.subject)
     plan = [_overview(symbols[: limits.OVERVIEW_BATCH], ["fundamentals", "earnings", "ratings"])]
-    # The second half is worth a call only when the source has anything to say at all.
+    # The second half is worth a call only when the source had any data for the first.
     rest = symbols[limits.OVERVIEW_BATCH : 2 * limits.OVERVIEW_BATCH]
     if rest and case.has_data("symbol_overview"):
         plan.append(_overview(rest, ["fundamentals", "earnings", "ratings"]))
@@ -35,8 +54,9 @@ def fundamental(case: Case) -> Call | Payload:
     return _hits(rows, _fundamental_score, _fundamental_confidence, _fundamental_thesis)
 
 
+@policy("screener_catalyst")
 def catalyst(case: Case) -> Call | Payload:
-    """Names on which something happened today: a gap up, a volume spike or a strong day, closed without a fall."""
+    """Put forward names with an event today: a gap up, a volume spike or a strong day, closed without a fall."""
     movers = Call("sp500_movers", {"direction": "up", "limit": limits.MOVERS})
     if call := case.next_call([_signals(case), movers]):
         return call
@@ -46,9 +66,10 @@ def catalyst(case: Case) -> Call | Payload:
     return _hits(rows, _catalyst_score, _catalyst_confidence, _catalyst_thesis)
 
 
+@policy("screener_options")
 def options(case: Case) -> Call | Payload:
-    """Names calm enough to sell premium on. Realised volatility stands in for implied where that is missing, and says
-    so; under stock-only constraints the names are put forward as equity."""
+    """Put forward names calm enough to sell premium on, as equity under stock-only constraints. Realised volatility
+    stands in for implied where that is missing, and the thesis names it so."""
     plan = [_signals(case)]
     rows = sorted((row for row in _rows(case) if _all(limits.OPTIONS_BOUNDS, row)), key=_by(_options_score))
     if rows:
@@ -61,8 +82,23 @@ def options(case: Case) -> Call | Payload:
     return _hits(rows, _options_score, _options_confidence, _options_thesis, instrument)
 
 
+@policy("screener_unified")
+def unified(case: Case) -> Call | Payload:
+    """Put forward the names that the rules of most lenses hold for; company figures are looked up where prices fit."""
+    plan = [_signals(case)]
+    rows = sorted(({**row, "views": _price_views(row)} for row in _rows(case)), key=_by(_unified_score))
+    rows = [row for row in rows if row["views"]][: limits.OVERVIEW_BATCH]
+    if rows:
+        plan.append(_overview([row["symbol"] for row in rows], ["fundamentals", "earnings", "ratings"]))
+    if call := case.next_call(plan):
+        return call
+    companies = {row.get("symbol"): flat(row) for row in case.rows("symbol_overview", "overviews")}
+    rows = [_with_company(row, companies.get(row["symbol"], {})) for row in rows]
+    return _hits(rows, _unified_score, _unified_confidence, _unified_thesis)
+
+
 def options_allowed(subject: Payload) -> bool:
-    """Whether the constraints of a subject let an option be named; a constraint that is not stated forbids it."""
+    """Return True when the constraints of a subject allow options; a constraint that is not stated forbids them."""
     constraints = subject.get("constraints")
     if not isinstance(constraints, dict) or constraints.get("stockOnly", True):
         return False
@@ -70,7 +106,7 @@ def options_allowed(subject: Payload) -> bool:
 
 
 def flat(row: Row) -> Row:
-    """An overview with the figures of its sections beside its symbol."""
+    """Return an overview with the figures of its sections beside its symbol."""
     figures: Row = {"symbol": row.get("symbol")}
     for section in ("fundamentals", "earnings", "ratings"):
         found = row.get(section)
@@ -116,17 +152,14 @@ def _hits(
 
 
 def _value(row: Row, field: str) -> float:
-    """A figure for a score. Rows were filtered on it, or its absence must add nothing to a rank."""
+    """Return a figure for a score, 0 when it is missing: rows were filtered on it, or its absence must add nothing."""
     return number(row, field) or 0.0
 
 
-def _say(row: Row, *parts: tuple[str, str, str]) -> str:
-    """Figures in words: (field, title, unit); a figure that is not known is said to be missing."""
-    said = []
-    for field, title, unit in parts:
-        value = number(row, field)
-        said.append(f"{title} {shown(value, unit)}" if value is not None else f"{title} missing")
-    return ", ".join(said)
+def _figures(row: Row, *fields: str) -> str:
+    """Return figures as text; one that is not known is named as missing."""
+    known = [(_TITLES[field], number(row, field)) for field in fields]
+    return ", ".join(f"{title} missing" if it is None else f"{title} {shown(it, unit)}" for (title, unit), it in known)
 
 
 def _technical_score(row: Row) -> float:
@@ -139,14 +172,8 @@ def _technical_confidence(row: Row) -> str:
 
 
 def _technical_thesis(row: Row) -> str:
-    figures = _say(
-        row,
-        ("momentum20", "20-session momentum", "percent"),
-        ("rsi14", "RSI-14", "number"),
-        ("fromHigh", "distance from the 52-week high", "percent"),
-        ("volatility20", "realised volatility", "percent"),
-    )
-    return f"{SPOKEN} it rises and is not overbought: {figures}."
+    figures = _figures(row, "momentum20", "rsi14", "fromHigh", "volatility20")
+    return f"{PREFIX} it rises and is not overbought: {figures}."
 
 
 def _sound(row: Row) -> bool:
@@ -166,14 +193,8 @@ def _fundamental_confidence(row: Row) -> str:
 
 
 def _fundamental_thesis(row: Row) -> str:
-    figures = _say(
-        row,
-        ("trailingPE", "price to earnings", "times"),
-        ("profitMargin", "profit margin", "percent"),
-        ("revenueGrowth", "revenue growth", "percent"),
-        ("recommendationMean", "mean analyst rating", "number"),
-    )
-    return f"{SPOKEN} its known company figures are sound: {figures}."
+    figures = _figures(row, "trailingPE", "profitMargin", "revenueGrowth", "recommendationMean")
+    return f"{PREFIX} its known company figures are sound: {figures}."
 
 
 def _triggers(row: Row) -> int:
@@ -192,14 +213,9 @@ def _catalyst_confidence(row: Row) -> str:
 
 
 def _catalyst_thesis(row: Row) -> str:
-    figures = _say(
-        row,
-        ("gap", "opening gap", "percent"),
-        ("change", "change of the day", "percent"),
-        ("volumeRatio", "volume against its mean", "times"),
-    )
+    figures = _figures(row, "gap", "change", "volumeRatio")
     where = " It is among the day's leading gainers." if row["mover"] else ""
-    return f"{SPOKEN} something moved it today: {figures}.{where} What it was is not known from prices."
+    return f"{PREFIX} something moved it today: {figures}.{where} What it was is not known from prices."
 
 
 def _options_score(row: Row) -> float:
@@ -207,7 +223,7 @@ def _options_score(row: Row) -> float:
 
 
 def _implied(section: object) -> float | None:
-    """Mean of the at-the-money implied volatilities of calls and puts, as far as they are known; a fraction."""
+    """Return the mean of the known at-the-money implied volatilities of calls and puts; a fraction."""
     if not isinstance(section, dict):
         return None
     known = [value for name in limits.IMPLIED if (value := number(section, name)) is not None]
@@ -226,5 +242,32 @@ def _options_thesis(row: Row) -> str:
         volatility = f"realised volatility {realised} stands in for implied volatility, which is missing"
     else:
         volatility = f"implied volatility {shown(row['implied'], 'percent')} against realised {realised}"
-    trend = _say(row, ("momentum60", "60-session momentum", "percent"), ("drawdown60", "drawdown", "percent"))
-    return f"{SPOKEN} premium on a name that does not fall: {volatility}; {trend}."
+    trend = _figures(row, "momentum60", "drawdown60")
+    return f"{PREFIX} premium on a name that does not fall: {volatility}; {trend}."
+
+
+def _price_views(row: Row) -> list[str]:
+    """Return the lenses whose rules on prices hold for a row."""
+    views = {
+        "technical": _all(limits.TECHNICAL_BOUNDS, row),
+        "catalyst": _triggers(row) > 0 and limits.CATALYST_CHANGE.holds(number(row, "change")),
+        "options": _all(limits.OPTIONS_BOUNDS, row),
+    }
+    return [lens for lens, holds in views.items() if holds]
+
+
+def _with_company(row: Row, company: Row) -> Row:
+    return {**company, **row, "views": [*row["views"], *(["fundamental"] if _sound(company) else [])]}
+
+
+def _unified_score(row: Row) -> float:
+    return len(row["views"]) + _technical_score(row)
+
+
+def _unified_confidence(row: Row) -> str:
+    return "high" if len(row["views"]) > 2 else "medium" if len(row["views"]) > 1 else "speculative"
+
+
+def _unified_thesis(row: Row) -> str:
+    figures = _figures(row, "momentum20", "rsi14", "volatility20", "trailingPE")
+    return f"{PREFIX} the views {', '.join(row['views'])} hold: {figures}."

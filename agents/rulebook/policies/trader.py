@@ -1,4 +1,4 @@
-"""The trader: opens what the desk would buy, sells what it passes on, holds and watches the rest."""
+"""The policy of the trader: opens names rated BUY, sells those rated PASS, holds and watches the rest."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.rulebook import thresholds as limits
-from agents.rulebook.case import SPOKEN, Call, Case, Payload, number, shown
+from agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown
 from agents.rulebook.policies.screeners import options_allowed
+from agents.rulebook.policy import policy
 
 _ORDER = {"high": 0, "medium": 1, "low": 2}
 _LEAST_TRADE = 1.0  # account currency; less is no order
@@ -16,7 +17,7 @@ _LEAST_TRADE = 1.0  # account currency; less is no order
 
 @dataclass(slots=True)
 class Room:
-    """What may still be spent. A field is None when it is not known, and then nothing is opened."""
+    """Money that may still be spent. A field is None when it is not known, and then nothing is opened."""
 
     cash: float | None
     equity: float | None
@@ -24,7 +25,7 @@ class Room:
     share: float | None
 
     def size(self, confidence: str) -> float | None:
-        """The notional of one order, account currency, within every limit; None when a limit is not known."""
+        """Return the notional of one order in account currency, within every limit; None when a limit is not known."""
         if self.cash is None or self.equity is None or self.order is None or self.share is None:
             return None
         largest = min(self.order, self.share * self.equity * limits.SHARE_MARGIN)
@@ -35,8 +36,9 @@ class Room:
             self.cash -= notional
 
 
+@policy("trader")
 def decide(case: Case) -> Call | Payload:
-    """Held names first, since a sale depends on nothing else; then verdicts by confidence, in the order given."""
+    """Decide on held names first, since a sale depends on nothing else; then on verdicts by confidence."""
     verdicts = [row for row in _list(case.subject, "verdicts") if row.get("symbol")]
     buys = [str(row["symbol"]) for row in verdicts if row.get("rating") == "BUY"]
     plan = [Call("portfolio_get", {})]
@@ -52,8 +54,7 @@ def decide(case: Case) -> Call | Payload:
     room = _room(case, portfolio)
     fresh = [row for row in verdicts if row["symbol"] not in held]
     for row in sorted(fresh, key=lambda row: _ORDER.get(str(row.get("confidence")), len(_ORDER))):
-        action = _fresh(row, prices.get(row["symbol"]), room, _tradable(case.subject))
-        if action is not None:
+        if (action := _fresh(row, prices.get(row["symbol"]), room, _tradable(case.subject))) is not None:
             actions.append(action)
     return {"actions": actions, "reasoning": _reasoning(case, actions, verdicts)}
 
@@ -64,7 +65,7 @@ def _list(table: Mapping[str, Any], key: str) -> list[Payload]:
 
 
 def _portfolio(case: Case) -> Payload:
-    """What the tool says now, else what the subject says."""
+    """Return the portfolio of the tool's answer, else that of the subject."""
     for source in (*case.payloads("portfolio_get"), case.subject):
         found = source.get("portfolio")
         if isinstance(found, dict):
@@ -102,7 +103,7 @@ def _held(position: Payload, verdict: Payload | None) -> Payload:
 
 
 def _tradable(subject: Payload) -> str:
-    """What may be opened: stocks, options or both."""
+    """Return the kind of position that may be opened: stocks, options or both."""
     if not options_allowed(subject):
         return "stocks"
     return "options" if subject["constraints"]["optionsMode"] == "options-only" else "both"
@@ -120,8 +121,7 @@ def _fresh(verdict: Payload, price: float | None, room: Room, tradable: str) -> 
         return _action(symbol, "watch", confidence, f"the verdict is BUY, but only {tradable} may be traded")
     if kind == "options":
         return _action(symbol, "watch", confidence, "the verdict is BUY as an option, and no rule chooses a contract")
-    notional = room.size(confidence)
-    if notional is None:
+    if (notional := room.size(confidence)) is None:
         return _action(symbol, "watch", confidence, "the verdict is BUY, but equity, cash or a limit is not known")
     if price is None:
         return _action(symbol, "watch", confidence, "the verdict is BUY, but its price is missing")
@@ -142,7 +142,7 @@ def _action(symbol: str, action: str, confidence: str, reason: str) -> Payload:
     return {
         "symbol": symbol, "action": action, "side": None, "quantity": None, "notional": None, "orderType": None,
         "limitPrice": None, "contract": None, "confidence": confidence if confidence in _ORDER else "low",
-        "reasoning": f"{SPOKEN} {reason}.",
+        "reasoning": f"{PREFIX} {reason}.",
     }  # fmt: skip
 
 
@@ -150,7 +150,7 @@ def _reasoning(case: Case, actions: Iterable[Payload], verdicts: Iterable[Payloa
     kinds = [str(action["action"]) for action in actions]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)) or "no action"
     ratings = [str(row.get("rating")) for row in verdicts]
-    said = ", ".join(f"{ratings.count(rating)} {rating}" for rating in dict.fromkeys(ratings)) or "no verdict"
+    rated = ", ".join(f"{ratings.count(rating)} {rating}" for rating in dict.fromkeys(ratings)) or "no verdict"
     missing = case.gaps(["portfolio_get"])
     tail = f" Missing: {'; '.join(missing[:6])}." if missing else ""
-    return f"{SPOKEN} {said} lead to {counts}; sizes follow confidence within the limits.{tail}"
+    return f"{PREFIX} {rated} lead to {counts}; sizes follow confidence within the limits.{tail}"

@@ -1,4 +1,4 @@
-"""The four validators: what their rules make of one candidate."""
+"""The policies of the validators: their rules for one candidate."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agents.rulebook import thresholds as limits
-from agents.rulebook.case import SPOKEN, Call, Case, Payload, number, shown
+from agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown
 from agents.rulebook.policies.screeners import flat
+from agents.rulebook.policy import policy
 from agents.rulebook.thresholds import Level, Rule
 
 # Words are counted, never obeyed: a headline is outside text.
@@ -22,7 +23,7 @@ _STANCE = {Level.CALM: "CONFIRMED", Level.CAUTION: "CAUTION", Level.REJECT: "REJ
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one rule says; value None when its figure is missing."""
+    """A rule with a candidate's figure; value is None when the figure is missing."""
 
     rule: Rule
     value: float | None
@@ -43,8 +44,9 @@ class Finding:
         return f"{title} is{size} {side} {shown(self.rule.threshold(self.level), self.rule.unit)}"
 
 
+@policy("quick")
 def quick(case: Case) -> Call | Payload:
-    """One look at the price figures: enough history, not overbought, no deep fall, no extreme volatility."""
+    """Check the price figures: enough history, not overbought, no deep fall, no extreme volatility."""
     symbol = symbol_of(case)
     if call := case.next_call([Call("signals_get", {"symbols": [symbol]})]):
         return call
@@ -53,27 +55,40 @@ def quick(case: Case) -> Call | Payload:
     return _report(case, findings, [("price figures", row is not None)], ["signals_get"])
 
 
+@policy("fundamentals")
 def fundamentals(case: Case) -> Call | Payload:
-    """Valuation, margin, growth, debt and analysts as far as they are known, and the tone of the headlines."""
+    """Check the known figures on valuation, margin, growth, debt and analysts, and the tone of the headlines."""
     symbol = symbol_of(case)
     sections = ["fundamentals", "earnings", "ratings"]
     overview = Call("symbol_overview", {"symbols": [symbol], "sections": sections})
     if call := case.next_call([overview, _news(symbol)]):
         return call
-    row = _row(case.rows("symbol_overview", "overviews"), symbol)
-    figures = flat(row) if row is not None else {}
-    findings = [Finding(rule, number(figures, rule.field)) for rule in limits.FUNDAMENTAL_RULES.values()]
-    known = any(finding.value is not None for finding in findings)
-    findings.append(_tone(case, symbol))
-    evidence = [("company figures", known), ("headlines", findings[-1].value is not None)]
-    return _report(case, findings, evidence, ["symbol_overview", "news_list"])
+    company, tone = _company(case, symbol, limits.FUNDAMENTAL_RULES), _tone(case, symbol)
+    evidence = [("company figures", _known(company)), ("headlines", tone.value is not None)]
+    return _report(case, [*company, tone], evidence, ["symbol_overview", "news_list"])
 
 
-def risk(case: Case) -> Call | Payload:
-    """How much can be lost: volatility, drawdown, distance from the high, gaps, volume spikes, true range."""
+@policy("overview")
+def overview(case: Case) -> Call | Payload:
+    """Check the few figures that place a company: its valuation, margin and rating, and the trend of its price."""
     symbol = symbol_of(case)
-    asked = {"symbols": [symbol]}
-    if call := case.next_call([Call("signals_get", asked), Call("technicals_get", asked)]):
+    sections = ["fundamentals", "earnings", "ratings"]
+    company_call = Call("symbol_overview", {"symbols": [symbol], "sections": sections})
+    if call := case.next_call([company_call, Call("signals_get", {"symbols": [symbol]})]):
+        return call
+    company = _company(case, symbol, limits.OVERVIEW_COMPANY_RULES)
+    row = _row(case.signals(), symbol)
+    evidence = [("company figures", _known(company)), ("price figures", row is not None)]
+    findings = [*company, *_check(limits.OVERVIEW_PRICE_RULES, row)]
+    return _report(case, findings, evidence, ["symbol_overview", "signals_get"])
+
+
+@policy("risk")
+def risk(case: Case) -> Call | Payload:
+    """Check the figures of a loss: volatility, drawdown, distance from the high, gaps, volume spikes, true range."""
+    symbol = symbol_of(case)
+    one = {"symbols": [symbol]}
+    if call := case.next_call([Call("signals_get", one), Call("technicals_get", one)]):
         return call
     row = _row(case.signals(), symbol)
     detail = _row(case.rows("technicals_get", "technicals"), symbol)
@@ -82,8 +97,9 @@ def risk(case: Case) -> Call | Payload:
     return _report(case, findings, evidence, ["signals_get", "technicals_get"])
 
 
+@policy("catalyst")
 def catalyst(case: Case) -> Call | Payload:
-    """Whether something speaks against the name right now: adverse headlines, or a place among the day's decliners."""
+    """Check for adverse headlines and for a place among the day's decliners."""
     symbol = symbol_of(case)
     movers = Call("sp500_movers", {"direction": "down", "limit": limits.MOVERS})
     if call := case.next_call([_news(symbol), movers]):
@@ -115,15 +131,26 @@ def _check(keys: Iterable[str], row: Payload | None) -> list[Finding]:
     return [Finding(rule, number(row, rule.field) if row is not None else None) for rule in rules]
 
 
+def _company(case: Case, symbol: str, keys: Iterable[str]) -> list[Finding]:
+    row = _row(case.rows("symbol_overview", "overviews"), symbol)
+    figures = flat(row) if row is not None else {}
+    rules = [limits.FUNDAMENTAL_RULES[key] for key in keys]
+    return [Finding(rule, number(figures, rule.field)) for rule in rules]
+
+
+def _known(findings: Iterable[Finding]) -> bool:
+    return any(finding.value is not None for finding in findings)
+
+
 def _absent_from(movers: Sequence[Payload]) -> str:
-    """What absence from the list says: no more than that the fall was smaller than the last one listed."""
+    """Return a text on absence from the list: it means only that the fall was smaller than the last one listed."""
     ends = number(movers[-1], "change") if movers else None
     tail = f", which ends at {shown(ends, 'percent')}" if ends is not None else ""
     return f"not on the list of the day's {len(movers)} largest decliners{tail}"
 
 
 def _true_range_share(detail: Payload | None) -> float | None:
-    """ATR-14 / close, a fraction."""
+    """Return ATR-14 / close, a fraction."""
     if detail is None:
         return None
     atr, close = number(detail, "atr14"), number(detail, "close")
@@ -131,7 +158,7 @@ def _true_range_share(detail: Payload | None) -> float | None:
 
 
 def _tone(case: Case, symbol: str) -> Finding:
-    """The number of headlines with an adverse word; unknown when no source of headlines answered."""
+    """Return the number of headlines with an adverse term; unknown when no source of headlines answered."""
     if not case.has_data("news_list"):
         return Finding(limits.ADVERSE_NEWS_RULE, None)
     rows = [row for row in case.rows("news_list", "headlines") if row.get("symbol") == symbol]
@@ -145,22 +172,22 @@ def _report(
     tools: Sequence[str],
     calm: str | None = None,
 ) -> Payload:
-    """The worst finding is the verdict; without any evidence it is a CAUTION that says there was nothing to judge.
+    """Return the worst finding as the verdict; without any evidence a CAUTION whose summary names the lack of it.
 
-    evidence: what the role looks at, and whether it was there. Confidence is high when all of it was and no figure
+    evidence: the role's sources, each with True when it had data. Confidence is high when all of it was and no figure
     is missing, low when half of it or less was.
     """
     level = max((finding.level for finding in findings), default=Level.CALM)
     seen = [name for name, there in evidence if there]
     if not seen and level is Level.CALM:
         level = Level.CAUTION
-    said = [finding.text for finding in findings if finding.value is not None] + ([calm] if calm else [])
+    texts = [finding.text for finding in findings if finding.value is not None] + ([calm] if calm else [])
     absent = [name for name, there in evidence if not there]
     holes = [finding.rule.title for finding in findings if finding.value is None]
     return {
         "verdict": _STANCE[level],
         "confidence": _confidence(len(seen), len(evidence), bool(holes)),
-        "summary": _summary(case, said, absent, holes, tools),
+        "summary": _summary(case, texts, absent, holes, tools),
         "keyRisks": [f"Rule {finding.rule.key}: {finding.text}" for finding in findings if finding.level > Level.CALM],
     }
 
@@ -171,8 +198,10 @@ def _confidence(seen: int, planned: int, holes: bool) -> str:
     return "medium" if seen > 0 and 2 * seen >= planned else "low"
 
 
-def _summary(case: Case, said: Sequence[str], absent: Sequence[str], holes: Sequence[str], tools: Sequence[str]) -> str:
-    text = f"{SPOKEN} {symbol_of(case)}: " + ("; ".join(said) if said else "no data to judge it by") + "."
+def _summary(
+    case: Case, known: Sequence[str], absent: Sequence[str], holes: Sequence[str], tools: Sequence[str]
+) -> str:
+    text = f"{PREFIX} {symbol_of(case)}: " + ("; ".join(known) if known else "no data to judge it by") + "."
     if absent:
         reasons = case.gaps(tools, symbol_of(case))
         because = f" ({'; '.join(reasons[:4])})" if reasons else ""

@@ -10,13 +10,14 @@ from typing import Any
 
 import redis.asyncio
 
-from agents.codex import CodexRuntime, Conversation, ConversationSpec, RuntimeConfig, TurnResult
-from agents.codex.observer import Observer
-from agents.codex.rollouts import Vault
-from agents.codex.router import Asker
-from agents.codex.spec import Opening
-from models.modes import Mode
+from agents.codex.config import RuntimeConfig
+from agents.codex.conversation import CodexConversation
+from agents.codex.runtime import CodexRuntime
+from agents.codex.threads.vault import ThreadVault
+from agents.runtime import ApprovalRequest, Asker, ConversationSpec, Observer, Opening, TurnResult
+from models.states import Mode
 from tests.fakes.responses import FakeResponses
+from tests.patience import PATIENCE
 from tools.registry import Arguments, ToolAnswer, ToolSpec, failed
 
 SCHEMA = {
@@ -47,7 +48,10 @@ class Kit:
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
     def specs(self) -> Sequence[ToolSpec]:
-        return [ToolSpec(name, f"The tool {name}.", Symbols, lambda _context, _args: {}) for name in self.functions]
+        return [
+            ToolSpec(name, f"The tool {name}.", "a tool.", Symbols, lambda _context, _args: {})
+            for name in self.functions
+        ]
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         self.calls.append((name, dict(arguments)))
@@ -73,11 +77,15 @@ def spec(
     )  # fmt: skip
 
 
-def run(work: Coroutine[Any, Any, None], seconds: float = 60) -> None:
+def ignore(request: ApprovalRequest, why: str) -> None:
+    """A listener to declined requests that does nothing."""
+
+
+def run(work: Coroutine[Any, Any, None], seconds: float = PATIENCE) -> None:
     asyncio.run(asyncio.wait_for(work, seconds))
 
 
-def deadline(seconds: float = 30) -> float:
+def deadline(seconds: float = PATIENCE) -> float:
     return asyncio.get_running_loop().time() + seconds
 
 
@@ -85,14 +93,14 @@ def config(served: FakeResponses | str, home: Path, /, **changes: Any) -> Runtim
     url = served if isinstance(served, str) else served.url
     values: dict[str, Any] = {
         "home": home, "worker": "w", "provider": "rulebook", "model": "gpt-5.5", "provider_url": url,
-        "no_progress_seconds": 20.0, "turn_seconds": 30.0, "lease_seconds": 20.0,
+        "no_progress_seconds": PATIENCE, "turn_seconds": PATIENCE, "lease_seconds": 20.0, "rpc_seconds": PATIENCE,
     }  # fmt: skip
     return RuntimeConfig(**{**values, **changes})
 
 
 @asynccontextmanager
 async def running(
-    served: FakeResponses | str, home: Path, redis_url: str, /, grace: float = 5.0, vault: Vault | None = None,
+    served: FakeResponses | str, home: Path, redis_url: str, /, grace: float = 5.0, vault: ThreadVault | None = None,
     observer: Observer | None = None, asker: Asker | None = None, **changes: Any,
 ) -> AsyncIterator[CodexRuntime]:  # fmt: skip
     client = redis.asyncio.Redis.from_url(redis_url)
@@ -105,16 +113,16 @@ async def running(
         await client.aclose()
 
 
-async def turn(conversation: Conversation, text: str = "What of ACME?") -> TurnResult:
+async def turn(conversation: CodexConversation, text: str = "What of ACME?") -> TurnResult:
     return await conversation.turn(text, SCHEMA, METADATA)
 
 
-async def one_turn(runtime: CodexRuntime, wanted: ConversationSpec, seconds: float = 30) -> TurnResult:
+async def one_turn(runtime: CodexRuntime, wanted: ConversationSpec, seconds: float = PATIENCE) -> TurnResult:
     async with runtime.conversation(wanted, deadline(seconds)) as conversation:
         return await turn(conversation)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     """Waits for a condition; fails when it does not come true in time."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110

@@ -12,9 +12,9 @@ import psutil
 import pytest
 import redis
 
-from agents.codex import CodexRuntime
 from agents.codex import conversation as conversation_module
-from agents.codex.homes import claim_home
+from agents.codex.runtime import CodexRuntime
+from agents.codex.server.homes import claim_home
 from models.errors import CodexError, ProcessDied
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, config, deadline, one_turn, run, running, spec, turn, until
 from tests.fakes.responses import Call, FakeResponses, Silence, Slow, Text
@@ -73,7 +73,7 @@ def test_a_turn_that_will_not_end_costs_the_process(
     model.script(Text(FINAL), Silence(60))
 
     async def work() -> None:
-        async with running(model, tmp_path, registry, no_progress_seconds=0.5, health_seconds=60) as runtime:
+        async with running(model, tmp_path, registry, no_progress_seconds=4.0, health_seconds=60) as runtime:
             await one_turn(runtime, spec())
             pid = runtime.status()[0].pid
             held = asyncio.create_task(one_turn(runtime, spec()))
@@ -90,7 +90,7 @@ def test_a_turn_that_will_not_end_costs_the_process(
 
 def test_a_turn_that_cannot_start_in_time_is_retryable(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     async def work() -> None:
-        async with running(model, tmp_path, registry, health_seconds=60, rpc_seconds=0.5) as runtime:
+        async with running(model, tmp_path, registry, health_seconds=60, rpc_seconds=4.0) as runtime:
             async with runtime.conversation(spec(), deadline()) as conversation:
                 pid = runtime.status()[0].pid
                 os.kill(pid, signal.SIGSTOP)

@@ -13,17 +13,16 @@ from agents.roles import ROLES
 from tests.agents.codex.kit import one_turn, run, running, spec
 from tests.fakes.responses import FakeResponses
 from tools.registry import ToolAnswer, ToolSpec, failed
-from tools.toolsets import TOOL_SETS, TOOLS
 
 
 class Offered:
     """A role's tools as they are; nobody calls them here."""
 
     def __init__(self, key: str) -> None:
-        self.names = TOOL_SETS[ROLES[key].tools]
+        self.tools = ROLES[key].tools
 
     def specs(self) -> Sequence[ToolSpec]:
-        return [TOOLS[name] for name in self.names]
+        return self.tools
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         return failed(name, f"unexpected call with {dict(arguments)}")
@@ -38,7 +37,7 @@ def test_a_roles_tools_on_the_wire(model: FakeResponses, tmp_path: Path, registr
         async with running(model, tmp_path, registry) as runtime:
             await one_turn(runtime, wanted)
         (seen,) = model.calls()
-        assert seen.tools == list(offered.names)
+        assert seen.tools == [tool.name for tool in offered.tools]
         assert "orders_submit" not in seen.tools
         for sent, tool in zip(seen.body["tools"], offered.specs(), strict=True):
             assert sent["description"] == tool.description

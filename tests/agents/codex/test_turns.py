@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,9 @@ from tests.fakes.responses import (
     Text,
     tool_then_final,
 )
+from tools.toolsets import Timed
+
+QUIET = 3.0  # seconds of silence after which a turn is given up: what an app-server needs on a busy machine
 
 
 def test_a_turn_answers_with_its_usage_and_carries_its_metadata(
@@ -112,14 +114,17 @@ def test_tool_trouble_is_an_answer_and_the_turn_goes_on(model: FakeResponses, tm
     kit = Kit(raising=raising, hanging=hanging)
 
     async def work() -> None:
-        async with running(model, tmp_path, registry, tool_seconds=0.3) as runtime:
-            result = await one_turn(runtime, spec(kit))
+        async with running(model, tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec(Timed(kit, 0.3)))
         assert result.text == FINAL
         outputs = [seen.body["input"][-1]["output"] for seen in model.calls()[1:]]
         assert outputs[0] == "unsupported call: orders_submit"
         assert "failed to parse function arguments" in outputs[1]
         assert json.loads(outputs[2]) == {"error": "raising failed: the feed is broken", "success": False}
-        assert json.loads(outputs[3]) == {"error": "hanging did not answer within 0.3 s", "success": False}
+        assert json.loads(outputs[3]) == {
+            "error": "hanging did not answer within 0.3 s: ask for fewer symbols, or ask again",
+            "success": False,
+        }
         assert json.loads(outputs[4]) == {"error": "the arguments of raising are not a JSON object", "success": False}
         assert [name for name, _ in kit.calls] == ["raising", "hanging"]
 
@@ -239,10 +244,8 @@ def test_a_silent_model_is_no_progress(model: FakeResponses, tmp_path: Path, reg
     model.script(Silence(30))
 
     async def work() -> None:
-        async with running(model, tmp_path, registry, no_progress_seconds=0.5) as runtime:
-            before = time.monotonic()
+        async with running(model, tmp_path, registry, no_progress_seconds=QUIET) as runtime:
             result = await one_turn(runtime, spec())
-            assert time.monotonic() - before < 10
             assert result.status == "failed"
             assert result.failure is not None
             assert (result.failure.kind, result.failure.retryable) == ("no_progress", True)
@@ -254,13 +257,13 @@ def test_a_silent_model_is_no_progress(model: FakeResponses, tmp_path: Path, reg
 
 def test_a_slow_tool_is_progress(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     async def slow(_arguments: Mapping[str, Any]) -> dict[str, Any]:
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(QUIET + 1)
         return {}
 
     model.policy = tool_then_final("", "{}", FINAL)
 
     async def work() -> None:
-        async with running(model, tmp_path, registry, no_progress_seconds=0.5) as runtime:
+        async with running(model, tmp_path, registry, no_progress_seconds=QUIET) as runtime:
             assert (await one_turn(runtime, spec(Kit(slow=slow)))).status == "completed"
 
     run(work())
@@ -277,7 +280,7 @@ def test_a_turn_ends_at_the_deadline(model: FakeResponses, tmp_path: Path, regis
 
     async def work() -> None:
         async with running(model, tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec(Kit(slow=slow)), seconds=1.5)
+            result = await one_turn(runtime, spec(Kit(slow=slow)), seconds=4)
             assert result.failure is not None
             assert (result.failure.kind, result.failure.retryable) == ("timeout", True)
             calls = len(model.requests)
@@ -334,9 +337,7 @@ def test_a_killed_process_fails_its_turns_at_once_and_the_next_works(
             turns = [asyncio.create_task(one_turn(runtime, spec(subject=str(number)))) for number in range(5)]
             await until(lambda: len(model.requests) == 5)
             psutil.Process(runtime.status()[0].pid).kill()
-            before = time.monotonic()
             results = await asyncio.gather(*turns)
-            assert time.monotonic() - before < 10
             for result in results:
                 assert result.failure is not None
                 assert (result.failure.kind, result.failure.retryable) == ("process_died", True)
@@ -364,18 +365,21 @@ def test_two_turns_in_one_conversation_share_the_thread(model: FakeResponses, tm
 
 
 def test_sixty_four_turns_at_once(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    """Each waits in its tool for all others: one that had to wait for another's end would never come."""
     model.policy = tool_then_final("", '{"symbols":["ACME"]}', FINAL)
-    model.latency = 0.5
 
     async def work() -> None:
+        together = asyncio.Barrier(64)
+
+        async def meet(_arguments: Mapping[str, Any]) -> dict[str, Any]:
+            await together.wait()
+            return {}
+
         async with running(model, tmp_path, registry) as runtime:
-            await one_turn(runtime, spec())
-            before = time.monotonic()
-            results = await asyncio.gather(*(one_turn(runtime, spec(subject=str(number))) for number in range(64)))
-            took = time.monotonic() - before
+            turns = (one_turn(runtime, spec(Kit(meet=meet), subject=str(number))) for number in range(64))
+            results = await asyncio.gather(*turns)
             assert [result.status for result in results] == ["completed"] * 64
             assert len({result.thread_id for result in results}) == 64
-            assert took < 15, f"64 turns of 1 s took {took:.1f} s: they did not run at once"
 
     run(work())
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from models.store import upgrade
 from tests.agents.codex.kit import run, until
-from tests.agents.codex.one_worker import OneWorker
-from tests.agents.codex.test_roaming import history, numbered, record
-from tests.agents.codex.test_threads import said
-from tests.agents.codex.vaults import copies, database_in, kept_threads
+from tests.agents.codex.threads.one_worker import OneWorker
+from tests.agents.codex.threads.test_roaming import history, numbered, record
+from tests.agents.codex.threads.test_threads import said
+from tests.agents.codex.threads.vaults import copies, database_in, kept_threads
 from tests.fakes.responses import FakeResponses, Silence, Text
 
 Worker = Callable[[str], OneWorker]
@@ -27,9 +26,8 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     found = postgres.binaries()
     if found is None:
         pytest.skip("no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin")
-    with postgres.server(found) as server:
-        url = server.url(server.fresh())
-        upgrade(url)
+    with postgres.shared(found) as server:
+        url = server.url(server.fresh(server.template()))
         yield url
 
 

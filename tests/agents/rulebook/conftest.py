@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.agents.rulebook.talk import Live
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(scope="session")
@@ -17,5 +18,5 @@ def rulebook() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def http(rulebook: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=rulebook, timeout=10) as client:
+    with httpx.Client(base_url=rulebook, timeout=PATIENCE) as client:
         yield client

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from agents.rulebook.server import build_server
+from tests.patience import PATIENCE
 
 Tools = Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]
 Item = dict[str, Any]
@@ -29,7 +30,7 @@ class Live:
 
     def __enter__(self) -> Live:
         self._thread.start()
-        limit = time.monotonic() + 10
+        limit = time.monotonic() + PATIENCE
         while not self._server.started:
             assert time.monotonic() < limit, "the rulebook server did not start within 10 s"
             time.sleep(0.005)
@@ -37,7 +38,7 @@ class Live:
 
     def __exit__(self, *_exc: object) -> None:
         self._server.should_exit = True
-        self._thread.join(10)
+        self._thread.join(PATIENCE)
         self._socket.close()
         assert not self._thread.is_alive(), "the rulebook server did not stop within 10 s"
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import redis.asyncio
 
-from agents.codex import CodexRuntime, ConversationSpec
 from agents.codex.config import runtime_config
-from agents.researchers import validator_subject
-from agents.roles import ROLES, render
-from agents.screeners import screener_subject
-from agents.trader import trader_subject
+from agents.codex.runtime import CodexRuntime
+from agents.prompting import render
+from agents.roles import ROLES
+from agents.runtime import ConversationSpec
+from agents.subjects import screener_subject, trader_subject, validator_subject
 from models.research import output_schema
 from models.settings import LENSES, Settings
+from tests.patience import PATIENCE
 from tools.market.factory import build_market
 from tools.registry import ToolAnswer, ToolContext
 from tools.toolsets import toolset_for
@@ -26,9 +27,9 @@ PORTFOLIO = {"cash": 1_000.0, "equity": 1_000.0, "buyingPower": 1_000.0, "positi
 
 
 def brief(key: str, settings: Settings) -> dict[str, Any]:
-    if ROLES[key].kind == "screener":
+    if ROLES[key].mode == "screener":
         return screener_subject(key.removeprefix("screener_"), 0, SYMBOLS, settings)
-    if ROLES[key].kind == "validator":
+    if ROLES[key].mode == "research":
         return validator_subject("AAPL", "equity", [], settings)
     return trader_subject("paper", [], PORTFOLIO, settings)
 
@@ -49,7 +50,7 @@ class Bench:
         results = []
         async with self.runtime.conversation(spec, asyncio.get_running_loop().time() + 60) as conversation:
             for text in asked:
-                results.append(await conversation.turn(text, output_schema(role.output), {"step_id": "s"}))
+                results.append(await conversation.turn(text, output_schema(role.schema), {"step_id": "s"}))
         return results, seen
 
 
@@ -67,7 +68,7 @@ def test_every_role_ends_its_turn_through_the_app_server(rulebook: str, redis_se
             ended = await asyncio.gather(*(bench.turns(key) for key in keys))
             for key, (results, seen) in zip(keys, ended, strict=True):
                 assert [result.failure for result in results] == [None], key
-                ROLES[key].output.model_validate_json(results[0].text)
+                ROLES[key].schema.model_validate_json(results[0].text)
                 assert 1 <= len(seen) <= 2, key
                 assert results[0].usage.total_tokens > 0
             await check_kept_thread(bench)
@@ -75,7 +76,7 @@ def test_every_role_ends_its_turn_through_the_app_server(rulebook: str, redis_se
             await runtime.close(5)
             await client.aclose()
 
-    asyncio.run(asyncio.wait_for(work(), 60))
+    asyncio.run(asyncio.wait_for(work(), PATIENCE))
 
 
 async def check_kept_thread(bench: Bench) -> None:

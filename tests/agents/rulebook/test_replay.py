@@ -14,25 +14,17 @@ from typing import Any
 import httpx
 import pytest
 
-from agents.researchers import FIRST_ROLE, RESEARCH_ROLES, Thesis, validator_subject
-from agents.roles import ROLES, render
-from agents.screeners import Hit, RankedCandidate, accept, rank, screener_subject, shards
-from agents.trader import JudgedSymbol, trader_subject
+from agents.prompting import render
+from agents.roles import ROLES, default_roles
+from agents.screeners import Hit, RankedCandidate, accept, rank, shards
+from agents.subjects import JudgedSymbol, Thesis, screener_subject, trader_subject, validator_subject
 from agents.verdict import reduce_reports
-from models.research import (
-    Rating,
-    ReportStatus,
-    RoleReport,
-    ScreenOutput,
-    TraderOutput,
-    ValidatorOutput,
-    output_schema,
-)
+from models.research import Rating, ReportStatus, RoleReport, ScreenOutput, TraderOutput, ValidatorOutput, output_schema
 from models.settings import LENSES, Settings
 from tests.agents.rulebook.talk import Turn, converse, user
 from tools.market.factory import build_market
 from tools.registry import ToolAnswer, ToolContext
-from tools.toolsets import TOOL_SETS, toolset_for
+from tools.toolsets import toolset_for
 
 PORTFOLIO = {"cash": 100_000.0, "equity": 100_000.0, "buyingPower": 100_000.0, "positions": []}
 
@@ -48,7 +40,6 @@ class Floor:
 
     def turn(self, key: str, subject: dict[str, Any]) -> tuple[Turn, list[ToolAnswer]]:
         role, seen = ROLES[key], []
-        names = TOOL_SETS[role.tools]
         tools = toolset_for(role.tools, self.context, 20.0, lambda _arguments, answer: seen.append(answer))
 
         def caller(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -56,7 +47,11 @@ class Floor:
 
         prompt = render(role, subject, self.settings)
         turn = converse(
-            self.http, key, [user(prompt.user)], {name: caller(name) for name in names}, output_schema(role.output)
+            self.http,
+            key,
+            [user(prompt.user)],
+            {tool.name: caller(tool.name) for tool in role.tools},
+            output_schema(role.schema),
         )
         return turn, seen
 
@@ -68,16 +63,16 @@ class Floor:
             for number, shard in enumerate(shards(symbols, self.settings.shard_size)):
                 turn, answers = self.turn(f"screener_{lens}", screener_subject(lens, number, shard, self.settings))
                 seen[lens] += answers
-                kept = accept(ScreenOutput.model_validate(turn.answer), lens, shard, options_allowed=False)
-                assert kept.notes == ()
+                kept, notes = accept(ScreenOutput.model_validate(turn.answer), lens, shard, options_allowed=False)
+                assert notes == []
                 hits += [
                     Hit(f"{lens}{number}{one.symbol}", lens, one.symbol, one.instrument, one.confidence, one.thesis)
-                    for one in kept.candidates
+                    for one in kept
                 ]
         return hits, seen
 
     def report(self, key: str, candidate: RankedCandidate) -> RoleReport:
-        theses = [Thesis(hit.lens, hit.confidence, hit.thesis) for hit in candidate.hits]
+        theses = [Thesis(lens=hit.lens, confidence=hit.confidence, thesis=hit.thesis) for hit in candidate.hits]
         turn, seen = self.turn(key, validator_subject(candidate.symbol, candidate.instrument, theses, self.settings))
         if not any(answer.has_data for answer in seen):
             return RoleReport(role=key, status=ReportStatus.NO_DATA, reason="no tool had data")
@@ -118,21 +113,22 @@ def test_from_candidates_to_actions(floor: Floor, screened: tuple[list[Hit], dic
     assert len(candidates) == 20
     judged: list[JudgedSymbol] = []
     for candidate in candidates:
-        reports = [floor.report(key, candidate) for key in (FIRST_ROLE, *RESEARCH_ROLES)]
+        reports = [floor.report(key, candidate) for key in default_roles()]
         assert next(report.status for report in reports if report.role == "fundamentals") is ReportStatus.NO_DATA
         result = reduce_reports(reports)
         assert result.rating is not Rating.INSUFFICIENT
         assert result.missing == ["fundamentals: no_data (no tool had data)"]
+        found = result.model_dump(include={"rating", "confidence", "summary", "missing"})
         judged.append(
-            JudgedSymbol(candidate.symbol, candidate.instrument, result.rating, result.confidence, result.summary)
+            JudgedSymbol(symbol=candidate.symbol, instrument=candidate.instrument, keyRisks=result.key_risks, **found)
         )
-    ratings = Counter(one.rating for one in judged)
+    ratings = Counter(one["rating"] for one in judged)
     assert len(ratings) >= 2, ratings
     assert ratings[Rating.BUY] >= 1, ratings
     turn, _ = floor.turn("trader", trader_subject("paper", judged, PORTFOLIO, floor.settings))
     actions = TraderOutput.model_validate(turn.answer).actions
     opened = [action for action in actions if action.action == "open"]
-    bought = {one.symbol for one in judged if one.rating is Rating.BUY}
+    bought = {one["symbol"] for one in judged if one["rating"] is Rating.BUY}
     assert opened
     assert {action.symbol for action in opened} <= bought
     assert all((action.notional or 0) <= floor.settings.max_order_notional for action in opened)

@@ -48,6 +48,21 @@ def below(level: Level) -> str:
     return "CONFIRMED" if level is Level.CAUTION else "CAUTION"
 
 
+def test_the_overview_weighs_the_company_and_its_price(http: httpx.Client) -> None:
+    desk = Desk()
+    desk.signals, desk.overviews = {"AA": CALM}, {"AA": {"fundamentals": SOUND}}
+    turn = validate(http, "overview", desk)
+    assert [name for name, _ in turn.calls] == ["symbol_overview", "signals_get"]
+    assert (turn.answer["verdict"], turn.answer["confidence"]) == ("CONFIRMED", "high")
+    desk.overviews["AA"] = {"fundamentals": {**SOUND, "profitMargin": -0.3}}
+    assert verdict(http, "overview", desk) == "REJECT"
+    desk.overviews, desk.signals = {}, {"AA": {**CALM, "volatility20": 0.5}}
+    answer = validate(http, "overview", desk).answer
+    assert (answer["verdict"], answer["confidence"]) == ("CAUTION", "medium")
+    assert "Missing: company figures" in answer["summary"]
+    assert validate(http, "overview", Desk(), "AA", "news_list").answer["confidence"] == "low"
+
+
 @pytest.mark.parametrize("role", ["quick", "risk"])
 def test_calm_figures_are_confirmed(http: httpx.Client, role: str) -> None:
     desk = Desk()

@@ -14,7 +14,7 @@ from models.market import SymbolSignals
 from models.research import ScreenOutput, output_schema
 from tests.agents.rulebook.market import CALM, SOUND, Desk
 from tests.agents.rulebook.talk import Turn, ask, converse
-from tools.market.yahoo_shapes import options_of, section_of
+from tools.market.yahoo.shapes import options_of, section_of
 
 STOCKS = {"stockOnly": True, "optionsMode": "stocks-only"}
 
@@ -98,7 +98,7 @@ def test_a_leading_gainer_weighs_more(http: httpx.Client) -> None:
     assert turn.answer["candidates"][0]["confidence"] == "medium"
 
 
-@pytest.mark.parametrize("lens", ["technical", "catalyst", "options"])
+@pytest.mark.parametrize("lens", ["technical", "catalyst", "options", "unified"])
 def test_a_split_like_move_keeps_a_symbol_out(http: httpx.Client, lens: str) -> None:
     desk = Desk()
     desk.signals = {"AA": {**CALM, "volumeRatio": 2.0}, "BB": {**CALM, "volumeRatio": 2.0}}
@@ -106,7 +106,7 @@ def test_a_split_like_move_keeps_a_symbol_out(http: httpx.Client, lens: str) -> 
     assert named(screen(http, lens, desk, ["AA", "BB"])) == ["AA"]
 
 
-@pytest.mark.parametrize("lens", ["technical", "fundamental", "catalyst", "options"])
+@pytest.mark.parametrize("lens", ["technical", "fundamental", "catalyst", "options", "unified"])
 def test_no_data_no_candidates(http: httpx.Client, lens: str) -> None:
     for tools in ((), ("news_list",)):
         turn = screen(http, lens, Desk(), ["AA", "BB"], *tools)
@@ -114,7 +114,7 @@ def test_no_data_no_candidates(http: httpx.Client, lens: str) -> None:
     assert converse(http, f"screener_{lens}", [ask({"symbols": []})], {}).answer == {"candidates": []}
 
 
-@pytest.mark.parametrize("lens", ["technical", "fundamental", "catalyst", "options"])
+@pytest.mark.parametrize("lens", ["technical", "fundamental", "catalyst", "options", "unified"])
 def test_a_shard_gives_at_most_six_and_only_its_own(http: httpx.Client, lens: str) -> None:
     desk = Desk()
     symbols = [f"S{number:03}" for number in range(131)]
@@ -130,6 +130,21 @@ def test_a_shard_gives_at_most_six_and_only_its_own(http: httpx.Client, lens: st
     assert len(turn.calls) <= 2
     if lens == "technical":
         assert named(turn) == symbols[:-7:-1]
+
+
+def test_the_unified_screener_counts_the_views_that_hold(http: httpx.Client) -> None:
+    """CALM holds for the technical and the options rules; a strong day adds the catalyst's, sound figures the last."""
+    desk = Desk()
+    desk.signals = {"AA": CALM, "BB": {**CALM, "change": 0.03}, "CC": {**CALM, "rsi14": 80.0}, "DD": CALM}
+    desk.overviews = {"DD": {"fundamentals": SOUND}, "BB": {"fundamentals": SOUND}}
+    turn = screen(http, "unified", desk, list(desk.signals))
+    assert [name for name, _ in turn.calls] == ["signals_get", "symbol_overview"]
+    assert turn.calls[1][1]["symbols"] == ["BB", "AA", "DD"]
+    found = {row["symbol"]: row for row in turn.answer["candidates"]}
+    assert list(found) == ["BB", "DD", "AA"]
+    assert [row["confidence"] for row in found.values()] == ["high", "high", "medium"]
+    assert "the views technical, catalyst, options, fundamental hold" in found["BB"]["thesis"]
+    assert "price to earnings missing" in found["AA"]["thesis"]
 
 
 def test_the_fundamental_lens_stops_asking_a_source_that_has_nothing(http: httpx.Client) -> None:

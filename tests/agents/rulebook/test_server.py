@@ -14,12 +14,14 @@ from typing import Any
 import httpx
 import pytest
 
-from agents.rulebook.policies.table import POLICIES
-from agents.rulebook.server import build_server, create_app, serve
+from agents.rulebook.policies import POLICIES
+from agents.rulebook.server import build_server, create_app
 from models.errors import SettingError
 from models.research import ValidatorOutput, output_schema
 from tests.agents.rulebook.market import CALM, Desk
 from tests.agents.rulebook.talk import Live, ask, converse, events, offered, user
+from tests.patience import PATIENCE
+from tests.stack import free_port
 
 SUBJECT = {"symbol": "AA", "instrument": "equity", "screenTheses": [], "constraints": {}, "memory": None}
 
@@ -178,38 +180,45 @@ def test_output_that_is_no_json_is_said_to_have_failed(http: httpx.Client, role:
 
 
 def test_latency_is_waited_before_each_response_and_in_parallel() -> None:
-    with Live(latency_seconds=0.3) as live, httpx.Client(base_url=live.url, timeout=10) as client:
+    with Live(latency_seconds=0.3) as live, httpx.Client(base_url=live.url, timeout=PATIENCE) as client:
         began = time.monotonic()
         assert client.post("/responses", json=body()).status_code == 200
         assert time.monotonic() - began >= 0.3
         assert client.get("/models").status_code == 200
 
 
-def test_a_unix_socket_is_served_and_sigterm_ends_it(tmp_path: Path) -> None:
+def test_sigterm_ends_a_serving_process() -> None:
     """As a process of its own, as the desk runs it."""
-    path = tmp_path / "r.sock"
-    code = "import sys, pathlib; from agents.rulebook.server import serve; serve(uds=pathlib.Path(sys.argv[1]))"
+    port = free_port()
+    code = "import sys; from agents.rulebook.server import build_server; build_server(port=int(sys.argv[1])).run()"
     root = Path(__file__).parents[3]
-    process = subprocess.Popen([sys.executable, "-c", code, str(path)], cwd=root)
+    process = subprocess.Popen([sys.executable, "-c", code, str(port)], cwd=root)
     try:
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://rulebook/v1") as client:
-            limit = time.monotonic() + 20
-            while not path.exists():
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}/v1") as client:
+            limit = time.monotonic() + PATIENCE
+            while (status := _status(client)) is None:
                 assert process.poll() is None
-                assert time.monotonic() < limit, "the rulebook did not listen within 20 s"
+                assert time.monotonic() < limit, "the rulebook did not listen in time"
                 time.sleep(0.02)
-            assert client.post("/responses", json=body()).status_code == 200
+            assert status == 200
         process.terminate()
-        assert process.wait(10) in (0, -signal.SIGTERM)
+        assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(PATIENCE)
+
+
+def _status(client: httpx.Client) -> int | None:
+    try:
+        return client.post("/responses", json=body()).status_code
+    except httpx.ConnectError:
+        return None
 
 
 def test_only_loopback_is_served() -> None:
     for host in ("0.0.0.0", "example.org", "::"):
         with pytest.raises(SettingError, match="loopback"):
-            serve(host, 0)
+            build_server(host)
     assert build_server("::1").config.host == "::1"
 
 

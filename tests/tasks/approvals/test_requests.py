@@ -15,25 +15,26 @@ import pytest
 import redis.asyncio
 from sqlmodel import col, select
 
-from agents.codex.approvals import ApprovalRequest, Decision
 from agents.codex.runtime import CodexRuntime
-from agents.codex.spec import ApprovalKind, Scope
-from models import event_log
-from models.columns import utcnow
+from agents.runtime import ApprovalDecision, ApprovalKind, ApprovalRequest, Scope
+from models.database.store import Store
 from models.errors import NotFound, NotWaiting, UsageError
-from models.event_tables import RuntimeApproval
-from models.events import Envelope
+from models.events import event_log
+from models.events.envelope import Envelope
 from models.settings import Settings
 from models.states import ApprovalState, StepState
-from models.store import Store, upgrade
-from models.tables import Step
-from tasks import requests
-from tasks.approving import WaitingRequest, answer, waiting
-from tasks.asking import Asking
-from tasks.messenger import Messenger
+from models.tables.columns import utcnow
+from models.tables.events import RuntimeApproval
+from models.tables.runs import Step
+from tasks.approvals import requests
+from tasks.approvals.approving import WaitingRequest, answer, waiting
+from tasks.approvals.asker import ApprovalAsker
+from tasks.worker.notifier import WorkerNotifier
 from tests.agents.codex.kit import FINAL, config, one_turn, run, spec, until
 from tests.builders import a_run, a_step
+from tests.databases import make_database
 from tests.fakes.responses import Call, FakeResponses, Text
+from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk
 
 COMMAND = {
@@ -51,7 +52,7 @@ class Floor:
     store: Store
     scope: Scope
 
-    def ask(self, kind: ApprovalKind = "command", seconds: float = 60, **changes: Any) -> str:
+    def ask(self, kind: ApprovalKind = "command", seconds: float = PATIENCE, **changes: Any) -> str:
         """A request that waits from now on; its id."""
         id_ = f"request-{len(self.rows())}"
         detail = QUESTIONS if kind == "user_input" else COMMAND
@@ -61,8 +62,8 @@ class Floor:
         return id_
 
     def answer(self, id_: str, yes: bool = True, **given: Any) -> str:
-        messenger = Messenger(self.settings)
-        found = answer(self.store, self.settings, messenger, id_, approve=yes, by="ann@desk", why="so", **given)
+        messenger = WorkerNotifier(self.settings)
+        found = answer(self.store, self.settings, messenger.trade, id_, approve=yes, by="ann@desk", why="so", **given)
         assert found.order is None
         return found.state
 
@@ -82,7 +83,7 @@ class Floor:
 @pytest.fixture
 def floor(tmp_path: Path) -> Iterator[Floor]:
     settings = Settings(home=tmp_path)
-    upgrade(settings.database)
+    make_database(settings.database)
     store = Store(settings.database)
     with store.session() as session:
         run_ = a_run(session)
@@ -123,7 +124,7 @@ def test_an_answer_to_what_is_unknown_or_over_is_refused(floor: Floor) -> None:
     with pytest.raises(UsageError, match="more than one"):
         floor.answer("request-")
     assert floor.answer(id_, yes=False) == ApprovalState.DENIED
-    with pytest.raises(NotWaiting, match=rf"{id_} waits for nobody: it is denied"):
+    with pytest.raises(NotWaiting, match=rf"{id_} does not wait for an answer: it is denied"):
         floor.answer(id_)
     assert floor.rows()[0].state == "denied"
 
@@ -177,11 +178,11 @@ def test_the_asker_hears_the_answer_and_closes_what_it_no_longer_waits_for(floor
     request = ApprovalRequest("user_input", "thread-1", "turn-1", "item-1", None, QUESTIONS)
 
     async def work() -> None:
-        asking = Asking(floor.store, floor.settings)
+        asking = ApprovalAsker(floor.store, floor.settings)
         answered = asyncio.create_task(asking.ask(request, floor.scope, 60))
         await until(lambda: len(floor.waiting()) == 1)
         await asyncio.to_thread(floor.answer, floor.waiting()[0], answers={"size": ["large"]})
-        assert await answered == Decision(approved=True, answers={"size": ["large"]})
+        assert await answered == ApprovalDecision(approved=True, answers={"size": ["large"]})
 
         assert not (await asking.ask(request, floor.scope, 0.2)).approved
 
@@ -203,7 +204,7 @@ def test_it_waits_no_longer_than_the_settings_say(floor: Floor) -> None:
     request = ApprovalRequest("command", "thread-1", "turn-1", "item-1", None, COMMAND)
 
     async def work() -> None:
-        asking = asyncio.create_task(Asking(floor.store, settings).ask(request, floor.scope, 600))
+        asking = asyncio.create_task(ApprovalAsker(floor.store, settings).ask(request, floor.scope, 600))
         await until(lambda: len(floor.waiting()) == 1)
         (row,) = floor.rows()
         assert dt.timedelta(0) < row.expires_at - utcnow() <= dt.timedelta(seconds=30)
@@ -220,7 +221,7 @@ def test_a_turn_goes_on_with_what_a_person_says_in_another_process(
 
     async def work(model: FakeResponses) -> None:
         client = redis.asyncio.Redis.from_url(redis_server)
-        asker = Asking(floor.store, floor.settings)
+        asker = ApprovalAsker(floor.store, floor.settings)
         runtime = CodexRuntime(config(model, tmp_path / "runtime"), client, asker=asker)
         await runtime.start()
         asked = replace(spec(), scope=floor.scope, approvals=frozenset({"command"}))
@@ -263,7 +264,7 @@ def test_the_commands_show_a_request_as_it_is_and_answer_questions(floor: Floor,
     assert done.returncode == 0, done.stderr
     again = desk(tmp_path, "deny", question, "--why", "so")
     assert again.returncode != 0
-    assert f"request {question} waits for nobody: it is approved" in again.stderr
+    assert f"request {question} does not wait for an answer: it is approved" in again.stderr
     late = floor.ask(seconds=0)
     too_late = desk(tmp_path, "approve", late)
     assert too_late.returncode == 1

@@ -12,6 +12,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import PATIENCE
+
 GUARD = """
 import ipaddress, os, socket, sys
 
@@ -73,7 +75,7 @@ class Closed:
 def make_closed(folder: Path) -> Closed:
     """Build the environment; it sees this one's packages."""
     venv, log = folder / "closed", folder / "network.log"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=PATIENCE)
     packages = next((venv / "lib").glob("python*/site-packages"))
     (packages / "closed_network.py").write_text(GUARD.format(log=str(log)), encoding="utf-8")
     seen = [path for path in site.getsitepackages() if Path(path).is_dir()]

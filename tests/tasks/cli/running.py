@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from tests import zygote
+from tests.patience import PATIENCE
 from tests.tasks.services.conftest import CLEAN
 
 ROOT = Path(__file__).parents[3]
@@ -19,5 +20,5 @@ def environment(home: Path, **environ: str) -> dict[str, str]:
     return {**CLEAN, "DESK_HOME": str(home), "PYTHONPATH": str(ROOT), **environ}
 
 
-def desk(home: Path, *arguments: str, seconds: float = 60, **environ: str) -> subprocess.CompletedProcess[str]:
+def desk(home: Path, *arguments: str, seconds: float = PATIENCE, **environ: str) -> subprocess.CompletedProcess[str]:
     return zygote.run(arguments, environment(home, **environ), home, seconds)

@@ -17,13 +17,14 @@ import pytest
 from sqlmodel import col, select
 from typer.main import get_command
 
-from models.order_tables import Account, Fill, Order
-from models.setting_sources import load_settings
-from models.store import Store
-from models.tables import Run
-from models.thread_tables import KeptThread
+from models.database.store import Store
+from models.settings.sources import load_settings
+from models.tables.orders import Account, Fill, Order
+from models.tables.runs import Run
+from models.tables.threads import KeptThread
 from tasks.cli.main import build
 from tests import zygote
+from tests.patience import PATIENCE
 from tests.tasks.cli.closed import Closed, make_closed
 from tests.tasks.cli.running import ROOT, environment
 
@@ -96,7 +97,7 @@ class Walker:
     def command(self, *arguments: str) -> list[str]:
         return [str(self.closed.python), "-P", "-m", "tasks.cli.main", *arguments]
 
-    def __call__(self, *arguments: str, seconds: float = 150) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *arguments: str, seconds: float = PATIENCE) -> subprocess.CompletedProcess[str]:
         return zygote.run(arguments, self.environ, self.home, seconds, str(self.closed.python))
 
     @property
@@ -120,7 +121,7 @@ class Walker:
             command = self.command("up", "--api")
             process = subprocess.Popen(command, env=self.environ, cwd=self.home, stdout=log, stderr=log)
         try:
-            until = time.monotonic() + 120
+            until = time.monotonic() + PATIENCE
             while self(*PING).returncode != 0:
                 assert process.poll() is None, (self.home / "up.log").read_text()
                 assert time.monotonic() < until, (self.home / "up.log").read_text()
@@ -129,7 +130,7 @@ class Walker:
         finally:
             process.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(60)
+                process.wait(PATIENCE)
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGKILL)
 
@@ -159,7 +160,7 @@ def test_the_network_is_closed_and_watched(closed: Closed, tmp_path: Path) -> No
         "    pass\n"
     )
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}], env={{}})"
-    subprocess.run([closed.python, "-c", nested], env={}, check=True, timeout=60)
+    subprocess.run([closed.python, "-c", nested], env={}, check=True, timeout=PATIENCE)
     assert closed.lines("reached") == [
         "socket.getaddrinfo 192.0.2.1",
         "socket.getaddrinfo paper-api.alpaca.markets",
@@ -215,6 +216,6 @@ def assert_all_on_paper(desk: Walker, filled: bool) -> None:
 def test_this_repository_is_what_is_walked(closed: Closed) -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import tasks.cli.main as m; print(m.__file__)"
     found = subprocess.run(
-        [closed.python, "-c", code, ROOT], capture_output=True, text=True, check=True, timeout=60, env={}
+        [closed.python, "-c", code, ROOT], capture_output=True, text=True, check=True, timeout=PATIENCE, env={}
     )
     assert found.stdout.strip().startswith(str(ROOT))

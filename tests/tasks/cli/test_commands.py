@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from models.setting_sources import load
 from models.settings import Settings
+from models.settings.sources import load
 from tasks.cli import config
 from tasks.cli.main import build
-from tasks.cli.processes import Pool, Role, flower_arguments, worker_arguments
+from tasks.cli.services.processes import PoolKind, WorkerRole, flower_arguments, worker_arguments
 from tests.tasks.cli.running import ROOT, desk
 
 OURS = {"up", "demo", "doctor", "config", "db", "worker", "ping", "beat", "flower", "rulebook"}
@@ -95,7 +95,7 @@ def test_a_wrong_setting_is_told_with_its_name_and_ends_with_2(
         ("runs list", {"DESK_REDIS_URL": "http://:hidden-word@127.0.0.1"}, ("DESK_REDIS_URL", "redis://")),
         ("ping ops", {"DESK_REDIS_URL": "redis://:hidden-word/@127.0.0.1"}, ("DESK_REDIS_URL", "percent-encode")),
         ("beat", {"DESK_REDIS_URL": "redis://127.0.0.1/0?nonsense=1"}, ("nonsense=1", "redis://HOST:PORT/DB")),
-        ("up", {"DESK_REDIS_URL": "redis://127.0.0.1:port"}, ("DESK_REDIS_URL", "the port is no number")),
+        ("up", {"DESK_REDIS_URL": "redis://127.0.0.1:port"}, ("DESK_REDIS_URL", "the port is not a number")),
         ("db upgrade", {"DESK_DATABASE_URL": "mysql://me:hidden-word@127.0.0.1/desk"}, ("DESK_DATABASE_URL", "sqlite")),
         ("runs list", {"DESK_DATABASE_URL": "sqlite:////dev/null/desk.db"}, ("/dev/null cannot be made", "DESK_HOME")),
         ("demo --home /dev/null/demo", {}, ("/dev/null/demo", "--home")),
@@ -152,14 +152,14 @@ def _value(arguments: list[str], flag: str) -> str:
 @pytest.mark.parametrize(
     ("role", "queues", "count"),
     [
-        (Role.RESEARCH, "screen,research", "96"),
-        (Role.OPS, "ops", "8"),
-        (Role.TRADE, "trade", "1"),
-        (Role.ALL, "screen,research,ops,trade", "104"),
+        (WorkerRole.RESEARCH, "screen,research", "96"),
+        (WorkerRole.OPS, "ops", "8"),
+        (WorkerRole.TRADE, "trade", "1"),
+        (WorkerRole.ALL, "screen,research,ops,trade", "104"),
     ],
 )
-def test_each_role_serves_its_queues(role: Role, queues: str, count: str) -> None:
-    made = worker_arguments(Settings(), role, Pool.THREADS, None, "w")
+def test_each_role_serves_its_queues(role: WorkerRole, queues: str, count: str) -> None:
+    made = worker_arguments(Settings(), role, PoolKind.THREADS, None, "w")
     assert (_value(made, "-Q"), _value(made, "-c"), _value(made, "-P")) == (queues, count, "threads")
     assert {"-E", "--without-mingle", "--without-gossip"} <= set(made)
     assert _value(made, "-n").startswith("w@")
@@ -168,13 +168,13 @@ def test_each_role_serves_its_queues(role: Role, queues: str, count: str) -> Non
 @pytest.mark.parametrize(("turns", "threads", "count"), [(8, 128, "8"), (96, 16, "16")])
 def test_a_research_worker_takes_no_more_than_it_has_turns_for(turns: int, threads: int, count: str) -> None:
     settings = Settings(codex_turns=turns, worker_threads=threads)
-    assert _value(worker_arguments(settings, Role.RESEARCH, Pool.THREADS, None, "w"), "-c") == count
+    assert _value(worker_arguments(settings, WorkerRole.RESEARCH, PoolKind.THREADS, None, "w"), "-c") == count
 
 
 def test_trades_go_one_after_the_other_whatever_is_asked() -> None:
-    assert _value(worker_arguments(Settings(), Role.TRADE, Pool.THREADS, 5, "w"), "-c") == "1"
-    assert _value(worker_arguments(Settings(), Role.RESEARCH, Pool.THREADS, 5, "w"), "-c") == "5"
-    assert _value(worker_arguments(Settings(), Role.RESEARCH, Pool.PREFORK, None, "w"), "-c") == "2"
+    assert _value(worker_arguments(Settings(), WorkerRole.TRADE, PoolKind.THREADS, 5, "w"), "-c") == "1"
+    assert _value(worker_arguments(Settings(), WorkerRole.RESEARCH, PoolKind.THREADS, 5, "w"), "-c") == "5"
+    assert _value(worker_arguments(Settings(), WorkerRole.RESEARCH, PoolKind.PREFORK, None, "w"), "-c") == "2"
 
 
 def test_flower_listens_on_loopback_unless_told_and_keeps_its_state() -> None:

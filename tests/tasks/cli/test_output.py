@@ -13,6 +13,8 @@ from rich.console import Console
 from models.errors import UsageError
 from tasks.cli.output import fail, table
 from tasks.services.programs import desk_command
+from tests import zygote
+from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment
 
 # More than a buffer holds and less, by rich, by orjson and by typer itself.
@@ -40,8 +42,17 @@ LOST = [
 
 def _run(home: Path, command: tuple[str, ...], redirection: str) -> tuple[int, str]:
     """Exit code and stderr of a command whose standard output a shell redirected."""
+    if redirection == ">/dev/full":
+        with open("/dev/full", "wb") as full:
+            return _forked(home, command, full.fileno())
+    # A process that starts without the descriptor is another matter than one that forks.
     line = ["sh", "-c", f'exec "$@" {redirection}', "sh", *desk_command(*command)]
-    done = subprocess.run(line, env=environment(home), cwd=home, stderr=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run(line, env=environment(home), cwd=home, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+    return done.returncode, done.stderr
+
+
+def _forked(home: Path, command: tuple[str, ...], stdout: int) -> tuple[int, str]:
+    done = zygote.run(command, environment(home), home, stdout=stdout)
     return done.returncode, done.stderr
 
 
@@ -62,10 +73,7 @@ def test_a_reader_that_left_ends_the_command_in_silence(home: Path, command: tup
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
-        done = subprocess.run(
-            desk_command(*command), env=environment(home), cwd=home, stdout=pipe, stderr=subprocess.PIPE, timeout=60
-        )
-    assert (done.returncode, done.stderr) == (1, b"")
+        assert _forked(home, command, pipe.fileno()) == (1, "")
 
 
 def test_an_error_is_told_whatever_became_of_the_output(home: Path) -> None:

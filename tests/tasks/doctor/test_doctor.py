@@ -11,26 +11,27 @@ from typing import Any
 import codex_cli_bin
 import pytest
 
-from models import store
+from models.database import store
 from models.errors import LoginMissing, ModelMissing, RedisDown
 from models.settings import Settings
 from tasks.bootstrap import Desk
 from tasks.doctor import machine, model, services, trading
-from tasks.doctor.check import Check, Examination, Patient, Status, examine
-from tasks.doctor.examinations import ALL
+from tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, run_checks
+from tasks.doctor.checklist import ALL
 from tests.fakes.responses import FakeResponses
 from tests.fakes.responses import Status as Http
+from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk
 from tools.ledger import ensure_account
 
 
-def patient(home: Path, **settings: Any) -> Patient:
+def patient(home: Path, **settings: Any) -> CheckContext:
     made = Settings(**{"home": home, "redis_url": f"unix://{home}/none.sock", **settings})
-    return Patient(made, Desk(made, "doctor-test"))
+    return CheckContext(made, Desk(made, "doctor-test"))
 
 
-def one(name: str, who: Patient) -> Check:
-    return examine(who, [each for each in ALL if each.name == name])[0]
+def one(name: str, who: CheckContext) -> Check:
+    return run_checks(who, [each for each in ALL if each.name == name])[0]
 
 
 @pytest.fixture
@@ -63,13 +64,13 @@ def test_an_outside_redis_that_is_down_fails_with_the_remedy_and_exit_code_1(tmp
 
 def test_without_any_redis_server_the_check_says_so(tmp_path: Path) -> None:
     who = patient(tmp_path, redis_url=None)
-    assert one("redis", who).status is Status.FAIL
+    assert one("redis", who).status is CheckStatus.FAIL
     assert "desk up" in one("redis", who).remedy
 
 
 def test_a_missing_binary_names_the_path_and_the_remedy(tmp_path: Path) -> None:
     found = one("codex binary", patient(tmp_path, codex_binary=tmp_path / "codex"))
-    assert found.status is Status.FAIL
+    assert found.status is CheckStatus.FAIL
     assert str(tmp_path / "codex") in found.detail
     assert "DESK_CODEX_BINARY" in found.remedy
 
@@ -78,13 +79,13 @@ def test_another_version_of_the_binary_is_a_warning(tmp_path: Path) -> None:
     other = tmp_path / "codex"
     other.write_text("#!/bin/sh\necho codex-cli 0.1.0\n", encoding="utf-8")
     other.chmod(0o755)
-    assert one("codex binary", patient(tmp_path, codex_binary=other)).status is Status.WARN
+    assert one("codex binary", patient(tmp_path, codex_binary=other)).status is CheckStatus.WARN
 
 
 def test_no_login_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     found = one("model", patient(tmp_path / "home", provider="codex"))
-    assert found.status is Status.FAIL
+    assert found.status is CheckStatus.FAIL
     assert found.remedy == LoginMissing.remedy
 
 
@@ -92,7 +93,7 @@ def test_no_login_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_model_that_is_not_there_or_a_wrong_key(tmp_path: Path, fake: FakeResponses, code: int, remedy: str) -> None:
     fake.policy = lambda _request: Http(code, {"error": {"message": "no such model"}})
     found = one("model", patient(tmp_path, provider="endpoint", provider_url=fake.url, model="gpt-nowhere"))
-    assert found.status is Status.FAIL
+    assert found.status is CheckStatus.FAIL
     assert found.remedy == remedy
 
 
@@ -108,7 +109,7 @@ def test_a_binary_that_shows_other_tools_is_found_out(tmp_path: Path) -> None:
     )
     script.chmod(0o755)
     found = one("tools", patient(tmp_path, codex_binary=script))
-    assert found.status is Status.FAIL
+    assert found.status is CheckStatus.FAIL
     assert "update_plan" in found.detail
 
 
@@ -116,19 +117,19 @@ def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
     found = machine.home(patient(blocked / "home"))
-    assert found.status is Status.FAIL
+    assert found.status is CheckStatus.FAIL
     assert "DESK_HOME" in found.remedy
 
 
 def test_a_database_of_another_revision_fails(tmp_path: Path) -> None:
     who = patient(tmp_path)
-    assert services.database(who).status is Status.WARN
+    assert services.database(who).status is CheckStatus.WARN
     store.upgrade(who.settings.database)
-    assert services.database(who).status is Status.OK
+    assert services.database(who).status is CheckStatus.OK
     with who.desk.store.session() as session:
         session.connection().exec_driver_sql("update alembic_version set version_num = 'older'")
     found = services.database(who)
-    assert (found.status, found.remedy) == (Status.FAIL, "run `desk db upgrade`")
+    assert (found.status, found.remedy) == (CheckStatus.FAIL, "run `desk db upgrade`")
 
 
 def test_the_account_is_read_once_it_is_there(tmp_path: Path) -> None:
@@ -138,22 +139,22 @@ def test_the_account_is_read_once_it_is_there(tmp_path: Path) -> None:
     with who.desk.store.session() as session:
         ensure_account(session, "paper", 12_345.0)
     found = trading.broker(who)
-    assert (found.status, "12,345.00" in found.detail) == (Status.OK, True)
+    assert (found.status, "12,345.00" in found.detail) == (CheckStatus.OK, True)
 
 
 def test_a_check_that_hangs_or_breaks_is_a_failed_check(tmp_path: Path) -> None:
     never = threading.Event()
 
-    def hangs(_who: Patient) -> Check:
-        never.wait(30)
+    def hangs(_who: CheckContext) -> Check:
+        never.wait(PATIENCE)
         raise AssertionError
 
-    def breaks(_who: Patient) -> Check:
+    def breaks(_who: CheckContext) -> Check:
         raise ValueError("a surprise")
 
-    found = examine(patient(tmp_path), [Examination("hangs", hangs, 0.2), Examination("breaks", breaks, 5)])
+    found = run_checks(patient(tmp_path), [CheckEntry("hangs", hangs, 0.2), CheckEntry("breaks", breaks, 5)])
     never.set()
-    assert [each.status for each in found] == [Status.FAIL, Status.FAIL]
+    assert [each.status for each in found] == [CheckStatus.FAIL, CheckStatus.FAIL]
     assert "within 0.2 s" in found[0].detail
     assert "a surprise" in found[1].detail
 
@@ -161,10 +162,10 @@ def test_a_check_that_hangs_or_breaks_is_a_failed_check(tmp_path: Path) -> None:
 def test_an_eviction_policy_or_an_old_server_is_noticed() -> None:
     good = {"redis_version": "7.2.4", "maxmemory_policy": "noeviction", "aof_enabled": 1}
     url = "redis://:secret@127.0.0.1:6379/0"
-    assert services.judge(url, good, False).status is Status.OK
-    assert services.judge(url, {**good, "redis_version": "6.0.16"}, False).status is Status.FAIL
-    assert services.judge(url, {**good, "maxmemory_policy": "allkeys-lru"}, False).status is Status.WARN
-    assert services.judge(url, {**good, "aof_enabled": 0}, False).status is Status.WARN
+    assert services.judge(url, good, False).status is CheckStatus.OK
+    assert services.judge(url, {**good, "redis_version": "6.0.16"}, False).status is CheckStatus.FAIL
+    assert services.judge(url, {**good, "maxmemory_policy": "allkeys-lru"}, False).status is CheckStatus.WARN
+    assert services.judge(url, {**good, "aof_enabled": 0}, False).status is CheckStatus.WARN
     assert "secret" not in services.judge(url, good, False).detail
 
 

@@ -12,23 +12,24 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlmodel import select
 
-from models.columns import utcnow
 from models.market import Quote
-from models.order_tables import AuditAnchor, Position
-from models.store import upgrade
-from tasks import arming, bootstrap
+from models.tables.columns import utcnow
+from models.tables.orders import AuditAnchor, Position
+from tasks import bootstrap
+from tasks.cli.orders import arming
 from tasks.doctor import safety, trading
-from tasks.doctor.check import Check, Patient, Status
+from tasks.doctor.check import Check, CheckContext, CheckStatus
+from tests.databases import make_database
 from tests.tasks.doctor.test_doctor import one, patient
 from tests.tools.orders.tape import Tape
 from tools.ledger import ensure_account
-from tools.orders.audit import log_path, record
+from tools.orders.audit.log import log_path, record
 
 PUT = "AAA100918P00090000"
 
 
 @pytest.fixture
-def who(tmp_path: Path) -> Iterator[Patient]:
+def who(tmp_path: Path) -> Iterator[CheckContext]:
     """A desk whose log has two lines."""
     made = opened(tmp_path)
     write(made, "a")
@@ -36,20 +37,20 @@ def who(tmp_path: Path) -> Iterator[Patient]:
     made.desk.close()
 
 
-def opened(home: Path, **settings: Any) -> Patient:
+def opened(home: Path, **settings: Any) -> CheckContext:
     made = patient(home, **settings)
-    upgrade(made.settings.database)
+    make_database(made.settings.database)
     return made
 
 
-def write(who: Patient, kind: str) -> None:
+def write(who: CheckContext, kind: str) -> None:
     with who.desk.store.session() as session:
         record(session, who.settings, kind)
 
 
-def test_a_log_that_is_whole(who: Patient) -> None:
+def test_a_log_that_is_whole(who: CheckContext) -> None:
     path = log_path(who.settings)
-    assert one("audit log", who) == Check("audit log", Status.OK, f"{path}: 2 lines, whole")
+    assert one("audit log", who) == Check("audit log", CheckStatus.OK, f"{path}: 2 lines, whole")
     assert sorted(child.name for child in path.parent.iterdir()) == ["audit.jsonl", "chain"], "it leaves no trace"
 
 
@@ -57,28 +58,28 @@ def test_before_the_first_line_there_is_nothing_to_verify(tmp_path: Path) -> Non
     fresh = patient(tmp_path / "fresh")
     assert "nothing is on record yet" in one("audit log", fresh).detail
     assert not log_path(fresh.settings).parent.exists()
-    upgrade(fresh.settings.database)
+    make_database(fresh.settings.database)
     found = one("audit log", fresh)
-    assert (found.status, "nothing is on record yet" in found.detail) == (Status.OK, True)
+    assert (found.status, "nothing is on record yet" in found.detail) == (CheckStatus.OK, True)
 
 
-def test_an_altered_log_fails_with_the_line(who: Patient) -> None:
+def test_an_altered_log_fails_with_the_line(who: CheckContext) -> None:
     path = log_path(who.settings)
     path.write_bytes(path.read_bytes().replace(b'"kind":"a"', b'"kind":"b"'))
     found = one("audit log", who)
-    assert found.status is Status.FAIL
+    assert found.status is CheckStatus.FAIL
     assert "line 2: its content is not what its hash was made of" in found.detail
     assert "desk audit verify" in found.remedy
 
 
-def test_a_log_that_is_gone_fails(who: Patient) -> None:
+def test_a_log_that_is_gone_fails(who: CheckContext) -> None:
     log_path(who.settings).unlink()
     found = one("audit log", who)
-    assert (found.status, "its file was not found" in found.detail) == (Status.FAIL, True)
+    assert (found.status, "its file was not found" in found.detail) == (CheckStatus.FAIL, True)
 
 
 @pytest.mark.parametrize("what", ["folder", "log"])
-def test_a_log_that_cannot_be_written_is_named(who: Patient, what: str) -> None:
+def test_a_log_that_cannot_be_written_is_named(who: CheckContext, what: str) -> None:
     path = log_path(who.settings)
     blocked = path.parent if what == "folder" else path
     blocked.rename(who.settings.home / "aside")
@@ -87,40 +88,40 @@ def test_a_log_that_cannot_be_written_is_named(who: Patient, what: str) -> None:
     else:
         blocked.mkdir()
     found = one("audit log", who)
-    assert found.status is Status.FAIL
+    assert found.status is CheckStatus.FAIL
     assert f"{path.parent} cannot be written" in found.detail
-    assert "what is not on record does not happen" in found.remedy
+    assert "each order needs its line in the log" in found.remedy
 
 
-def test_a_log_of_another_host_is_told_of_and_does_not_fail(who: Patient) -> None:
+def test_a_log_of_another_host_is_told_of_and_does_not_fail(who: CheckContext) -> None:
     with who.desk.store.session() as session:
         session.add(AuditAnchor(chain="c", place="elsewhere:/data/audit", count=3, head="h", size=9))
     found = one("audit log", who)
-    assert (found.status, "1 more of other data folders" in found.detail) == (Status.WARN, True)
+    assert (found.status, "1 more of other data folders" in found.detail) == (CheckStatus.WARN, True)
     with who.desk.store.session() as session:
         mine = session.exec(select(AuditAnchor.place).where(AuditAnchor.chain != "c")).one()
         session.get_one(AuditAnchor, "c").place = mine  # one that was begun here, and is gone
-    assert one("audit log", who).status is Status.FAIL
+    assert one("audit log", who).status is CheckStatus.FAIL
 
 
 # The mandate
 
 
-def test_play_money_needs_no_mandate(who: Patient) -> None:
-    assert one("mandate", who) == Check("mandate", Status.OK, "paper moves no real money and needs none")
+def test_play_money_needs_no_mandate(who: CheckContext) -> None:
+    assert one("mandate", who) == Check("mandate", CheckStatus.OK, "paper moves no real money and needs none")
 
 
 @pytest.mark.parametrize(
     ("case", "status", "said"),
     [
-        ("armed", Status.OK, "mandate 1 of alpaca-live until"),
-        ("none", Status.FAIL, "no mandate was ever armed for alpaca-live"),
-        ("forged", Status.FAIL, "mandate 1 is not signed by the key"),
-        ("ended", Status.FAIL, "mandate 1 ended at"),
-        ("disarmed", Status.FAIL, "mandate 1 was disarmed by bob"),
+        ("armed", CheckStatus.OK, "mandate 1 of alpaca-live until"),
+        ("none", CheckStatus.FAIL, "no mandate was ever armed for alpaca-live"),
+        ("forged", CheckStatus.FAIL, "mandate 1 is not signed by the key"),
+        ("ended", CheckStatus.FAIL, "mandate 1 ended at"),
+        ("disarmed", CheckStatus.FAIL, "mandate 1 was disarmed by bob"),
     ],
 )
-def test_real_money_needs_a_mandate_that_holds(tmp_path: Path, case: str, status: Status, said: str) -> None:
+def test_real_money_needs_a_mandate_that_holds(tmp_path: Path, case: str, status: CheckStatus, said: str) -> None:
     key = Ed25519PrivateKey.generate()
     who = opened(tmp_path, broker="alpaca-live", mandate_public_key=arming.public_text(key))
     if case != "none":
@@ -131,14 +132,14 @@ def test_real_money_needs_a_mandate_that_holds(tmp_path: Path, case: str, status
         arming.disarm(who.desk.store, who.settings, None, "bob")
     found = one("mandate", who)
     assert (found.status, said in found.detail) == (status, True), found
-    assert ("desk arm" in found.remedy) is (status is Status.FAIL)
+    assert ("desk arm" in found.remedy) is (status is CheckStatus.FAIL)
     if case == "armed":
         assert "0 of 3 orders, 0.00 of 10,000.00 used" in found.detail
     who.desk.close()
 
 
 def test_before_there_is_a_database_there_is_no_mandate(tmp_path: Path) -> None:
-    assert safety.mandate(patient(tmp_path, broker="alpaca-live")).status is Status.FAIL
+    assert safety.mandate(patient(tmp_path, broker="alpaca-live")).status is CheckStatus.FAIL
 
 
 # What is held
@@ -152,7 +153,7 @@ class Options(Tape):
 
 
 def test_an_option_position_is_priced_by_its_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "build_market", lambda _settings: Options({"AAA": 100.0}))
+    monkeypatch.setattr(bootstrap, "build_market", lambda _settings, _key: Options({"AAA": 100.0}))
     who = opened(tmp_path)
     with who.desk.store.session() as session:
         ensure_account(session, "paper", 10_000.0)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from models.setting_sources import load_settings
+from models.database.store import Store, upgrade
 from models.settings import Settings
-from models.store import Store, upgrade
+from models.settings.sources import load_settings
 from tests.tasks.events.kit import RedisServer
 
 

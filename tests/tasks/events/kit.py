@@ -16,17 +16,18 @@ from pathlib import Path
 
 import redis
 
-from models import event_log, run_events
-from models.events import Envelope, EventType, event
+from models.database.store import Store
+from models.events import event_log, run_events
+from models.events.envelope import Envelope, EventType, event
 from models.states import RunState
-from models.store import Store
-from models.tables import Run
+from models.tables.runs import Run
 from tasks.events.feed import Feed
 from tasks.events.publisher import Publisher
 from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
 from tests.builders import run_row
 from tests.conftest import answers, valkey_binary
+from tests.patience import PATIENCE
 from tests.stack import wait_for
 
 
@@ -50,11 +51,11 @@ class RedisServer:
     def kill(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
-        self._process.wait(10)
+        self._process.wait(PATIENCE)
 
 
 def a_note(run_id: str, number: int, writer: int = 0) -> Envelope:
-    """A small event that says who wrote it, and as which of its own."""
+    """Return a small event with its writer and its number."""
     return event(EventType.ITEM_COMPLETED, run_id, item_id=f"{writer}-{number}", writer=writer, number=number)
 
 
@@ -111,7 +112,7 @@ class Writers:
 
     def join(self) -> None:
         for thread in self._threads:
-            thread.join(60)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
 
     def _write(self, writer: int) -> None:
@@ -133,7 +134,7 @@ class Writers:
 
 
 async def read(feed: Feed, run_id: str, after: int = 0, most: int | None = None, **how: bool) -> list[Envelope]:
-    """What a reader gets until the end, or until it has so many."""
+    """Return the events of a reader until the end, or until it has so many."""
     got: list[Envelope] = []
     async with aclosing(feed.follow(run_id, after, **how)) as events:
         async for one in events:
@@ -155,7 +156,7 @@ async def roaming(feed: Feed, run_id: str, chance: random.Random) -> list[Envelo
 
 
 def listening(address: str) -> int:
-    """How many connections wait for what comes on a stream."""
+    """Return the number of connections that wait for a stream."""
     with redis.Redis.from_url(address) as client:
         return sum(one["cmd"] == "xread" and "b" in one["flags"] for one in client.client_list())
 
@@ -164,7 +165,7 @@ def sequences(events: Sequence[Envelope]) -> list[int | None]:
     return [one.sequence for one in events]
 
 
-async def until(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"not within {seconds:g} s: {what}"

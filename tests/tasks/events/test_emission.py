@@ -1,4 +1,4 @@
-"""What happens to runs and steps is told as events, in the transaction that makes it happen."""
+"""Changes of runs and steps become events in the transaction that makes the change."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from models import event_log
+from models.database.store import Store
 from models.errors import LeaseLost
-from models.events import Domain, Envelope, EventType
+from models.events import event_log
+from models.events.envelope import Domain, Envelope, EventType
 from models.settings import Settings
 from models.states import AttemptEnd, RunState, StepState
-from models.store import Store
-from tasks import graph, step_events, stopping, sweeping
-from tests.tasks.test_graph import ago, claimed, opened, report, set_step
+from tasks.engine import graph, sweeping
+from tasks.engine.steps import again_event
+from tasks.worker import stopping
+from tests.tasks.engine.test_graph import ago, claimed, opened, report, set_step
 
 
 def told(store: Store, run_id: str) -> list[Envelope]:
@@ -83,7 +85,7 @@ def test_an_end_that_is_refused_is_not_told(store: Store) -> None:
     held = claimed(store, step.id)
     set_step(store, step.id, owner="another")
     with pytest.raises(LeaseLost), store.session() as session:
-        event_log.append(session, [step_events.again(held, AttemptEnd.AGAIN, None)])
+        event_log.append(session, [again_event(held, AttemptEnd.AGAIN, None)])
         graph.finish(session, held, StepState.DONE)
     assert steps_told(store, run.id) == []
 
@@ -95,7 +97,7 @@ def test_what_the_sweep_gives_up(store: Store) -> None:
     claimed(store, lost.id, "gone")
     set_step(store, lost.id, attempt=2, lease_until=ago(1))
     with store.session() as session:
-        sweeping.fail_worn_out(session)
+        sweeping.fail_exhausted(session)
     assert sorted(steps_told(store, run.id)) == [
         ("status.ended", "GE", 2, "failed"),
         ("status.ended", "IBM", 2, "failed"),
@@ -110,7 +112,7 @@ def test_what_is_abandoned_with_its_run_is_told_once(store: Store) -> None:
     with store.session() as session:
         graph.finish(session, ended, StepState.DONE)
     with store.session() as session:
-        graph.abandon(session, run.id, "too late")
+        graph.fail_open_steps(session, run.id, "too late")
     assert sorted(steps_told(store, run.id)) == [
         ("status.ended", "", 0, "failed"),  # the finish step
         ("status.ended", "AAPL", 1, "done"),

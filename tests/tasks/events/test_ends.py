@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from models.events import Envelope
+from models.events.envelope import Envelope
 from tasks.events.feed import Feed
 from tasks.events.sources import is_over
+from tests.patience import PATIENCE
 from tests.tasks.events.kit import ended, read
 from tests.tools.orders.desk import Desk, action, make_desk
-from tools.orders import approvals
-from tools.orders.tending import tend
+from tools.orders.maintenance import maintain_orders
+from tools.orders.records import approvals
 
 
 @pytest.fixture
@@ -49,8 +50,8 @@ def test_what_becomes_of_an_order_after_its_run_is_told(desk: Desk) -> None:
             _decide(desk, True)
             await asyncio.sleep(1.5)
             assert not reader.done(), "the order is approved and not sent"
-            tend(desk.funnel())
-            return await asyncio.wait_for(reader, 20)
+            maintain_orders(desk.context())
+            return await asyncio.wait_for(reader, PATIENCE)
 
     told = [(str(one.type), one.payload.get("state")) for one in asyncio.run(main())]
     states = [state for type_, state in told if type_ == "order.state"]

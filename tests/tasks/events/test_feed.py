@@ -9,15 +9,16 @@ from contextlib import aclosing
 import pytest
 import redis
 
-from models import event_log
+from models.database.store import Store
 from models.errors import NotFound, UsageError
-from models.event_batch import batches
-from models.events import DESK, Envelope, EventType, event
+from models.events import event_log
+from models.events.batch import batches
+from models.events.envelope import DESK, Envelope, EventType, event
 from models.settings import Settings
-from models.store import Store
 from tasks.events.feed import Feed
 from tasks.events.publisher import Publisher
 from tasks.events.streams import key_of
+from tests.patience import PATIENCE
 from tests.tasks.events.kit import (
     RedisServer,
     Writers,
@@ -60,7 +61,7 @@ def test_readers_that_come_and_go_all_get_the_same(
                         await asyncio.sleep(0.05)
             await asyncio.to_thread(writers.join)
             last = ended(store, run_id)
-            found = await asyncio.wait_for(asyncio.gather(*readers), 60)
+            found = await asyncio.wait_for(asyncio.gather(*readers), PATIENCE)
             assert last == 602
             return found
 
@@ -106,7 +107,7 @@ def test_what_is_published_is_told_at_once_and_what_is_not_is_found(
             write(store, a_note(run_id, 2))
             store.on_commit.append(publisher.publish)
             write(store, a_note(run_id, 3))
-            return await asyncio.wait_for(reader, 20)
+            return await asyncio.wait_for(reader, PATIENCE)
 
     found = asyncio.run(main())
     publisher.close()
@@ -126,7 +127,7 @@ def test_a_slow_reader_goes_on_from_the_database_and_holds_nobody_up(store: Stor
             for start in range(0, 1000, 50):
                 await asyncio.to_thread(write, store, *(a_note(run_id, start + place) for place in range(50)))
                 await asyncio.sleep(0.05)
-            found = await asyncio.wait_for(quick, 30)
+            found = await asyncio.wait_for(quick, PATIENCE)
             got += [await anext(slow) for _ in range(1000)]
             return got, found
 
@@ -225,7 +226,7 @@ def test_what_cannot_be_read_in_a_stream_is_read_in_the_database(
                     client.xadd(key_of(run_id), {"event": text})
                 client.xadd(key_of(run_id), {"nothing": ""})
             ended(store, run_id)
-            return await asyncio.wait_for(reader, 20)
+            return await asyncio.wait_for(reader, PATIENCE)
 
     assert sequences(asyncio.run(main())) == [1, 2]
 
@@ -246,7 +247,7 @@ def test_the_end_of_the_feed_ends_its_readers(store: Store, settings: Settings, 
         readers = asyncio.gather(run(), desk())
         await until(lambda: listening(redis_own.url) == 2 and bool(one), "both listen, and one has what is stored")
         await feed.close()
-        _, all_ = await asyncio.wait_for(readers, 5)
+        _, all_ = await asyncio.wait_for(readers, PATIENCE)
         return one, all_, await read(feed, run_id)
 
     one, all_, late = asyncio.run(main())
@@ -277,7 +278,7 @@ class TestDesk:
                 for one in writers:
                     await asyncio.to_thread(one.join)
                 write(store, event(EventType.ORDER_TRADING, DESK, state="halted"))
-                got = [await asyncio.wait_for(first, 20)]
+                got = [await asyncio.wait_for(first, PATIENCE)]
                 async with asyncio.timeout(20):
                     while len(got) < 202:
                         got.append(await anext(events))

@@ -1,4 +1,4 @@
-"""Readers of events and a database in trouble: what is gone is said to be gone, what is away is waited for."""
+"""Readers of events and a database in trouble: trimmed events are reported as trimmed, an outage is waited for."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from contextlib import aclosing
 import pytest
 from pydantic import ValidationError
 
-from models import event_log, run_events
+from models.database.store import Store
 from models.errors import DatabaseDown, HistoryTrimmed
-from models.events import Envelope
+from models.events import event_log, run_events
+from models.events.envelope import Envelope
 from models.settings import Settings
 from models.states import RunState
-from models.store import Store
-from models.tables import Run
+from models.tables.runs import Run
 from tasks.events.feed import Feed
+from tests.patience import PATIENCE
 from tests.tasks.events.kit import a_note, ended, opened, read, sequences, write
 
 
@@ -72,7 +73,7 @@ def test_rows_that_somebody_deleted_are_not_passed_over_in_silence(store: Store,
 
 
 def test_a_database_that_is_away_is_said_to_be(settings: Settings) -> None:
-    """A reader that cannot begin is told; one that has begun waits (`test_readers_wait_for_a_lost_database`)."""
+    """A reader that cannot begin gets an error; one that has begun waits (`test_readers_wait_for_a_lost_database`)."""
     store = Store(f"sqlite:///{settings.home}/empty.db")
 
     async def main(follow: Callable[[Feed], object]) -> None:
@@ -101,13 +102,13 @@ def test_readers_wait_for_a_lost_database(store: Store, settings: Settings) -> N
             await asyncio.sleep(1.5)
             rename("event_head_away", "event_head")
             ended(store, run_id)
-            return await asyncio.wait_for(reader, 20)
+            return await asyncio.wait_for(reader, PATIENCE)
 
     assert sequences(asyncio.run(main())) == [1, 2]
 
 
 def test_an_event_that_cannot_be_understood_is_no_end(store: Store, settings: Settings) -> None:
-    """A newer version may have stored it: its readers are not told that the run has ended."""
+    """A newer version may have stored it: its readers do not end as if the run had."""
     run_id = opened(store)
 
     async def main() -> None:
@@ -119,7 +120,7 @@ def test_an_event_that_cannot_be_understood_is_no_end(store: Store, settings: Se
                 event_log.write(session)
                 dream = "update event_batch set events = replace(events, 'item.completed', 'item.dreamt')"
                 session.connection().exec_driver_sql(dream)
-            await asyncio.wait_for(reader, 20)
+            await asyncio.wait_for(reader, PATIENCE)
 
     with pytest.raises(ValidationError, match=r"item\.dreamt"):
         asyncio.run(main())
@@ -142,6 +143,6 @@ def test_a_page_that_cannot_be_read_at_the_end_is_no_end(store: Store, settings:
             await asyncio.sleep(1.5)
             with store.session() as session:
                 session.connection().exec_driver_sql("alter table away rename to event_batch")
-            return await asyncio.wait_for(reader, 20)
+            return await asyncio.wait_for(reader, PATIENCE)
 
     assert sequences(asyncio.run(main())) == [1, 2, 3]

@@ -9,10 +9,11 @@ import pytest
 from pydantic import ValidationError
 from sqlalchemy import text
 
-from models import event_log
+from models.database.store import Store
 from models.errors import HistoryTrimmed
-from models.events import Envelope, EventType, event
-from models.store import Store
+from models.events import event_log
+from models.events.envelope import Envelope, EventType, event
+from tests.patience import PATIENCE
 from tests.tasks.events.kit import Undone, a_note, sequences, undo, write
 
 
@@ -22,7 +23,7 @@ def stored(store: Store, run_id: str) -> list[Envelope]:
 
 
 def told_of(store: Store) -> list[Envelope]:
-    """What is told of the commits from now on."""
+    """Return the batches of the commits from now on."""
     told: list[Envelope] = []
     store.on_commit.append(lambda batches: told.extend(one for batch in batches for one in batch.placed()))
     return told
@@ -78,7 +79,7 @@ def test_writers_of_the_same_runs_at_once_leave_no_gap_and_wait_for_each_other(s
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     for run_id in "ab":
         found = stored(store, run_id)
         assert sequences(found) == list(range(1, 101))

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from models import event_log
-from models.store import Store, upgrade
-from tasks.persistence import is_lost
-from tests.models.test_migrations import events_go_into_batches_and_out_again
+from models.database.persistence import is_lost
+from models.database.store import Store
+from models.events import event_log
+from tests.models.database.test_migrations import events_go_into_batches_and_out_again
+from tests.tasks.engine.sweep import test_lost_turns as lost_cases
 from tests.tasks.events import test_feed as feed_cases
 from tests.tasks.events import test_log as log_cases
 from tests.tasks.events import test_recorder as recorder_cases
 from tests.tasks.events.kit import a_note, write
-from tests.tasks.sweep import test_lost_turns as lost_cases
 
 pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-from tests.postgres import Server, binaries, server
+from tests.postgres import Server, binaries, shared
 
 FOUND = binaries()
 WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
@@ -39,15 +39,13 @@ for _name in (
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Server]:
     assert FOUND is not None
-    with server(FOUND) as running:
+    with shared(FOUND) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def template(postgres: Server) -> str:
-    name = postgres.fresh()
-    upgrade(postgres.url(name))
-    return name
+    return postgres.template()
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.events import Envelope, EventType, event
-from tasks.events.order import HELD_MOST, Order
-from tasks.events.ring import Ring
+from models.events.envelope import Envelope, EventType, event
+from tasks.events.order import HELD_MOST, EventSequencer, Ring
 from tests.tasks.events.kit import sequences
 
 MANY = settings(max_examples=300, deadline=None)
@@ -26,7 +25,7 @@ def a_delta(run: str) -> Envelope:
 
 @dataclass(frozen=True)
 class Told:
-    """What a stream tells: the event of a run's sequence, or a delta of it."""
+    """Entry of a stream: the event with a run's sequence, or a delta."""
 
     run: str
     sequence: int | None
@@ -41,7 +40,7 @@ TOLD = st.builds(Told, RUNS, st.one_of(st.none(), st.integers(1, 30)))
 def test_whatever_a_stream_tells_each_run_comes_in_order_and_once(
     batches: list[list[Told]], positions: dict[str, int]
 ) -> None:
-    order, got = Order(positions), []
+    order, got = EventSequencer(positions), []
     for batch in batches:
         events = [a_delta(one.run) if one.sequence is None else stored(one.run, one.sequence) for one in batch]
         got += order.take(events)
@@ -65,7 +64,7 @@ ROUND = st.tuples(st.integers(0, 5), st.lists(st.integers(0, 60), max_size=8), s
 def test_with_the_database_behind_it_nothing_is_missing(rounds: list[tuple[int, list[int], bool]]) -> None:
     """Events are committed in order, published in any order, some twice and some never, and read when a look or a gap
     asks for it: a reader ends with all of them."""
-    order, got, committed = Order({}), [], 0
+    order, got, committed = EventSequencer({}), [], 0
 
     def read() -> list[Envelope]:
         return order.take([stored("a", one) for one in range(order.positions.get("a", 0) + 1, committed + 1)])
@@ -81,7 +80,7 @@ def test_with_the_database_behind_it_nothing_is_missing(rounds: list[tuple[int, 
 
 
 def test_more_than_can_be_held_is_read_again() -> None:
-    order = Order({})
+    order = EventSequencer({})
     assert order.take([stored("a", one) for one in range(2, HELD_MOST + 10)]) == []
     freed = order.take([stored("a", 1)])
     assert sequences(freed) == list(range(1, HELD_MOST + 2))
@@ -89,7 +88,7 @@ def test_more_than_can_be_held_is_read_again() -> None:
 
 
 def test_what_is_gone_is_skipped_and_what_was_held_behind_it_goes_on() -> None:
-    order = Order({"a": 2})
+    order = EventSequencer({"a": 2})
     assert order.take([stored("a", 5), stored("a", 9)]) == []
     order.skip("a", 4)
     assert order.gaps() == {"a": 9}

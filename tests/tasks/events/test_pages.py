@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from models.errors import DatabaseDown, HistoryTrimmed
-from models.events import Envelope
-from tasks.events.pages import PAGE, PAGES, Pages
+from models.events.envelope import Envelope
+from tasks.events.reading import PAGE, PAGES, Pages
 from tests.tasks.events.kit import sequences
 from tests.tasks.events.test_order import stored
 

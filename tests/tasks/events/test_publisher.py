@@ -11,8 +11,8 @@ import pytest
 import redis
 from structlog.testing import capture_logs
 
-from models.event_batch import MOST, Batch, batches, joined
-from models.events import Envelope, EventType, event
+from models.events.batch import MOST, Batch, batches, joined
+from models.events.envelope import Envelope, EventType, event
 from tasks.events import publisher as publishing
 from tasks.events.publisher import Publisher
 from tasks.events.streams import ALL, EXPIRE_SECONDS, entries, key_of, read_entry
@@ -31,7 +31,7 @@ def on(client: redis.Redis, key: str) -> list[Envelope]:
 
 
 def stored(run_id: str, first: int, last: int) -> list[Batch]:
-    """Events with these sequences, as a commit tells of them."""
+    """Return events with these sequences, as a commit publishes them."""
     return list(batches(run_id, first, [a_note(run_id, number) for number in range(first, last + 1)]))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.events import DESK, EventType, event
-from tasks.cli.render_events import VALUE_CHARS, event_line
+from models.events.envelope import DESK, EventType, event
+from tasks.cli.render.events import VALUE_CHARS, event_line
 
 AT = dt.datetime(2026, 11, 20, 12, 0, 5, tzinfo=dt.UTC)
 

@@ -1,4 +1,4 @@
-"""What is trimmed of events, and what readers are told of it."""
+"""Trimming of events, and the errors that readers get for trimmed ones."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 import redis
 from sqlmodel import select
 
-from models import event_log
-from models.columns import utcnow
+from models.database.store import Store
 from models.errors import HistoryTrimmed
-from models.event_tables import Conversation, EventBatch, EventHead, RuntimeItem, RuntimeTurn
-from models.events import DESK, EventType, event
+from models.events import event_log
+from models.events.envelope import DESK, EventType, event
 from models.settings import Settings
-from models.store import Store
-from models.tables import Run
+from models.tables.columns import utcnow
+from models.tables.events import EventBatch, EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
+from models.tables.runs import Run
 from tasks.events import retention
 from tasks.events.retention import Trimmed, trim, trim_hourly
 from tests.tasks.events.kit import RedisServer, a_note, ended, opened, sequences, write
@@ -37,12 +37,12 @@ def ended_before(store: Store, days: float) -> str:
         session.add(RuntimeTurn(**lived))
         session.add(RuntimeItem(**lived, item_id="i", type="agentMessage"))
         talk = {"run_id": run_id, "step_id": "s", "role": "quick", "subject": "IBM", "runtime_kind": "codex"}
-        session.add(Conversation(**talk, thread_id="t", thread_reason="initial", kept=False, worker="w"))
+        session.add(RuntimeConversation(**talk, thread_id="t", thread_reason="initial", kept=False, worker="w"))
     return run_id
 
 
 def left(store: Store, run_id: str) -> list[int | None]:
-    """What can be read of a run from where it was trimmed."""
+    """Return the events of a run after its trimmed ones."""
     with store.read() as session:
         trimmed, _ = event_log.head(session, run_id)
         return sequences(event_log.read(session, run_id, trimmed, 100_000))
@@ -57,7 +57,7 @@ def test_runs_that_ended_long_ago_lose_their_events_and_keep_their_manifest(stor
             event_log.read(session, old, 0, 1)
         for model in (RuntimeTurn, RuntimeItem):
             assert [row.run_id for row in session.exec(select(model)).all()] == [new]  # type: ignore[attr-defined]
-        assert {row.run_id for row in session.exec(select(Conversation)).all()} == {old, new}
+        assert {row.run_id for row in session.exec(select(RuntimeConversation)).all()} == {old, new}
     assert trim(store, settings, utcnow()) == Trimmed()
 
 

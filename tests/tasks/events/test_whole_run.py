@@ -13,15 +13,16 @@ from collections.abc import Iterator
 import pytest
 from sqlmodel import select
 
-from models import event_log
-from models.event_tables import Conversation, RuntimeItem, RuntimeTurn
-from models.events import DESK, Domain, Envelope, EventType, event
+from models.database.store import Store
+from models.events import event_log
+from models.events.envelope import DESK, Domain, Envelope, EventType, event
 from models.states import StepKind
-from models.store import Store
-from models.tables import Step, Turn
+from models.tables.events import RuntimeConversation, RuntimeItem, RuntimeTurn
+from models.tables.runs import Step, Turn
 from tasks.bootstrap import desk_of, redis_url
 from tasks.events.feed import Feed
-from tasks.runs import open_research
+from tasks.workflows.research import open_research
+from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tasks.cli.running import desk as command
 from tests.tasks.events.kit import listening, read, sequences
@@ -43,11 +44,11 @@ def run(desk: Processes) -> str:
 
 @pytest.fixture(scope="module")
 def live(desk: Processes, run: str) -> list[Envelope]:
-    """What a reader got that was there from the beginning to the end."""
+    """Return the events of a reader that was there from the beginning to the end."""
 
     async def main() -> list[Envelope]:
         async with Feed(store_of(desk), redis_url(desk.settings), desk.settings) as feed:
-            return await asyncio.wait_for(read(feed, run), 60)
+            return await asyncio.wait_for(read(feed, run), PATIENCE)
 
     return asyncio.run(main())
 
@@ -93,9 +94,9 @@ def test_every_step_begins_and_ends_and_its_turns_lie_between(desk: Processes, r
 def test_conversations_turns_and_items_are_stored_as_they_ended(
     desk: Processes, run: str, live: list[Envelope]
 ) -> None:
-    def rows() -> tuple[list[Conversation], list[RuntimeTurn], list[RuntimeItem]]:
+    def rows() -> tuple[list[RuntimeConversation], list[RuntimeTurn], list[RuntimeItem]]:
         with store_of(desk).read() as session:
-            talks = session.exec(select(Conversation).where(Conversation.run_id == run)).all()
+            talks = session.exec(select(RuntimeConversation).where(RuntimeConversation.run_id == run)).all()
             turns = session.exec(select(RuntimeTurn).where(RuntimeTurn.run_id == run)).all()
             items = session.exec(select(RuntimeItem).where(RuntimeItem.run_id == run)).all()
         return list(talks), list(turns), list(items)
@@ -179,4 +180,4 @@ class TestWatch:
             assert sequences(got) == list(range(1, len(got) + 1))
         finally:
             process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(PATIENCE) == 130

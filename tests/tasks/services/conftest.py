@@ -10,10 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from models.setting_sources import load
+from models.settings.sources import load
 from tasks.services import plan
 from tasks.services.plan import Plan
 from tasks.services.programs import Choice
+from tests.patience import PATIENCE
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("DESK_", "TRADER_", "AUTONOMOUS_"))}
 
@@ -37,9 +38,9 @@ def make_plan(home: Path) -> Callable[..., Plan]:
     return made
 
 
-def gone(pids: list[int], seconds: float) -> bool:
-    """Whether all of these processes have ended within the time."""
-    until = time.monotonic() + seconds
+def gone(pids: list[int]) -> bool:
+    """Whether all of these processes have ended, in time."""
+    until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         if not any(_lives(pid) for pid in pids):
             return True

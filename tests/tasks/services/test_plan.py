@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 from models.errors import SettingError, UsageError
-from models.running import is_up, lock_path
-from models.setting_sources import load_settings
 from models.settings import Settings
-from tasks.cli.api import api
-from tasks.cli.processes import Role, forget_credentials
-from tasks.services import folders, ports
-from tasks.services.plan import Plan
-from tasks.services.programs import QUEUES, Choice
+from models.settings.running import is_up, lock_path
+from models.settings.sources import load_settings
+from tasks.cli.services.api import api
+from tasks.cli.services.processes import WorkerRole, forget_credentials
+from tasks.engine.kinds import WORKER_QUEUES
+from tasks.services import folders
+from tasks.services.plan import LOOPBACK, Plan, free_ports, is_free
+from tasks.services.programs import Choice
 from tasks.services.supervision import configuration
 
 WHOLE = ["redis", "rulebook", "research", "ops", "trade", "beat", "flower"]
@@ -67,7 +68,7 @@ def test_other_processes_are_told_what_the_workers_speak_to(make_plan: Callable[
     endpoint = {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "https://user:pass-word@example.org/v1"}
     made = make_plan(Choice(), DESK_REPLAY_DATE="2010-08-11", **endpoint)
     speaks = {"provider": "endpoint", "model": "gpt-5.5", "market": "replay", "replay_date": "2010-08-11"}
-    speaks["broker"] = "paper"
+    speaks |= {"broker": "paper", "role_models": ""}
     assert made.announced == {**made.urls, **speaks, "provider_url": "https://example.org/v1"}
     assert make_plan(None).announced.keys() == {"redis_url", "rulebook_url"}, "without workers nobody speaks"
 
@@ -93,30 +94,30 @@ def test_a_foolish_number_of_workers_is_refused(count: int) -> None:
 
 
 def test_the_service_is_started_when_it_is_asked_for(make_plan: Callable[..., Plan]) -> None:
-    free = ports.free_ports(1)[0]
+    free = free_ports(1)[0]
     made = make_plan(Choice(api=True), DESK_API_PORT=str(free))
     assert names(made) == [*WHOLE, "api"]
     assert made.programs[-1].where == f"http://127.0.0.1:{free}"
     assert made.programs[-1].command[-3:] == ("api", "--port", str(free))
-    with socket.create_server((ports.LOOPBACK, 0)) as taken:
+    with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"DESK_API_PORT={port} is taken"):
             make_plan(Choice(api=True), DESK_API_PORT=str(port))
 
 
 def test_flowers_port_is_the_settings_or_told_as_taken(make_plan: Callable[..., Plan]) -> None:
-    free = ports.free_ports(1)[0]
+    free = free_ports(1)[0]
     assert make_plan(Choice(), DESK_FLOWER_PORT=str(free)).urls["flower_url"].endswith(f":{free}")
-    with socket.create_server((ports.LOOPBACK, 0)) as taken:
+    with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"DESK_FLOWER_PORT={port} is taken"):
             make_plan(Choice(), DESK_FLOWER_PORT=str(port))
 
 
 def test_free_ports_differ() -> None:
-    found = ports.free_ports(20)
+    found = free_ports(20)
     assert len(set(found)) == 20
-    assert all(ports.is_free(port) for port in found)
+    assert all(is_free(port) for port in found)
 
 
 def test_no_secret_reaches_the_supervisors_file(make_plan: Callable[..., Plan]) -> None:
@@ -170,13 +171,15 @@ def test_the_brokers_credentials_reach_the_worker_that_sends_orders_alone(make_p
     assert len(blanked) >= 5
 
 
-@pytest.mark.parametrize("role", list(Role))
-def test_a_worker_that_sends_no_orders_forgets_the_credentials(role: Role, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("role", list(WorkerRole))
+def test_a_worker_that_sends_no_orders_forgets_the_credentials(
+    role: WorkerRole, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in Settings.CREDENTIALS:
         monkeypatch.setenv(name, "given")
-    forget_credentials(QUEUES[role])
+    forget_credentials(WORKER_QUEUES[role])
     left = {name for name in Settings.CREDENTIALS if name in os.environ}
-    assert left == (set(Settings.CREDENTIALS) if role in (Role.TRADE, Role.ALL) else set())
+    assert left == (set(Settings.CREDENTIALS) if role in (WorkerRole.TRADE, WorkerRole.ALL) else set())
 
 
 def test_the_http_service_forgets_them_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from models.errors import BinaryMissing, LoginMissing, SettingError
 from models.settings import Settings
-from tasks.services.preflight import require_able
+from tasks.services.up import require_able
 from tests.tasks.cli.running import desk
 
 RULEBOOK = "http://127.0.0.1:1/v1"
@@ -80,3 +80,15 @@ def test_desk_up_ends_at_once_with_2_and_has_started_nothing(
 def test_a_place_for_blobs_that_no_file_system_knows_ends_it(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"DESK_BLOB_URL=nosuch://host/x cannot be used"):
         require_able(settings(tmp_path, blob_url="nosuch://host/x"))
+
+
+@pytest.mark.parametrize("command", [("up",), ("worker",), ("screen", "--no-wait")])
+def test_a_model_of_a_role_that_cannot_be_served_starts_and_writes_nothing(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    environ = {"DESK_ROLE_MODELS": "trader=codex:m:huge", "DESK_REDIS_URL": "redis://127.0.0.1:1/0"}
+    done = desk(tmp_path, *command, **environ)
+    assert done.returncode == 2
+    assert "error: role_models (DESK_ROLE_MODELS) has 'trader=codex:m:huge': there is no effort 'huge'" in done.stderr
+    assert "remedy: write ROLE=RUNTIME:MODEL[:EFFORT]" in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {".env", "desk.toml"}

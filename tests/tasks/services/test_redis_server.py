@@ -8,8 +8,9 @@ import pytest
 import redis
 
 from models.errors import RedisDown, SettingError
+from tasks.redis_clients import wait_ready
 from tasks.services import redis as embedded
-from tasks.services.redis_urls import socket_url
+from tasks.services.redis import socket_url
 
 
 def server(folder: Path, name: str, says: str) -> Path:
@@ -41,7 +42,7 @@ def test_one_that_is_too_old_or_unknown_is_passed_over(tmp_path: Path, says: str
 
 def test_nobody_there_is_redis_down_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(RedisDown, match="desk up") as caught:
-        embedded.wait_ready(socket_url(tmp_path / "none.sock"), 0.2)
+        wait_ready(socket_url(tmp_path / "none.sock"), 0.2)
     assert "none.sock" in str(caught.value)
 
 
@@ -67,5 +68,5 @@ def test_what_no_client_can_use_is_an_error_that_keeps_the_password(url: str) ->
     with pytest.raises(
         SettingError, match=r"DESK_REDIS_URL=.* is not an address of a Redis \(write redis://"
     ) as caught:
-        embedded.wait_ready(url, 0.0)
+        wait_ready(url, 0.0)
     assert "hidden" not in str(caught.value)

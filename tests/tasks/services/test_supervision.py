@@ -11,8 +11,8 @@ import psutil
 
 from tasks.services.plan import Plan
 from tasks.services.programs import Program, redis_server
-from tasks.services.stack import STOP_SECONDS
 from tasks.services.supervision import Supervisor, log_file
+from tests.patience import PATIENCE
 from tests.tasks.services.conftest import gone
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
@@ -28,14 +28,14 @@ def test_it_ends_by_itself_in_time_when_a_worker_and_then_redis_have_to_be_kille
     supervisor.start(programs, made.environ, tmp_path)
     for program in programs:
         supervisor.run(program)
-    until = time.monotonic() + 15
+    until = time.monotonic() + PATIENCE
     while any("deaf" not in _said(made, program) for program in programs):
         assert time.monotonic() < until, "the programs do not start"
         time.sleep(0.05)
     everybody = [each.pid for each in psutil.Process(supervisor.pid).children()]
     assert len(everybody) == 2
-    assert supervisor.stop(STOP_SECONDS)
-    assert gone(everybody, 0.1)
+    assert supervisor.stop(PATIENCE)
+    assert gone(everybody)
     log = (made.folders.logs / "supervisord.log").read_text(encoding="utf-8")
     assert log.index("stopped: worker (terminated by SIGKILL)") < log.index("stopped: redis (terminated by SIGKILL)")
 

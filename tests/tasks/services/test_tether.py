@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tasks.services import tether
+from tests.patience import PATIENCE
 from tests.tasks.services.conftest import CLEAN, gone
 
 ENVIRON = {**CLEAN, "PYTHONPATH": str(Path(__file__).parents[3])}
@@ -26,13 +27,13 @@ def watching(*command: str) -> list[str]:
 
 
 def test_it_passes_on_signals_and_the_exit_code() -> None:
-    assert subprocess.run(watching("sh", "-c", "exit 7"), env=ENVIRON, timeout=20, check=False).returncode == 7
+    assert subprocess.run(watching("sh", "-c", "exit 7"), env=ENVIRON, timeout=PATIENCE, check=False).returncode == 7
     ready = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.1; done"
     with subprocess.Popen(watching("sh", "-c", ready), env=ENVIRON, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 9
+        assert process.wait(PATIENCE) == 9
 
 
 def test_it_ends_the_command_when_the_parent_dies_even_a_deaf_one() -> None:
@@ -45,7 +46,7 @@ def test_it_ends_the_command_when_the_parent_dies_even_a_deaf_one() -> None:
         below = [each.pid for each in psutil.Process(middle.pid).children(recursive=True)]
         assert len(below) >= 2
         middle.kill()
-    assert gone(below, tether.GRACE_SECONDS + 4)
+    assert gone(below)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the command is started and then ended")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from models.telemetry import ToolInvocation
+from models.events.telemetry import ToolInvocation
 from tasks.telemetry.file import JsonLines
 
 

@@ -1,4 +1,4 @@
-"""One desk of real processes for the folder: it fills on paper, and tells of itself in every way there is."""
+"""One desk of real processes for the folder: it fills on paper, and all its telemetry is on."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from models.states import RunState
-from models.tables import Run
-from tasks.runs import open_screen
+from models.tables.runs import Run
+from tasks.workflows.screen import open_screen
 from tests.stack import free_port
 from tests.tasks.telemetry.runs import Told, told
 

@@ -1,4 +1,4 @@
-"""Runs on a desk of real processes whose telemetry goes to this test."""
+"""Runs on a desk of real processes, with their telemetry sent to this test."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from models.database.store import Store
 from models.states import RUN_FINAL
-from models.store import Store
-from models.tables import Run
-from tasks.app import node_name
+from models.tables.runs import Run
 from tasks.bootstrap import desk_of
+from tasks.worker.app import node_name
 from tests.fakes.otlp import Collector, Seen
 from tests.stack import Processes, processes, wait_for
-from tests.tasks.queue.steps import get_run
+from tests.tasks.worker.steps import get_run
 
 POP_SECONDS = 1.5  # what the worker asked for before it let go of the queue still takes a message, for a second
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A desk that fills on paper, and where it tells of itself."""
+    """Desk that fills on paper, and the places of its telemetry."""
 
     desk: Processes
     collector: Collector
@@ -44,11 +44,11 @@ class Told:
         assert control.add_consumer(queue, destination=here, reply=True)
 
     def ended(self, run: Run) -> Run:
-        wait_for(lambda: get_run(self.store, run.id).state in RUN_FINAL, "the run ends", 60)
+        wait_for(lambda: get_run(self.store, run.id).state in RUN_FINAL, "the run ends")
         return get_run(self.store, run.id)
 
     def lines(self, run: Run) -> list[dict[str, Any]]:
-        """What the file says of a run."""
+        """Return the lines of a run in the file."""
         rows = [json.loads(line) for line in self.file.read_text().splitlines()]
         return [row for row in rows if row["run_id"] == run.id]
 
@@ -61,7 +61,7 @@ class Told:
             seen.append(len(self.collector.spans(run.id)))
             return len(seen) > 60 and len(set(seen[-60:])) == 1 and any(not one.parent for one in self.spans(run))
 
-        wait_for(settled, "the run's spans have come", 60)
+        wait_for(settled, "the run's spans have come")
         return self.spans(run)
 
     def spans(self, run: Run) -> list[Seen]:

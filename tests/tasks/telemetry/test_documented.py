@@ -1,4 +1,4 @@
-"""The README's tables of events and metrics are those of the code, and the events have the fields of the desk's first
+"""The documented tables of events and metrics are those of the code, and the events have the fields of the desk's first
 documents."""
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from models.events.telemetry import EVENTS, Canonical, CodexErrorEvent, ToolInvocation
 from models.research import Usage
-from models.telemetry import EVENTS, Canonical, CodexError, ToolInvocation
 from tasks.telemetry.metrics import Metrics
 from tests.stack import REPOSITORY
 
@@ -32,9 +32,8 @@ PROMISED: Mapping[str, set[str]] = {
 
 
 def rows(header: str) -> Iterator[list[str]]:
-    """The cells of the README's table with this header."""
-    section = (REPOSITORY / "README.md").read_text().partition("\n## Telemetry\n")[2].partition("\n## ")[0]
-    lines = iter(section.split("\n"))
+    """The cells of the reference's table that begins with this header."""
+    lines = iter((REPOSITORY / "docs" / "reference" / "telemetry.md").read_text().split("\n"))
     for line in lines:
         if line.startswith(f"| {header} |"):
             break
@@ -65,10 +64,7 @@ def test_the_events_are_the_promised_ones_with_the_promised_fields() -> None:
 
 
 def test_every_metric_is_documented_with_its_labels() -> None:
-    documented: dict[str, set[str]] = {}
-    for cells in rows("metric"):
-        labels = [set(_CODE.findall(part)) for part in cells[1].split(";")]
-        documented |= dict(zip(_CODE.findall(cells[0]), labels, strict=True))
+    documented = {_CODE.findall(cells[0])[0]: set(_CODE.findall(cells[2])) for cells in rows("metric")}
     assert documented == shown(used())
 
 
@@ -79,7 +75,7 @@ def used() -> Metrics:
     metrics.turn("risk", "completed", 0.5, Usage(input_tokens=9, output_tokens=1, total_tokens=10))
     about = {"run_id": "1", "mode": "research", "role": "risk"}
     metrics.tool(ToolInvocation(**about, name="signals_get", success=True, duration_ms=2.0))
-    metrics.codex_error(CodexError(**about, kind="overloaded", error="it is", will_retry=True))
+    metrics.codex_error(CodexErrorEvent(**about, kind="overloaded", error="it is", will_retry=True))
     metrics.order("filled")
     return metrics
 

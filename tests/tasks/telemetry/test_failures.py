@@ -1,4 +1,4 @@
-"""Turns that fail, in this process, with the real app-server: which events they are told as."""
+"""Turns that fail, in this process, with the real app-server: the events that they become."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 import psutil
 import pytest
 
-from tasks.app import create_app
 from tasks.bootstrap import desk_of
-from tasks.research import examine
-from tasks.work import work
+from tasks.worker.app import create_app
+from tasks.worker.work import work
+from tasks.workflows.research import run_report
 from tests.fakes.responses import FakeResponses, Refusal, Reply, Silence, Status, Text
+from tests.patience import PATIENCE
 from tests.stack import processes, wait_for
-from tests.tasks.queue.steps import get
-from tests.tasks.queue.test_turns import Silent
+from tests.tasks.worker.steps import get
+from tests.tasks.worker.test_turns import Silent
 
 DEADLINE = 4.0
 
@@ -39,7 +40,7 @@ def failing() -> Iterator[Silent]:
 
 
 def lines(desk: Silent, step: str) -> list[dict[str, Any]]:
-    """What was told of a step's run."""
+    """Return the telemetry of a step's run."""
     path = desk_of(desk.app).settings.telemetry_file
     assert path is not None
     run_id = get(desk.store, step).run_id
@@ -48,10 +49,10 @@ def lines(desk: Silent, step: str) -> list[dict[str, Any]]:
 
 
 def told_of(desk: Silent, symbol: str, reply: Reply) -> list[dict[str, Any]]:
-    """What is told of a quick report on a symbol whose model replies so."""
+    """Return the telemetry of a quick report with these replies of the model."""
     desk.model.policy = lambda body: reply
     step, _ = desk.opened(symbol, attempts=2)
-    work(desk.app, step, examine)
+    work(desk.app, step, run_report)
     return lines(desk, step)
 
 
@@ -69,12 +70,12 @@ def test_a_turn_that_the_provider_fails_is_told(failing: Silent) -> None:
 def test_what_the_provider_fails_is_told_with_whether_it_is_tried_again(failing: Silent) -> None:
     failing.model.policy = lambda body: Status(503)
     step, _ = failing.opened("CVX", attempts=2)
-    work(failing.app, step, examine)
+    work(failing.app, step, run_report)
 
     def errors() -> list[dict[str, Any]]:
         return [row for row in lines(failing, step) if row["event"] == "codex.error"]
 
-    wait_for(lambda: bool(errors()) and not errors()[-1]["will_retry"], "the last error is told", 10)
+    wait_for(lambda: bool(errors()) and not errors()[-1]["will_retry"], "the last error is told")
     found = errors()
     assert [row["will_retry"] for row in found] == [True] * (len(found) - 1) + [False]
     (failed,) = [row for row in lines(failing, step) if row["event"] == "codex.turn.failed"]
@@ -116,14 +117,14 @@ def test_a_process_that_dies_is_an_error_of_the_runtime_and_a_failed_turn(failin
     failing.model.policy = lambda body: Silence(60.0)
     step, _ = failing.opened("KO", attempts=2)
     before = len(list(failing.model.calls()))
-    thread = threading.Thread(target=work, args=(failing.app, step, examine))
+    thread = threading.Thread(target=work, args=(failing.app, step, run_report))
     thread.start()
     try:
-        wait_for(lambda: len(list(failing.model.calls())) > before, "the model is asked", 10)
+        wait_for(lambda: len(list(failing.model.calls())) > before, "the model is asked")
         (busy,) = [one for one in desk_of(failing.app).runtime.status() if one.in_flight]
         psutil.Process(busy.pid).kill()
     finally:
-        thread.join(20)
+        thread.join(PATIENCE)
     error, failed = lines(failing, step)
     assert (error["event"], error["kind"], error["will_retry"]) == ("codex.error", "process_died", False)
     assert (failed["event"], failed["kind"], failed["symbol"]) == ("codex.turn.failed", "process_died", "KO")

@@ -1,4 +1,4 @@
-"""The telemetry file: no line is torn, none is lost without a word, and none of it hurts who tells."""
+"""The telemetry file: no line is torn, none is lost silently, and a failure harms no writer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from models.errors import SettingError
-from models.setting_sources import load_settings
+from models.settings.sources import load_settings
 from tasks.telemetry import file
 from tasks.telemetry.file import JsonLines
+from tests.patience import PATIENCE
 from tests.stack import REPOSITORY
 
 LINES = 3000
@@ -34,7 +35,7 @@ def appending(path: Path, name: str, lines: int, before: Callable[[], None] | No
 
 
 def finish(*writers: subprocess.Popen[str]) -> list[str]:
-    """Lets all begin at once; what they said."""
+    """Let all begin at once, and return their output."""
     for writer in writers:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
@@ -42,7 +43,7 @@ def finish(*writers: subprocess.Popen[str]) -> list[str]:
         assert writer.stdin is not None
         writer.stdin.write("\n")
         writer.stdin.flush()
-    said = [writer.communicate(timeout=60)[0] for writer in writers]
+    said = [writer.communicate(timeout=PATIENCE)[0] for writer in writers]
     assert [writer.returncode for writer in writers] == [0] * len(writers), said
     return said
 
@@ -94,7 +95,7 @@ def test_lines_that_cannot_be_written_are_counted_once_they_can_again(tmp_path: 
 
 
 def test_a_file_that_was_moved_away_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(file, "CHECK_SECONDS", 0.0)
     path = tmp_path / "telemetry.jsonl"
     lines = JsonLines(path)
     lines.append(b'{"n":1}\n')

@@ -1,4 +1,4 @@
-"""What workers show to Prometheus: as much of everything as the database has, on loopback, each on its own port."""
+"""Metrics of workers for Prometheus: the same counts as in the database, on loopback, each on its own port."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlmodel import select
 
 from models.errors import SettingError
-from models.order_tables import Order
-from models.tables import Run, ToolCall, Turn
+from models.tables.orders import Order
+from models.tables.runs import Run, ToolCall, Turn
 from tasks.telemetry.metrics import Metrics
+from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.telemetry.runs import Told
 
@@ -32,7 +33,7 @@ def totals(desk: Told) -> Counted:
     """Every counter of the desk and the count of every histogram, over all workers; labels by name."""
     found: Counted = Counter()
     for worker in WORKERS:
-        with urllib.request.urlopen(url_of(desk, worker), timeout=10) as answer:
+        with urllib.request.urlopen(url_of(desk, worker), timeout=PATIENCE) as answer:
             text = answer.read().decode()
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -67,7 +68,7 @@ def test_everything_is_counted_as_the_database_has_it(desk: Told, screen: Run) -
     wanted = expected(desk)
     assert wanted["desk_orders_total", ("filled",)] > 0
     runs = {key: count for key, count in wanted.items() if key[0] == "desk_runs_total"}
-    wait_for(lambda: {key: totals(desk)[key] for key in runs} == runs, "all runs are counted", 10)
+    wait_for(lambda: {key: totals(desk)[key] for key in runs} == runs, "all runs are counted")
     found = totals(desk)
     assert {key: found[key] for key in wanted} == dict(wanted)
     beyond = {name for name, _ in found.keys() - wanted.keys()}

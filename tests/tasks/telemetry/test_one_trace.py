@@ -9,16 +9,16 @@ from collections.abc import Mapping
 import redis
 from sqlmodel import col, select
 
-from models.order_tables import Fill, Order
 from models.states import RunState, StepKind
-from models.tables import Attempt, Run, Step, ToolCall, Turn
+from models.tables.orders import Fill, Order
+from models.tables.runs import Attempt, Run, Step, ToolCall, Turn
 from tasks.bootstrap import desk_of, redis_url
-from tasks.dispatch import task_name
-from tasks.runs import open_research
+from tasks.engine.kinds import task_name
+from tasks.workflows.research import open_research
 from tests.fakes.otlp import Seen
 from tests.stack import Processes, free_port, processes, wait_for
-from tests.tasks.queue.steps import change, get_run
 from tests.tasks.telemetry.runs import Told, told
+from tests.tasks.worker.steps import change, get_run
 
 
 def above(span: Seen, by_id: Mapping[str, Seen]) -> list[str]:
@@ -91,7 +91,7 @@ def _what_was_done_has_a_span_each(desk: Told, run: Run, trace: list[Seen]) -> N
         assert over.name.startswith("step " if span in spans else "turn ")
         assert over.start <= span.start <= span.end <= over.end
     taken = Counter(span.name for span in trace if span.name.startswith("run/"))
-    assert taken == Counter(f"run/{task_name(StepKind(step.kind))}" for step in steps), "Celery's own are in it too"
+    assert taken == Counter(f"run/{task_name(step.kind)}" for step in steps), "Celery's own are in it too"
 
 
 def test_a_step_that_the_sweep_sends_again_joins_the_trace_of_its_run(desk: Told) -> None:
@@ -137,7 +137,7 @@ def loaded(desk: Processes, *roles: str) -> set[tuple[str, str]]:
     desk.await_workers(*roles)
     run = open_research(desk.app, ["KO"])
     store = desk_of(desk.app).store
-    wait_for(lambda: get_run(store, run.id).state == RunState.DONE, "the run ends", 60)
+    wait_for(lambda: get_run(store, run.id).state == RunState.DONE, "the run ends")
     lines = (line.split(" ") for line in path.read_text().splitlines())
     return {(library, asker.partition(".")[0]) for library, asker in lines if asker.partition(".")[0] != library}
 

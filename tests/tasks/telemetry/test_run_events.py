@@ -1,4 +1,4 @@
-"""What the file says of a run that has ended, against the database; and of one that went through one mode alone."""
+"""Lines of the file for a run that has ended, against the database; and for a run of one mode alone."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlmodel import col, select
 
-from agents.researchers import FIRST_ROLE, RESEARCH_ROLES
-from models.order_tables import Order
+from agents.roles import default_roles
+from models.events.telemetry import EVENTS, Canonical
 from models.research import Usage
-from models.tables import Candidate, Decision, Report, Run, ScreenHit, ToolCall, Turn, Verdict
-from models.telemetry import EVENTS, Canonical
-from tasks.runs import open_research
+from models.tables.orders import Order
+from models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, ToolCall, Turn, Verdict
+from tasks.workflows.research import open_research
+from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.telemetry.runs import Told
 
@@ -24,7 +25,7 @@ _BY_NAME: Mapping[str, type[Canonical]] = {str(event.model_fields["event"].defau
 
 def told_of(desk: Told, run: Run, last: str) -> list[dict[str, Any]]:
     """The lines of a run, once the one that comes last is there."""
-    wait_for(lambda: last in {line["event"] for line in desk.lines(run)}, f"{last} is told", 10)
+    wait_for(lambda: last in {line["event"] for line in desk.lines(run)}, f"{last} is told")
     return desk.lines(run)
 
 
@@ -91,19 +92,19 @@ def test_each_tool_call_is_told_with_its_turn(desk: Told, screen: Run) -> None:
 def test_a_candidate_that_is_rejected_at_once_skips_the_other_roles(desk: Told) -> None:
     run = desk.ended(open_research(desk.desk.app, [REJECTED]))
     (end,) = [line for line in told_of(desk, run, "research.run.completed") if line["event"].endswith(".run.completed")]
-    assert end["rolesRun"] == {REJECTED: [FIRST_ROLE]}
-    assert end["skippedRoles"] == {REJECTED: list(RESEARCH_ROLES)}
+    assert end["rolesRun"] == {REJECTED: ["quick"]}
+    assert end["skippedRoles"] == {REJECTED: [role for role in default_roles() if role != "quick"]}
     assert (end["symbols"], end["verdicts"], end["turns"]) == ([REJECTED], {"PASS": 1}, 1)
 
 
 def test_a_run_that_a_person_stops_is_told_by_the_command_that_ends_it(desk: Told) -> None:
     with desk.held_up("research"):
         run = open_research(desk.desk.app, ["KO"])
-        assert desk.desk.desk("stop", "stop", run.id).wait(60) == 0
+        assert desk.desk.desk("stop", "stop", run.id).wait(PATIENCE) == 0
         desk.desk.running.pop("stop")
     (end,) = told_of(desk, run, "research.run.completed")
     assert (end["state"], end["turns"], end["symbols"]) == ("stopped", 0, ["KO"])
-    assert (end["rolesRun"], end["skippedRoles"]) == ({}, {"KO": [FIRST_ROLE, *RESEARCH_ROLES]})
+    assert (end["rolesRun"], end["skippedRoles"]) == ({}, {"KO": list(default_roles())})
     (root,) = [span for span in desk.trace(run) if not span.parent]
     assert (root.name, root.about["desk.outcome"]) == ("run research", "stopped")
     assert root.service.startswith("stop@")

@@ -1,4 +1,4 @@
-"""What telemetry is asked for and cannot be had, and where its parts go."""
+"""Telemetry that is set but cannot work, and the places of its parts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from models.columns import new_id
 from models.errors import SettingError
-from models.setting_sources import load_settings
+from models.settings.sources import load_settings
+from models.tables.columns import new_id
 from tasks.telemetry.trace_ids import headers_of
 from tasks.telemetry.traces import endpoint
+from tests.patience import PATIENCE
 from tests.stack import REPOSITORY
 
 # A finder that finds none of the extra's libraries, as where it is not installed.
@@ -34,7 +35,7 @@ def test_spans_without_the_extra_are_refused_before_anything_starts(tmp_path: Pa
         "PATH": "/usr/bin:/bin",
     }
     whole = [sys.executable, "-c", WITHOUT, *command]
-    done = subprocess.run(whole, cwd=REPOSITORY, env=environ, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(whole, cwd=REPOSITORY, env=environ, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2, done.stderr
     assert "DESK_TRACE_URL needs the package opentelemetry.exporter" in done.stderr
     assert "pip install 'chordesk[otel]'" in done.stderr

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.columns import new_id, utcnow
-from models.order_tables import Fill, Order
+from opentelemetry import context as contexts
+
 from models.states import OrderState, RunState
-from tasks.graph import Claimed
-from tasks.telemetry.traces import Spans, here
+from models.tables.columns import new_id, utcnow
+from models.tables.orders import Fill, Order
+from tasks.engine.steps import ClaimedStep
+from tasks.telemetry.traces import Spans
 from tests.builders import MARKET_NOW, run_row
 from tests.fakes.otlp import Collector, Seen
 
@@ -29,8 +31,8 @@ def a_fill() -> Fill:
     )  # fmt: skip
 
 
-def a_step(run_id: str) -> Claimed:
-    return Claimed("s", run_id, None, "submit", "", "", 1, 3, "me", {}, utcnow())
+def a_step(run_id: str) -> ClaimedStep:
+    return ClaimedStep("s", run_id, None, "submit", "", "", 1, 3, "me", {}, utcnow())
 
 
 def made(collector: Collector, *orders: Order, within: str | None = None) -> dict[str, Seen]:
@@ -40,7 +42,7 @@ def made(collector: Collector, *orders: Order, within: str | None = None) -> dic
     near = None
     if within is not None:
         with spans.step(a_step(within)):
-            near = here()
+            near = contexts.get_current()
     for order in orders:
         spans.submission(order, utcnow(), order.state, near)
         spans.fill(order, a_fill(), near)

@@ -1,4 +1,4 @@
-"""What a run tells that did not go as it should, from rows by hand; and how commits become telemetry."""
+"""Summaries of runs that went wrong, from rows written by hand; and commits that become telemetry."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from models import event_log
-from models.columns import utcnow
-from models.events import EventType, event
-from models.setting_sources import load_settings
+from models.database.store import Store
+from models.events import event_log
+from models.events.envelope import EventType, event
+from models.settings.sources import load_settings
 from models.states import RunKind, RunState, StepKind, StepState
-from models.store import Store, upgrade
-from models.tables import Run
-from tasks import graph
-from tasks.telemetry.commits import telling
+from models.tables.columns import utcnow
+from models.tables.runs import Run
+from tasks.engine import graph
+from tasks.telemetry.commits import emitted
 from tasks.telemetry.summaries import completed
 from tests.builders import a_run, a_step
+from tests.databases import make_database
 
 NOW = utcnow()
 
@@ -28,7 +29,7 @@ NOW = utcnow()
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     url = f"sqlite:///{tmp_path / 'desk.db'}"
-    upgrade(url)
+    make_database(url)
     found = Store(url)
     yield found
     found.close()
@@ -80,7 +81,7 @@ def test_what_cannot_be_told_costs_a_line_in_the_log_and_nothing_else(store: Sto
     settings = load_settings({"DESK_HOME": str(tmp_path), "DESK_TELEMETRY_FILE": str(file)}, tmp_path)
     with store.session() as session:
         run = a_run(session, kind=RunKind.RESEARCH)
-    with capture_logs() as logged, telling(settings, store, "test"):
+    with capture_logs() as logged, emitted(settings, store, "test"):
         with store.session() as session:
             event_log.append(session, [event(EventType.TURN_ERROR, run.id), event(EventType.RUN_COMPLETED, "gone")])
         with store.session() as session:
@@ -97,7 +98,7 @@ def test_a_transaction_that_is_rolled_back_tells_nothing(store: Store, tmp_path:
     settings = load_settings({"DESK_HOME": str(tmp_path), "DESK_TELEMETRY_FILE": str(file)}, tmp_path)
     with store.session() as session:
         run = a_run(session, kind=RunKind.RESEARCH)
-    with telling(settings, store, "test"), pytest.raises(RuntimeError), store.session() as session:
+    with emitted(settings, store, "test"), pytest.raises(RuntimeError), store.session() as session:
         assert graph.close_run(session, run.id, RunState.DONE, {}, [])
         raise RuntimeError
     assert not file.exists()

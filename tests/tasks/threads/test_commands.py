@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from models import event_log
-from models.events import DESK, Envelope, EventType
+from models.events import event_log
+from models.events.envelope import DESK, Envelope, EventType
 from models.states import RUN_FINAL
-from models.tables import Run
+from models.tables.runs import Run
 from tasks.bootstrap import desk_of
-from tasks.runs import open_research
+from tasks.workflows.research import open_research
 from tests import zygote
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 
@@ -117,7 +117,7 @@ def test_a_reset_thread_is_gone_on_with_no_more(desk: Processes) -> None:
     old = thread_of(desk, "catalyst")
     code, out, _ = command(desk, "reset", old)
     assert code == 0
-    assert "catalyst starts afresh on" in out
+    assert "catalyst starts a new thread on" in out
     assert command(desk, "reset", old)[0] == 2
     (closed,) = [one for one in told_of(desk, EventType.THREAD_CLOSED) if one.thread_id == old]
     assert (closed.payload["role"], closed.payload["reason"]) == ("catalyst", "manual")
@@ -132,12 +132,12 @@ def test_a_reset_thread_is_gone_on_with_no_more(desk: Processes) -> None:
 def test_what_cannot_be_is_told_with_a_remedy(desk: Processes) -> None:
     parent = thread_of(desk, "risk")
     for arguments, words in (
-        (("show", "abc"), "too little of a thread's id"),
+        (("show", "abc"), "too short for a thread's id"),
         (("show", "0123456789"), "no thread with the id 0123456789"),
-        (("show", "%%%%%%%"), "too little"),
+        (("show", "%%%%%%%"), "too short"),
         (("fork", parent, "--before-turn", "1"), "allowed are 2 to"),
         (("fork", parent, "--before-turn", "99"), "allowed are 2 to"),
-        (("ask", parent, "hello"), "is no fork"),
+        (("ask", parent, "hello"), "is not a fork"),
     ):
         code, _, err = command(desk, *arguments)
         assert (code, words in err) == (2, True), (arguments, err)

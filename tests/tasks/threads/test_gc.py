@@ -15,17 +15,17 @@ from kombu import pools
 from sqlalchemy import update
 from sqlmodel import select
 
-from agents.codex.rollouts import digest_of
-from agents.codex.threads import ThreadRecord, ThreadRegistry
-from models.columns import utcnow
-from models.setting_sources import load_settings
-from models.store import upgrade
-from models.thread_tables import Blob, KeptThread, Rollout
-from tasks.app import create_app
+from agents.codex.threads.registry import ThreadRecord, ThreadRegistry
+from agents.codex.threads.rollouts import digest_of
+from models.settings.sources import load_settings
+from models.tables.columns import utcnow
+from models.tables.threads import Blob, KeptThread, Rollout
 from tasks.bootstrap import Desk, desk_of
-from tasks.maintenance import take_turn
 from tasks.threads import retention
 from tasks.threads.retention import Collected, collect
+from tasks.worker.app import create_app
+from tasks.worker.maintenance import sweep_if_due
+from tests.databases import make_database
 
 DATABASE = 10  # of the Redis that tests share; nothing else uses it
 PATH = "sessions/2026/01/02/rollout-x.jsonl"
@@ -46,7 +46,7 @@ def app(request: pytest.FixtureRequest, tmp_path: Path, client: redis.Redis, red
         **{name: value.format(tmp_path) for name, value in getattr(request, "param", {}).items()},
     }  # fmt: skip
     settings = load_settings(environ, tmp_path)
-    upgrade(settings.database)
+    make_database(settings.database)
     made = create_app(settings, "sweeper")
     yield made
     desk_of(made).close()
@@ -185,7 +185,7 @@ def test_a_thread_in_use_is_left_alone(desk: Desk, client: redis.Redis, redis_se
 
 def swept(app: Celery) -> None:
     """A sweep; one that comes too soon after the last does nothing."""
-    while not take_turn(app):
+    while not sweep_if_due(app):
         time.sleep(0.01)
 
 
@@ -204,5 +204,5 @@ def test_the_sweep_collects_once_a_day(app: Celery, desk: Desk, client: redis.Re
 
 @pytest.mark.parametrize("app", [{"DESK_BLOB_URL": "{}/desk.db/below"}], indirect=True)
 def test_a_sweep_survives_a_collection_that_fails(app: Celery, client: redis.Redis) -> None:
-    assert take_turn(app) == {"sent": 0, "freed": 0, "closed": 0}
+    assert sweep_if_due(app) == {"sent": 0, "freed": 0, "closed": 0}
     assert client.exists(retention.DAILY_KEY) == 1

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import redis
 
-from agents.codex.threads import LEASE, RECORD, ThreadRecord
+from agents.codex.threads.registry import LEASE, RECORD, ThreadRecord
 from models.errors import UsageError
 from models.settings import Settings
-from models.store import upgrade
 from tasks.bootstrap import Desk
 from tasks.threads.handling import reset
+from tests.databases import make_database
 
 NAME = "risk:scope/IBM"
 KEPT = ThreadRecord(
@@ -49,7 +49,7 @@ def leases_vanish(url: str) -> Iterator[None]:
 
 def test_a_reset_says_that_it_was_written_only_when_it_was(tmp_path: Path, redis_server: str) -> None:
     settings = Settings(home=tmp_path, redis_url=redis_server)
-    upgrade(settings.database)
+    make_database(settings.database)
     with redis.Redis.from_url(redis_server) as client, closing(Desk(settings, "threads")) as desk:
         client.flushall()
 

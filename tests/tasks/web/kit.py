@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import redis
 
-from models import event_log
-from models.events import EventType, event
-from models.store import Store
-from models.tables import Run
+from models.database.store import Store
+from models.events import event_log
+from models.events.envelope import EventType, event
+from models.tables.runs import Run
 from tests.stack import Processes, processes, wait_for
 
 _LISTENING = re.compile(r"listening on (http://\S+), the token is in (.+)")

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from sqlmodel import select
 
-from models.columns import new_id, utcnow
-from models.order_tables import Approval, Order
 from models.states import ApprovalState, OrderState
-from models.tables import Run
-from models.thread_tables import KeptThread
-from tests.tasks.runs.chain import a_chain
+from models.tables.columns import new_id, utcnow
+from models.tables.orders import Approval, Order
+from models.tables.runs import Run
+from models.tables.threads import KeptThread
+from tests.patience import PATIENCE
 from tests.tasks.web.kit import Service, service
+from tests.tasks.workflows.chain import a_chain
 
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
 EXAMPLES, SEED = 8, 20101
@@ -38,6 +39,8 @@ OPERATIONS = {
     "GET /threads/{thread_id}",
     "GET /turns/{turn_id}",
     "POST /approvals/{id_}",
+    "POST /halt",
+    "POST /resume",
     "POST /runs/{run_id}/stop",
 }
 
@@ -77,7 +80,7 @@ def test_the_service_does_what_it_describes(tmp_path: Path) -> None:
                 "--max-examples", str(EXAMPLES), "--seed", str(SEED), "--request-timeout", "30", "--no-color",
                 "--report", "json", "--report-json-path", "report.json",
             ],
-            cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False,
+            cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-8000:] + done.stderr
         assert "Traceback" not in running.processes.log("api")

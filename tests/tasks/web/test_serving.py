@@ -14,7 +14,9 @@ import httpx
 import pytest
 
 from models.settings import Settings
-from tasks.web.address import names_of
+from tasks.web.security import host_names
+from tests import zygote
+from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, free_port, processes, wait_for
 from tests.tasks.cli.running import desk, environment
 from tests.tasks.web.kit import start
@@ -30,17 +32,14 @@ def stack() -> Iterator[Processes]:
 
 def refused(stack: Processes, *arguments: str, **environ: str) -> str:
     """What a start that is refused says."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tasks.cli.main", "api", *arguments],
-        cwd=REPOSITORY, env={**stack.environ, **environ}, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = zygote.run(("api", *arguments), {**stack.environ, **environ}, REPOSITORY)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr
 
 
 def asked(url: str, token: str) -> int:
-    return httpx.get(f"{url}/runs", headers={"Authorization": f"Bearer {token}"}, timeout=20).status_code
+    return httpx.get(f"{url}/runs", headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE).status_code
 
 
 def test_the_token_is_the_users_alone_stays_and_is_never_shown(stack: Processes) -> None:
@@ -145,10 +144,10 @@ def test_off_loopback_it_answers_to_the_names_it_was_given(stack: Processes) -> 
 
 
 def test_an_address_of_its_own_is_a_name_too(tmp_path: Path) -> None:
-    assert "192.0.2.1" in names_of(Settings(home=tmp_path, api_host="192.0.2.1"))
+    assert "192.0.2.1" in host_names(Settings(home=tmp_path, api_host="192.0.2.1"))
     for everywhere in ("0.0.0.0", "::", ""):
-        assert everywhere not in names_of(Settings(home=tmp_path, api_host=everywhere))
-    assert "::2" in names_of(Settings(home=tmp_path, api_hosts="[::2]"))
+        assert everywhere not in host_names(Settings(home=tmp_path, api_host=everywhere))
+    assert "::2" in host_names(Settings(home=tmp_path, api_hosts="[::2]"))
 
 
 @pytest.mark.parametrize("hosts", ["https://desk.example", "*", "desk.example:80", "a b", "desk.example/x"])
@@ -156,7 +155,7 @@ def test_what_is_no_host_name_is_refused(tmp_path: Path, hosts: str) -> None:
     said = desk(tmp_path / "home", "config", DESK_API_HOSTS=hosts)
     assert said.returncode == 2
     assert "give names by comma, without scheme, port or *" in said.stderr
-    with pytest.raises(ValueError, match="is no Host name"):
+    with pytest.raises(ValueError, match="is not a Host name"):
         Settings(home=tmp_path, api_hosts=hosts)
 
 
@@ -181,7 +180,7 @@ def test_it_ends_on_a_signal_without_a_word(stack: Processes, number: int, code:
     before = len(stack.log("api"))
     process = stack.running.pop("api")
     process.send_signal(number)
-    assert process.wait(20) == code
+    assert process.wait(PATIENCE) == code
     assert stack.log("api")[before:] == ""
 
 
@@ -196,10 +195,11 @@ def imported(log: str) -> list[str]:
 def test_the_command_does_not_load_the_web_framework(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "tasks.cli.main", "--help"],
-        cwd=REPOSITORY, env=environment(tmp_path / "home"), capture_output=True, text=True, timeout=60, check=True,
+        cwd=REPOSITORY, env=environment(tmp_path / "home"), capture_output=True, text=True, check=True,
+        timeout=PATIENCE,
     )  # fmt: skip
     modules = imported(done.stderr)
-    assert "tasks.cli.api" in modules
+    assert "tasks.cli.services.api" in modules
     assert [name for name in modules if name.startswith(HEAVY)] == []
 
 
@@ -208,5 +208,5 @@ def test_no_worker_loads_the_web_framework() -> None:
         desk.workers("research", "ops", "trade", environ={"PYTHONPROFILEIMPORTTIME": "1"})
         for name in ("research", "ops", "trade"):
             modules = imported(desk.log(name))
-            assert "tasks.stopping" in modules
+            assert "tasks.worker.stopping" in modules
             assert [module for module in modules if module.startswith(HEAVY)] == []

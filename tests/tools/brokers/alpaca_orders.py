@@ -6,8 +6,8 @@ import datetime as dt
 import uuid
 from typing import Any
 
-from models.order_tables import Preview
 from models.orders import AccountView, BrokerAnswer, OrderTicket
+from models.tables.orders import Preview
 from tests.fakes.alpaca import KEY, SECRET
 from tools.brokers.alpaca import AlpacaBroker
 

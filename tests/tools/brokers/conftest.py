@@ -7,6 +7,7 @@ import pytest
 
 from models.settings import Settings
 from tests.fakes.alpaca import Alpaca, serving
+from tests.patience import PATIENCE
 from tests.tools.brokers.alpaca_orders import CREDENTIALS
 from tests.tools.orders.conftest import new_desk, template_db
 from tests.tools.orders.tape import Tape
@@ -25,7 +26,7 @@ def alpaca() -> Iterator[Alpaca]:
 def connect(alpaca: Alpaca) -> Iterator[Callable[..., AlpacaBroker]]:
     made: list[AlpacaBroker] = []
 
-    def make(seconds: float = 5.0, url: str = alpaca.url, **environ: str) -> AlpacaBroker:
+    def make(seconds: float = PATIENCE, url: str = alpaca.url, **environ: str) -> AlpacaBroker:
         settings = Settings(broker="alpaca-paper", alpaca_url=url, broker_seconds=seconds)
         market = Tape({"AAPL": 100.0})
         market.clock.at = dt.datetime.now(dt.UTC)

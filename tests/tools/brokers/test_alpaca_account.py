@@ -16,6 +16,7 @@ from tests.tools.orders.tape import Tape
 from tools.brokers import factory
 from tools.brokers.alpaca import AlpacaBroker
 from tools.brokers.alpaca_wire import BrokerSilent, base_url, stream_url
+from tools.market import plugins
 
 
 def test_the_account_is_told_with_the_desks_own_ids(alpaca: Alpaca, broker: AlpacaBroker) -> None:
@@ -50,7 +51,7 @@ def test_an_assignment_is_told_leg_by_leg(alpaca: Alpaca, broker: AlpacaBroker) 
 
 def test_a_blocked_account_says_so(alpaca: Alpaca, broker: AlpacaBroker) -> None:
     alpaca.blocked = True
-    assert broker.state().blocked == "Alpaca says of the account: trading_blocked"
+    assert broker.state().blocked == "Alpaca reports of the account: trading_blocked"
 
 
 @pytest.mark.parametrize("name", sorted(CREDENTIALS))
@@ -99,7 +100,7 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
     def absent(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}", name="alpaca")
 
-    monkeypatch.setattr(factory.importlib, "import_module", absent)
+    monkeypatch.setattr(plugins.importlib, "import_module", absent)
     with pytest.raises(NotConfigured, match=r"chordesk\[alpaca\]"):
         factory.build_broker(Settings(broker="alpaca-paper"), Tape({}), None, CREDENTIALS)  # type: ignore[arg-type]
 

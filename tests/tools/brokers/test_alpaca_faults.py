@@ -10,6 +10,7 @@ import pytest
 
 from models.errors import DeskError
 from tests.fakes.alpaca import Alpaca
+from tests.patience import PATIENCE
 from tests.tools.brokers.alpaca_orders import a_ticket, ask, figures, send
 from tools.brokers.alpaca import AlpacaBroker
 from tools.brokers.alpaca_wire import AlpacaWire, BrokerSilent, Credentials
@@ -65,7 +66,7 @@ def test_a_send_that_hangs_ends_by_its_limit_and_is_looked_up(
     alpaca: Alpaca, connect: Callable[..., AlpacaBroker], fault: str, there: bool
 ) -> None:
     alpaca.faults = [fault]
-    broker, ticket = connect(seconds=0.5), a_ticket()
+    broker, ticket = connect(seconds=3), a_ticket()
     if there:
         assert send(broker, ticket).status == "submitted"
     else:
@@ -155,9 +156,9 @@ def test_an_answer_that_trickles_in_ends_by_the_limit() -> None:
         asking = threading.Thread(target=lambda: heard.append(_silent(wire)), daemon=True)
         heard: list[str] = []
         asking.start()
-        asking.join(20)  # it would go on for hours
+        asking.join(PATIENCE)  # it would go on for hours
         released.set()
-        thread.join(5)
+        thread.join(PATIENCE)
     assert heard == ["no answer from Alpaca: ReadTimeout"]
 
 

@@ -14,13 +14,13 @@ import pytest
 
 from models.errors import MarketError
 from models.market import Quote
-from models.order_tables import Preview
 from models.orders import AccountView, BrokerAnswer, HeldPosition, OrderTicket
+from models.tables.orders import Preview
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tools.brokers.paper_books import Books, settlements
 from tools.market.bars import DailyBars
-from tools.orders.reconcile import reconcile
+from tools.orders.reconciliation.reconcile import reconcile
 
 NewDesk = Callable[..., Desk]
 PUT, CALL = "AAA100820P00090000", "AAA100820C00090000"

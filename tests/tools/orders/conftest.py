@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.store import upgrade
+from models.database.store import upgrade
 from tests.tools.orders.desk import Desk, make_desk
 
 

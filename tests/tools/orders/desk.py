@@ -9,20 +9,20 @@ from typing import Any
 
 from sqlmodel import col, select
 
-from models.columns import utcnow
-from models.order_tables import Account, BookedSettlement, Fill, Order, Position
+from models.database.store import Store
 from models.orders import BrokerFill, OrderOutcome
 from models.settings import Settings
-from models.store import Store
-from models.tables import Candidate, Decision, Run, Step, Turn, Verdict
+from models.tables.columns import utcnow
+from models.tables.orders import Account, BookedSettlement, Fill, Order, Position
+from models.tables.runs import Candidate, Decision, Run, Step, Turn, Verdict
 from tests.tools.orders.tape import Tape
 from tools.brokers.factory import build_broker
 from tools.brokers.protocol import Broker
 from tools.ledger import apply_fill, ensure_account
 from tools.market.protocol import MarketData
-from tools.orders import process_decision
-from tools.orders.fence import Seat
-from tools.orders.submitting import Funnel
+from tools.orders.flow import process_decision
+from tools.orders.records.fence import FencingLease
+from tools.orders.submitting import SubmissionContext
 
 BUY = "BUY"
 DEFAULTS: dict[str, Any] = {"trader_live": True, "cooldown_hours": 0, "slippage_bps": 0, "max_sector_share": 1}
@@ -51,7 +51,7 @@ class Desk:
     settings: Settings
     market: MarketData
     broker: Broker
-    seat: Seat
+    lease: FencingLease
 
     def decide(
         self,
@@ -147,12 +147,12 @@ class Desk:
 
     def process(self, decision_id: str, **changes: Any) -> list[OrderOutcome]:
         settings = self.settings.model_copy(update=changes) if changes else self.settings
-        return process_decision(self.store, settings, self.market, self.broker, decision_id, self.seat)
+        return process_decision(self.store, settings, self.market, self.broker, decision_id, self.lease)
 
-    def funnel(self, **changes: Any) -> Funnel:
+    def context(self, **changes: Any) -> SubmissionContext:
         """As the trade worker has it, with other settings if named."""
         settings = self.settings.model_copy(update=changes) if changes else self.settings
-        return Funnel(self.store, settings, self.market, self.broker, self.seat)
+        return SubmissionContext(self.store, settings, self.market, self.broker, self.lease)
 
     def run(self, *actions: Any, **decision: Any) -> list[OrderOutcome]:
         return self.process(self.decide(*actions, **decision))
@@ -207,4 +207,4 @@ def make_desk(template: Path, home: Path, market: MarketData | None = None, **se
     found = Settings(home=home, **{**DEFAULTS, **settings})
     market = market or Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0})
     store = Store(found.database)
-    return Desk(store, found, market, build_broker(found, market, store), Seat(store, found.account, "test"))
+    return Desk(store, found, market, build_broker(found, market, store), FencingLease(store, found.account, "test"))

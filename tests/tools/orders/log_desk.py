@@ -10,12 +10,13 @@ import pytest
 from sqlalchemy import event
 from sqlmodel import select
 
-from models.order_tables import AuditAnchor
+from models.database.store import Store
 from models.settings import Settings
-from models.store import Store, upgrade
-from tools.orders.audit import log_path, record
-from tools.orders.audit_chain import Anchor, Reading
-from tools.orders.auditing import Checked, check_logs
+from models.tables.orders import AuditAnchor
+from tests.databases import make_database
+from tools.orders.audit.chain import ChainAnchor, ChainReading
+from tools.orders.audit.log import log_path, record
+from tools.orders.audit.reading import CheckedChain, check_logs
 
 
 class LogDesk:
@@ -23,7 +24,7 @@ class LogDesk:
 
     def __init__(self, home: Path, **changes: Any) -> None:
         self.settings = Settings(home=home, **changes)
-        upgrade(self.settings.database)
+        make_database(self.settings.database)
         self.store = Store(self.settings.database)
         self.path = log_path(self.settings)
 
@@ -38,10 +39,10 @@ class LogDesk:
             record(session, self.settings, kind)
             event.listen(session, "before_commit", lambda _: 1 // 0)
 
-    def check(self, *also: Path) -> list[Checked]:
+    def check(self, *also: Path) -> list[CheckedChain]:
         return check_logs(self.store, self.settings, also)
 
-    def reading(self) -> Reading:
+    def reading(self) -> ChainReading:
         (found,) = self.check()
         return found.reading
 
@@ -50,10 +51,10 @@ class LogDesk:
         assert found.problems == []
         return [entry.kind for entry in found.entries]
 
-    def anchor(self) -> Anchor:
+    def anchor(self) -> ChainAnchor:
         with self.store.read() as session:
             row = session.exec(select(AuditAnchor)).one()
-        return Anchor(row.count, row.head, row.size)
+        return ChainAnchor(row.count, row.head, row.size)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

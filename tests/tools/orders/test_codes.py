@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlmodel import col, select, update
 
-from models.columns import utcnow
-from models.order_tables import Order, Preview
 from models.orders import DenialCode, OrderOutcome
 from models.states import OrderState, RunState
-from models.tables import Run
+from models.tables.columns import utcnow
+from models.tables.orders import Order, Preview
+from models.tables.runs import Run
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import NEW_YORK, Tape, TapeClock
 
@@ -70,7 +70,7 @@ def test_just_well_formed(new_desk: NewDesk) -> None:
     )
     assert [row.state for row in (one, floor, limit, lower)] == [PREVIEWED] * 4
     assert [row.quantity for row in (one, floor, lower)] == [1, 10, 2]
-    assert floor.message == "10.9 shares asked; whole shares are traded: 10"
+    assert floor.message == "10.9 shares requested; whole shares are traded: 10"
     assert lower.symbol == "BBB"
 
 
@@ -158,15 +158,23 @@ def test_a_preview_that_was_never_sent_starts_no_cooldown(new_desk: NewDesk) -> 
     assert desk.run(action("AAA"))[0].state == PREVIEWED
 
 
-def test_a_replay_set_back_forgets_the_orders_of_later_days(new_desk: NewDesk) -> None:
-    market = Tape({"AAA": 100.0})
-    desk = new_desk(market, cooldown_hours=24)
-    desk.run(action("AAA"))
-    market.clock.at -= dt.timedelta(hours=23)
-    denied(desk.run(action("AAA"))[0], DenialCode.COOLDOWN)
-    market.clock.at -= dt.timedelta(days=7)
-    market.clock.at = market.clock.at.replace(hour=15, minute=55)
+def test_an_account_trades_on_no_day_before_its_last_trade(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 100.0})
+    desk = new_desk(market)
     assert desk.run(action("AAA"))[0].state == OrderState.FILLED
+    market.clock.at -= dt.timedelta(days=7)
+    reason = denied(desk.run(action("BBB"))[0], DenialCode.MARKET_CLOSED)
+    assert "account paper has traded on 2010-08-12: 2010-08-05 is over for it" in reason
+    market.clock.at += dt.timedelta(days=8)
+    assert desk.run(action("BBB"))[0].state == OrderState.FILLED
+
+
+def test_a_preview_of_a_later_day_bars_no_earlier_one(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0})
+    desk = new_desk(market, trader_live=False)
+    assert desk.run(action("AAA"))[0].state == PREVIEWED
+    market.clock.at -= dt.timedelta(days=7)
+    assert desk.run(action("AAA"))[0].state == PREVIEWED
 
 
 def test_selling_more_than_is_held(new_desk: NewDesk) -> None:

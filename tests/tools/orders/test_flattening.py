@@ -9,25 +9,30 @@ import pytest
 from sqlmodel import select
 
 from models.errors import FencedOff, OrderError
-from models.order_tables import Preview
 from models.orders import BrokerState, DenialCode, OrderTicket
 from models.states import OrderState
-from models.tables import Decision, Run
+from models.tables.orders import Preview
+from models.tables.runs import Decision, Run
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
-from tools.orders import audit, fence, flattening, halting
-from tools.orders.auditing import check_logs
-from tools.orders.fence import Seat
+from tools.orders import flattening
+from tools.orders.audit import log as audit
+from tools.orders.audit.reading import check_logs
 from tools.orders.flattening import flatten
-from tools.orders.submitting import Funnel
-from tools.orders.tending import tend
+from tools.orders.halt import halting
+from tools.orders.maintenance import maintain_orders
+from tools.orders.records import fence
+from tools.orders.records.fence import FencingLease
+from tools.orders.submitting import SubmissionContext
 
 NewDesk = Callable[..., Desk]
 
 
-def _command(desk: Desk) -> Funnel:
-    return Funnel(desk.store, desk.settings, desk.market, desk.broker, Seat(desk.store, "paper", "desk halt"))
+def _command(desk: Desk) -> SubmissionContext:
+    return SubmissionContext(
+        desk.store, desk.settings, desk.market, desk.broker, FencingLease(desk.store, "paper", "desk halt")
+    )
 
 
 def _halt(desk: Desk) -> None:
@@ -115,12 +120,12 @@ def test_a_closing_order_that_rests_is_left_by_the_halt_and_taken_by_the_next_fl
     desk.hold("AAA", 10, 100.0)
     _halt(desk)
     assert [row.state for row in flatten(_command(desk), "somebody", "fire")[0]] == ["submitted"]
-    tend(desk.funnel())
+    maintain_orders(desk.context())
     assert [row.state for row in desk.orders()] == ["submitted"]
     assert [row.state for row in flatten(_command(desk), "somebody", "fire")[0]] == ["submitted"]
     assert [row.state for row in desk.orders()] == ["cancelled", "submitted"]
     market.opens = {}
-    tend(desk.funnel())
+    maintain_orders(desk.context())
     assert [row.state for row in desk.orders()] == ["cancelled", "filled"]
     assert desk.positions() == {}
 
@@ -153,7 +158,7 @@ def test_positions_are_closed_for_a_person_though_it_cannot_be_put_on_record(new
     with pytest.raises(OrderError, match="cannot be written"):
         flatten(_command(desk), "somebody", "fire")
     assert desk.positions() == {"AAA": 10}
-    with audit.regardless() as unrecorded:
+    with audit.best_effort() as unrecorded:
         (closed,), left = flatten(_command(desk), "somebody", "fire")
     assert (closed.state, left, desk.positions()) == ("filled", [], {})
     assert {row.symbol: row.state for row in desk.orders()} == {"AAA": "filled", "BBB": "cancelled"}
@@ -222,7 +227,7 @@ def test_the_account_agrees_with_its_broker_afterwards(new_desk: NewDesk) -> Non
     desk = new_desk()
     desk.run(action(), action("BBB"))
     flatten(_command(desk), "somebody", "fire")
-    tend(desk.funnel())
+    maintain_orders(desk.context())
     with desk.store.read() as session:
         assert halting.trading_state(session, desk.settings, "paper")[0] == "active"
     assert desk.positions() == {}

@@ -14,16 +14,16 @@ from sqlalchemy import event
 from sqlmodel import col, select, update
 
 from models.errors import OrderError, ServiceError
-from models.order_tables import Fill, Order, Preview
 from models.orders import AccountView, BrokerAnswer, BrokerState, OrderOutcome, OrderTicket
 from models.states import OrderState
+from models.tables.orders import Fill, Order, Preview
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
 from tools.market.clock import ReplayClock
-from tools.market.replay import ReplayMarket
-from tools.market.replay_data import replay_data
-from tools.orders import LIVE_OFF
-from tools.orders.fence import Seat
+from tools.market.replay.data import replay_data
+from tools.market.replay.market import ReplayMarket
+from tools.orders.records.fence import FencingLease
+from tools.orders.records.outcomes import LIVE_OFF
 
 NewDesk = Callable[..., Desk]
 THREE = (action("AAA"), action("BBB", notional=1_020.0), action("NOPE"), action("CCC", kind="close", quantity=5))
@@ -157,7 +157,7 @@ def test_killed_before_any_commit_it_ends_as_if_undisturbed(template_db: Path, t
         if not _killed_after(desk, decision, survive):
             break
         kills += 1
-        desk.seat = Seat(desk.store, "paper", "the next process")
+        desk.lease = FencingLease(desk.store, "paper", "the next process")
         assert _summary(desk, desk.process(decision)) == expected
         desk.store.close()
     # Draft, four checks and the notes. Live, four approvals, the account taken and reconciled (2), and two for each of
@@ -214,7 +214,7 @@ def test_two_workers_by_mistake_fill_once(new_desk: NewDesk) -> None:
 
     def second_worker() -> None:
         market.on_fill = None
-        other = Desk(desk.store, desk.settings, market, desk.broker, Seat(desk.store, "paper", "by mistake"))
+        other = Desk(desk.store, desk.settings, market, desk.broker, FencingLease(desk.store, "paper", "by mistake"))
         states.extend(row.state for row in other.process(decision))
 
     market.on_fill = second_worker
@@ -302,7 +302,7 @@ def test_an_answer_that_contradicts_itself_is_not_booked(new_desk: NewDesk, answ
     told = desk.process(decision)[0]
     assert told.state == "unknown"
     assert told.message is not None
-    assert "the broker says" in told.message
+    assert "the broker reports" in told.message
     assert (desk.cash(), desk.positions(), desk.fills()) == (100_000, {}, [])
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sqlmodel import delete
 
 from models.errors import OrderError
-from models.order_tables import Account, Position
 from models.orders import AccountView, BrokerFill
+from models.tables.orders import Account, Position
 from tests.tools.orders.desk import Desk
 from tests.tools.orders.tape import Tape
 from tools.decimals import exact, money, plain

@@ -13,25 +13,26 @@ import pytest
 from pydantic import SecretStr
 from sqlmodel import select
 
-import tests.tools.orders.test_decisions as decision_cases
-import tests.tools.orders.test_fence as fence_cases
+import tests.tools.orders.halt.test_disallowed as reducing_cases
+import tests.tools.orders.halt.test_halting as halting_cases
+import tests.tools.orders.records.test_decisions as decision_cases
+import tests.tools.orders.records.test_fence as fence_cases
 import tests.tools.orders.test_flattening as flattening_cases
-import tests.tools.orders.test_halting as halting_cases
-import tests.tools.orders.test_reducing as reducing_cases
 import tests.tools.orders.test_submitting as submitting_cases
+from models.database.store import Store
 from models.errors import FencedOff
-from models.order_tables import Order
 from models.settings import Settings
 from models.states import TradingState
-from models.store import Store, upgrade
+from models.tables.orders import Order
+from tests.patience import PATIENCE
 from tests.tools.orders.desk import DEFAULTS, Desk, action
 from tests.tools.orders.tape import Tape
 from tools.brokers.factory import build_broker
-from tools.orders import halting
-from tools.orders.fence import Seat
+from tools.orders.halt import halting
+from tools.orders.records.fence import FencingLease
 
 pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-from tests.postgres import Server, binaries, server
+from tests.postgres import Server, binaries, shared
 
 FOUND = binaries()
 WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
@@ -42,15 +43,13 @@ NewDesk = Callable[..., Desk]
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Server]:
     assert FOUND is not None
-    with server(FOUND) as running:
+    with shared(FOUND) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def template(postgres: Server) -> str:
-    name = postgres.fresh()
-    upgrade(postgres.url(name))
-    return name
+    return postgres.template()
 
 
 @pytest.fixture
@@ -63,7 +62,9 @@ def new_desk(postgres: Server, template: str, tmp_path: Path) -> Iterator[NewDes
         home.mkdir()
         found = Settings(home=home, database_url=url, **{**DEFAULTS, **settings})
         store, market = Store(found.database), market or Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0})
-        made.append(Desk(store, found, market, build_broker(found, market, store), Seat(store, "paper", "test")))
+        made.append(
+            Desk(store, found, market, build_broker(found, market, store), FencingLease(store, "paper", "test"))
+        )
         return made[-1]
 
     yield make
@@ -129,7 +130,7 @@ def test_halts_and_decisions_at_the_same_time_do_not_lock_each_other_out(new_des
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in threads)
     assert failures == []
     assert {row.state for row in desk.orders()} <= {"filled", "denied", "cancelled"}

@@ -12,9 +12,9 @@ from hypothesis import settings as rules
 from hypothesis import strategies as st
 from sqlmodel import col, delete, select
 
-from models.order_tables import Account, Fill, Order, Position, Preview
 from models.orders import OrderOutcome
 from models.states import OrderState
+from models.tables.orders import Account, Fill, Order, Position, Preview
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
 from tools.decimals import exact

@@ -9,15 +9,15 @@ import pytest
 from sqlmodel import Session, select, update
 
 from models.errors import FencedOff, ServiceError
-from models.order_tables import Order, TraderNote
 from models.orders import DenialCode
 from models.states import OrderState
+from models.tables.orders import Order, TraderNote
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
-from tools.orders import fence
-from tools.orders.fence import Seat
+from tools.orders.maintenance import cancel_open, maintain_orders
+from tools.orders.records import fence
+from tools.orders.records.fence import FencingLease
 from tools.orders.submitting import cancel
-from tools.orders.tending import cancel_open, tend
 
 NewDesk = Callable[..., Desk]
 
@@ -74,10 +74,10 @@ def test_an_order_whose_answer_was_lost_is_asked_about_until_it_is_known(wired: 
     desk, wire = wired
     wire.cut = {"submit", "lookup"}
     assert desk.run(action())[0].state == OrderState.UNKNOWN
-    tend(desk.funnel())
+    maintain_orders(desk.context())
     assert (_only(desk).state, _only(desk).message) == ("unknown", "no answer from the broker: the wire is cut")
     wire.cut = set()
-    tend(desk.funnel())
+    maintain_orders(desk.context())
     assert (_only(desk).state, desk.positions()) == ("filled", {"AAA": 10})
     assert wire.calls.count("submit") == 1
     with desk.store.read() as session:
@@ -102,7 +102,7 @@ def test_killed_after_submitting_was_written_it_is_only_asked_about(wired: tuple
     wire.deaf = {"lookup"}
     for _ in range(3):
         desk.process(decision)
-        tend(desk.funnel())
+        maintain_orders(desk.context())
     assert _only(desk).state == OrderState.UNKNOWN
     assert "submit" not in wire.calls
     again, other = desk.run(action(), action("BBB"))
@@ -116,10 +116,10 @@ def test_an_order_that_the_broker_knows_no_more_is_unknown(wired: tuple[Desk, Wi
     desk.market.opens = {"AAA": None}  # type: ignore[attr-defined]
     assert desk.run(action())[0].state == OrderState.SUBMITTED
     wire.cut = {"lookup"}
-    tend(desk.funnel())
+    maintain_orders(desk.context())
     assert _only(desk).state == OrderState.SUBMITTED, "no answer tells nothing of an order that was acknowledged"
     wire.cut, wire.deaf = set(), {"lookup"}
-    tend(desk.funnel())
+    maintain_orders(desk.context())
     assert _only(desk).state == OrderState.UNKNOWN
 
 
@@ -157,7 +157,7 @@ def test_with_live_trading_off_nobody_talks_to_the_broker(wired: tuple[Desk, Wir
     before = list(wire.calls)
     decision = desk.decide(action("BBB"))
     desk.process(decision, trader_live=False)
-    tend(desk.funnel(trader_live=False))
+    maintain_orders(desk.context(trader_live=False))
     assert wire.calls == before
 
 
@@ -167,13 +167,13 @@ def test_cancels_pass_whoever_holds_the_account(wired: tuple[Desk, Wire]) -> Non
     (outcome,) = desk.run(action())
     fence.take(desk.store, "paper", "another")
     with pytest.raises(FencedOff):
-        tend(desk.funnel())
+        maintain_orders(desk.context())
     wire.cut = {"cancel"}
-    assert cancel_open(desk.funnel()) == [str(outcome.order_id)]
+    assert cancel_open(desk.context()) == [str(outcome.order_id)]
     wire.cut = set()
-    cancel(desk.funnel(), str(outcome.order_id))
+    cancel(desk.context(), str(outcome.order_id))
     assert _only(desk).state == OrderState.CANCELLED
-    assert cancel_open(desk.funnel()) == []
+    assert cancel_open(desk.context()) == []
 
 
 def test_a_database_that_takes_no_answer_keeps_no_cancel_from_the_broker(wired: tuple[Desk, Wire]) -> None:
@@ -182,7 +182,7 @@ def test_a_database_that_takes_no_answer_keeps_no_cancel_from_the_broker(wired: 
     asked = [str(row.order_id) for row in desk.run(action(), action("BBB"))]
     with desk.store.session() as session:
         refuse_updates(session)
-    assert sorted(cancel_open(desk.funnel())) == sorted(asked)
+    assert sorted(cancel_open(desk.context())) == sorted(asked)
     assert wire.calls.count("cancel") == 2
 
 
@@ -198,6 +198,6 @@ def refuse_updates(session: Session) -> None:
 def test_a_new_process_compares_again(wired: tuple[Desk, Wire]) -> None:
     desk, wire = wired
     desk.run(action())
-    desk.seat = Seat(desk.store, "paper", "after the restart")
+    desk.lease = FencingLease(desk.store, "paper", "after the restart")
     desk.run(action("BBB"))
     assert wire.calls.count("state") == 2

@@ -19,7 +19,7 @@ from tests.tools.risk.cases import (
     limit,
     quoted,
 )
-from tests.tools.risk.figures import NOW, PUT, account, held, pledge
+from tests.tools.risk.figures import NOW, PUT, account, held, reserve
 
 AMOUNTS: list[Case] = [
     (
@@ -80,8 +80,8 @@ AMOUNTS: list[Case] = [
     ),
     (
         DenialCode.SHARE_PER_SYMBOL,
-        ({}, {"account": account(AAA=80), "pledges": [pledge(11)]}, {}),
-        ({}, {"account": account(AAA=80), "pledges": [pledge(10)]}, {}),
+        ({}, {"account": account(AAA=80), "reservations": [reserve(11)]}, {}),
+        ({}, {"account": account(AAA=80), "reservations": [reserve(10)]}, {}),
     ),
     (
         DenialCode.SHARE_PER_SYMBOL,
@@ -115,8 +115,9 @@ AMOUNTS: list[Case] = [
     ),
     (
         DenialCode.NOTIONAL_PER_SYMBOL,
-        ({}, {"pledges": [pledge(0, traded=PUT, symbol="AAA", exposure=9_000)]}, {"max_symbol_notional": 9_999.99}),
-        ({}, {"pledges": [pledge(0, traded=PUT, symbol="AAA", exposure=9_000)]}, {"max_symbol_notional": 10_000}),
+        ({}, {"reservations": [reserve(0, traded=PUT, symbol="AAA", exposure=9_000)]},
+         {"max_symbol_notional": 9_999.99}),
+        ({}, {"reservations": [reserve(0, traded=PUT, symbol="AAA", exposure=9_000)]}, {"max_symbol_notional": 10_000}),
     ),
     (
         DenialCode.SHARE_PER_SECTOR,
@@ -130,8 +131,8 @@ AMOUNTS: list[Case] = [
     ),
     (
         DenialCode.SHARE_PER_SECTOR,
-        ({}, {"pledges": [pledge(490.01, traded="BBB")], "sectors": TECH}, {}),
-        ({}, {"pledges": [pledge(490, traded="BBB")], "sectors": TECH}, {}),
+        ({}, {"reservations": [reserve(490.01, traded="BBB")], "sectors": TECH}, {}),
+        ({}, {"reservations": [reserve(490, traded="BBB")], "sectors": TECH}, {}),
     ),
     (
         DenialCode.SHARE_PER_SECTOR,  # a position whose sector is not known may be of this one
@@ -150,8 +151,10 @@ AMOUNTS: list[Case] = [
     ),
     (
         DenialCode.GROSS_NOTIONAL,
-        ({}, {"account": account(BBB=100), "pledges": [pledge(50, traded="CCC")]}, {"max_gross_notional": 15_999.99}),
-        ({}, {"account": account(BBB=100), "pledges": [pledge(50, traded="CCC")]}, {"max_gross_notional": 16_000}),
+        ({}, {"account": account(BBB=100), "reservations": [reserve(50, traded="CCC")]},
+         {"max_gross_notional": 15_999.99}),
+        ({}, {"account": account(BBB=100), "reservations": [reserve(50, traded="CCC")]},
+         {"max_gross_notional": 16_000}),
     ),
     (
         DenialCode.GROSS_NOTIONAL,  # what is short counts as what is long does
@@ -175,8 +178,8 @@ AMOUNTS: list[Case] = [
     ),
     (
         DenialCode.BUYING_POWER,
-        ({}, {"account": account(cash=5_000), "pledges": [pledge(40.0001, traded="BBB")]}, {}),
-        ({}, {"account": account(cash=5_000), "pledges": [pledge(40, traded="BBB")]}, {}),
+        ({}, {"account": account(cash=5_000), "reservations": [reserve(40.0001, traded="BBB")]}, {}),
+        ({}, {"account": account(cash=5_000), "reservations": [reserve(40, traded="BBB")]}, {}),
     ),
     (
         DenialCode.BUYING_POWER,  # 10 shares of 100 with 5 bp and 0.01 a share are 1,000.60

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 from models.market import Quote
-from models.orders import AccountView, HeldPosition, OrderTicket, Pledge, RiskContext, RiskLimits
+from models.orders import AccountView, HeldPosition, OrderTicket, Reservation, RiskContext, RiskLimits
 from models.research import Instrument, Rating
 from models.settings import Settings
 from models.states import TradingState
@@ -50,11 +50,11 @@ def account(cash: float = 100_000, equity: float | None = 100_000, *more: HeldPo
     return AccountView(account="paper", cash=cash, equity=equity, positions=[*positions, *more])
 
 
-def pledge(quantity: float, side: str = "buy", traded: str = "AAA", **changes: Any) -> Pledge:
+def reserve(quantity: float, side: str = "buy", traded: str = "AAA", **changes: Any) -> Reservation:
     """Shares at 100 that another order has spoken for."""
     money = 0.0 if side == "sell" else quantity * 100
     base = {"traded": traded, "symbol": traded, "side": side, "quantity": quantity, "exposure": money, "cash": money}
-    return Pledge.model_validate({**base, **changes})
+    return Reservation.model_validate({**base, **changes})
 
 
 def context(price: float = 100.0, **changes: Any) -> RiskContext:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from models.orders import DenialCode
 from models.research import Instrument
 from tests.tools.risk.cases import FAR, OPTION, OPTIONS, SELL, SELL_PUT, SHORT, SHORT_PUT, Case
-from tests.tools.risk.figures import CALL, PUT, account, held, pledge
+from tests.tools.risk.figures import CALL, PUT, account, held, reserve
 
 INSTRUMENTS: list[Case] = [
     (DenialCode.NOT_LISTED, ({}, {"listed": False}, {}), ({}, {"listed": True}, {})),
@@ -17,10 +17,10 @@ INSTRUMENTS: list[Case] = [
     (DenialCode.LONG_ONLY, (SELL, {"account": account(AAA=9)}, {}), (SELL, {"account": account(AAA=10)}, {})),
     (
         DenialCode.LONG_ONLY,
-        (SELL, {"account": account(AAA=14), "pledges": [pledge(5, "sell")]}, {}),
-        (SELL, {"account": account(AAA=14), "pledges": [pledge(4, "sell")]}, {}),
+        (SELL, {"account": account(AAA=14), "reservations": [reserve(5, "sell")]}, {}),
+        (SELL, {"account": account(AAA=14), "reservations": [reserve(4, "sell")]}, {}),
     ),
-    (DenialCode.LONG_ONLY, (SELL, {"pledges": [pledge(10)]}, {}), (SHORT, {}, {"allow_short": True})),
+    (DenialCode.LONG_ONLY, (SELL, {"reservations": [reserve(10)]}, {}), (SHORT, {}, {"allow_short": True})),
     (
         DenialCode.MALFORMED,
         (SHORT, {"account": account(AAA=1)}, {"allow_short": True}),
@@ -90,7 +90,8 @@ INSTRUMENTS: list[Case] = [
     ),
     (
         DenialCode.CASH_SECURED,
-        (SELL_PUT, {**OPTION, "account": account(cash=10_000), "pledges": [pledge(10.01, traded="BBB")]}, OPTIONS),
-        (SELL_PUT, {**OPTION, "account": account(cash=10_000), "pledges": [pledge(10, traded="BBB")]}, OPTIONS),
+        (SELL_PUT, {**OPTION, "account": account(cash=10_000), "reservations": [reserve(10.01, traded="BBB")]},
+         OPTIONS),
+        (SELL_PUT, {**OPTION, "account": account(cash=10_000), "reservations": [reserve(10, traded="BBB")]}, OPTIONS),
     ),
 ]  # fmt: skip

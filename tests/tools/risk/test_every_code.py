@@ -10,7 +10,7 @@ from models.orders import DenialCode
 from models.states import OrderState
 from tests.fakes.alpaca import KEY, SECRET, Alpaca
 from tests.tools.orders.desk import Desk
-from tests.tools.risk.funnel_cases import FUNNEL, Play, Stage
+from tests.tools.risk.context_cases import FUNNEL, Play, Stage
 from tests.tools.risk.test_rules import BOUNDARIES
 from tools.risk.codes import CODES
 

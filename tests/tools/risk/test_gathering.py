@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 from sqlmodel import col, select, update
 
-from models.columns import utcnow
 from models.errors import MarketError, MarketUnavailable
 from models.market import Listing, Quote
-from models.order_tables import Account, EquityMark, Fill, Order, Position, Trading
 from models.orders import DenialCode, OrderOutcome
 from models.states import OrderState, TradingState
-from models.tables import Run, Verdict, VerdictReport
+from models.tables.columns import utcnow
+from models.tables.orders import Account, EquityMark, Fill, Order, Position, Trading
+from models.tables.runs import Run, Verdict, VerdictReport
 from tests.tools.ledger_rows import add_candidate, add_report, add_run
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tools.market.clock import ReplayClock
-from tools.market.replay import ReplayMarket
-from tools.market.replay_data import replay_data
-from tools.orders.context import Sized, evaluate
-from tools.orders.snapshots import symbols_of, take_snapshot
+from tools.market.replay.data import replay_data
+from tools.market.replay.market import ReplayMarket
+from tools.orders.checks.evaluation import SizedOrder, evaluate
+from tools.orders.records.snapshots import symbols_of, take_snapshot
 
 NewDesk = Callable[..., Desk]
 PREVIEWED = OrderState.PREVIEWED
@@ -197,7 +197,7 @@ def test_what_the_market_does_not_carry(new_desk: NewDesk) -> None:
     )
     assert (listed.state, given_back.state) == (PREVIEWED, PREVIEWED)
     assert "does not carry BBB" in denied(unlisted, DenialCode.NOT_LISTED)
-    assert "cannot say now" in denied(silent, DenialCode.NOT_LISTED)
+    assert "does not answer whether" in denied(silent, DenialCode.NOT_LISTED)
 
 
 def test_a_sector_counts_what_is_held_and_what_this_decision_took(new_desk: NewDesk) -> None:
@@ -241,7 +241,7 @@ def test_what_an_open_order_has_filled_is_not_pledged_twice(new_desk: NewDesk) -
         order = session.get_one(Order, sent)
         session.add(bought(order, 4.0))
     over, inside = desk.run(action("BBB", quantity=29), action("BBB", quantity=28))
-    denied(over, DenialCode.BUYING_POWER)  # 600 of the 2,000 are still pledged
+    denied(over, DenialCode.BUYING_POWER)  # 600 of the 2,000 are still reserved
     assert inside.state == PREVIEWED
 
 
@@ -345,9 +345,9 @@ def test_a_look_that_only_asks_writes_no_mark(new_desk: NewDesk) -> None:
         session.exec(EquityMark.__table__.delete())  # type: ignore[attr-defined]
         order = session.get_one(Order, str(outcome.order_id))
         snapshot = take_snapshot(desk.market, symbols_of(session, [order], "paper"))
-        assert isinstance(evaluate(session, order, snapshot, desk.settings, "tape", "paper", dry=True), Sized)
+        assert isinstance(evaluate(session, order, snapshot, desk.settings, "tape", "paper", dry=True), SizedOrder)
         assert session.exec(select(EquityMark)).all() == []
-        assert isinstance(evaluate(session, order, snapshot, desk.settings, "tape", "paper"), Sized)
+        assert isinstance(evaluate(session, order, snapshot, desk.settings, "tape", "paper"), SizedOrder)
         assert len(session.exec(select(EquityMark)).all()) == 1
 
 

@@ -12,12 +12,12 @@ from hypothesis import settings as rules
 from hypothesis import strategies as st
 from sqlmodel import col, select
 
-from models.order_tables import Fill, Order
 from models.states import ORDER_FINAL, ORDER_WORKING, OrderState
+from models.tables.orders import Fill, Order
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
 from tools.decimals import exact
-from tools.orders import halting
+from tools.orders.halt import halting
 
 SYMBOLS = ("AAA", "BBB", "CCC")
 GROSS, A_DAY = 2_000.0, 4

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agents.codex import gateway
-from agents.codex.approvals import Decision, thread_settings
-from agents.codex.spec import ApprovalKind, ConversationSpec, Opened
-from agents.codex.threads import ThreadRecord
+from agents.codex.server.approvals import thread_settings
+from agents.codex.threads import gateway
+from agents.codex.threads.gateway import OpenedThread
+from agents.codex.threads.registry import ThreadRecord
+from agents.runtime import ApprovalDecision, ApprovalKind, ConversationSpec
 from tests.agents.codex.golden.plain import GONE
 from tests.agents.codex.golden.stage import SCOPE, Stage
 from tests.agents.codex.kit import FINAL, Kit, spec
@@ -96,7 +97,7 @@ async def kept(stage: Stage) -> None:
         await stage.turn(conversation, "And otherwise?")
 
 
-def _record(stage: Stage, asked: ConversationSpec, opened: Opened, turn_id: str) -> ThreadRecord:
+def _record(stage: Stage, asked: ConversationSpec, opened: OpenedThread, turn_id: str) -> ThreadRecord:
     record = gateway.wanted_record(asked, stage.server, "home", "owner")
     return record.model_copy(update={"thread_id": opened.thread_id, "last_turn_id": turn_id})
 
@@ -104,7 +105,7 @@ def _record(stage: Stage, asked: ConversationSpec, opened: Opened, turn_id: str)
 async def no_such_thread(stage: Stage) -> None:
     """A thread that is gone: a fresh one takes its place."""
     asked = wanted(keep=True)
-    record = _record(stage, asked, Opened(GONE, "initial"), "none")
+    record = _record(stage, asked, OpenedThread(GONE, "initial"), "none")
     opened = await gateway.resume_or_start(stage.server, asked, record, None)
     async with stage.talk(asked, opened) as conversation:
         await stage.turn(conversation)
@@ -115,7 +116,7 @@ async def command_approved(stage: Stage) -> None:
 
 
 async def command_denied(stage: Stage) -> None:
-    stage.person.word = Decision(approved=False)
+    stage.person.word = ApprovalDecision(approved=False)
     await _one_turn(stage, wanted(approvals=["command"]))
 
 
@@ -133,7 +134,7 @@ async def permissions_approved(stage: Stage) -> None:
 
 
 async def question_answered(stage: Stage) -> None:
-    stage.person.word = Decision(approved=True, answers={"size": ["small"]})
+    stage.person.word = ApprovalDecision(approved=True, answers={"size": ["small"]})
     await _one_turn(stage, wanted(approvals=["user_input"]))
 
 
@@ -150,7 +151,7 @@ async def with_an_approval_id(stage: Stage) -> None:
             "baseInstructions": asked.base_instructions, "cwd": str(stage.server.work), **terminal,
         },
     )  # fmt: skip
-    async with stage.talk(asked, Opened(answer["thread"]["id"], "initial")) as conversation:
+    async with stage.talk(asked, OpenedThread(answer["thread"]["id"], "initial")) as conversation:
         await stage.turn(conversation)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import shlex
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
@@ -15,17 +15,23 @@ from typing import Any
 
 import codex_cli_bin
 
-from agents.codex.approvals import ApprovalRequest, Decision
-from agents.codex.catalog import prepare
 from agents.codex.config import RuntimeConfig
-from agents.codex.conversation import Conversation, TurnResult
-from agents.codex.gateway import resume, unsubscribe
-from agents.codex.observer import ConversationSeen, Observer
-from agents.codex.process import AppServer
-from agents.codex.reporter import Reporter
-from agents.codex.spec import ConversationSpec, Opened, Scope
-from models.events import Envelope
-from models.lifecycle import ItemLifecycle, TurnLifecycle
+from agents.codex.conversation import CodexConversation
+from agents.codex.events.listener import ConversationListener
+from agents.codex.server.catalog import prepare
+from agents.codex.server.process import AppServer
+from agents.codex.threads.gateway import OpenedThread, resume, unsubscribe
+from agents.runtime import (
+    ApprovalDecision,
+    ApprovalRequest,
+    ConversationSpec,
+    ConversationState,
+    Lifecycle,
+    Scope,
+    TurnResult,
+)
+from models.events.envelope import Envelope
+from models.events.lifecycle import ItemLifecycle, TurnLifecycle
 from tests.agents.codex.golden import wire
 from tests.agents.codex.kit import METADATA, SCHEMA
 
@@ -39,34 +45,27 @@ class Collected:
         self.envelopes: list[Envelope] = []
         self.turns: list[TurnLifecycle] = []
         self.items: list[ItemLifecycle] = []
-        self.conversations: list[ConversationSeen] = []
+        self.conversations: list[ConversationState] = []
 
-    def later(self, tell: Callable[[Observer], None]) -> None:
-        tell(self)
-
-    def events(self, events: list[Envelope]) -> None:
+    def record(self, scope: Scope, events: Sequence[Envelope], lifecycles: Sequence[Lifecycle] = ()) -> None:
         self.envelopes += events
-
-    def turn(self, turn: TurnLifecycle, run_id: str) -> None:
-        assert run_id == SCOPE.run_id
-        self.turns.append(turn)
-
-    def item(self, item: ItemLifecycle, run_id: str) -> None:
-        assert run_id == SCOPE.run_id
-        self.items.append(item)
-
-    def conversation(self, conversation: ConversationSeen) -> None:
-        self.conversations.append(conversation)
+        for one in lifecycles:
+            if isinstance(one, ConversationState):
+                self.conversations.append(one)
+            elif isinstance(one, TurnLifecycle):
+                self.turns.append(one)
+            else:
+                self.items.append(one)
 
 
 class Person:
     """Somebody who is asked, and always says the same."""
 
     def __init__(self) -> None:
-        self.word = Decision(approved=True)
+        self.word = ApprovalDecision(approved=True)
         self.asked: list[ApprovalRequest] = []
 
-    async def ask(self, request: ApprovalRequest, scope: Scope, seconds: float) -> Decision:
+    async def ask(self, request: ApprovalRequest, scope: Scope, seconds: float) -> ApprovalDecision:
         assert scope == SCOPE
         assert 0 < seconds <= 60
         self.asked.append(request)
@@ -81,19 +80,17 @@ class Stage:
         self.on_started: Callable[[str], None] | None = None
 
     @asynccontextmanager
-    async def talk(self, spec: ConversationSpec, opened: Opened) -> AsyncIterator[Conversation]:
+    async def talk(self, spec: ConversationSpec, opened: OpenedThread) -> AsyncIterator[CodexConversation]:
         """A conversation as the runtime makes one."""
-        reporter = Reporter(self.told, spec, opened, "w")
-        reporter.opened()
+        listener = ConversationListener(self.told, spec, opened, "w")
+        listener.opened()
         deadline = asyncio.get_running_loop().time() + 60
         reopen = partial(resume, self.server, spec, opened.thread_id) if opened.reason == "resumed" else None
-        yield Conversation(
-            self.server, spec, opened, deadline, self._config, reopen, reporter=reporter, asker=self.person
-        )
-        reporter.closed()
+        yield CodexConversation(self.server, spec, opened, deadline, self._config, listener, reopen, asker=self.person)
+        listener.closed()
         unsubscribe(self.server, opened.thread_id)
 
-    async def turn(self, conversation: Conversation, text: str = "What of ACME?") -> TurnResult:
+    async def turn(self, conversation: CodexConversation, text: str = "What of ACME?") -> TurnResult:
         self.results.append(await conversation.turn(text, SCHEMA, METADATA, self.on_started))
         return self.results[-1]
 
@@ -122,7 +119,7 @@ def _plain(result: dict[str, Any]) -> dict[str, Any]:
     return {key: value.model_dump() if hasattr(value, "model_dump") else value for key, value in result.items()}
 
 
-def _conversation(seen: ConversationSeen) -> dict[str, Any]:
+def _conversation(seen: ConversationState) -> dict[str, Any]:
     assert seen.scope == SCOPE
     return {
         **seen.ref.model_dump(mode="json"),

@@ -10,14 +10,15 @@ from typing import Any
 import jsonschema
 import pytest
 
-from agents.codex.approvals import DECLINED, KINDS, Decision, answer_to, read_request
-from agents.codex.process import DELTAS, OPT_OUT
-from agents.codex.router import ApprovalRouter
+from agents.codex.server.approvals import DECLINED, KINDS, answer_to, read_request
+from agents.codex.server.process import DELTAS, OPT_OUT
+from agents.codex.server.router import ApprovalRouter
+from agents.runtime import ApprovalDecision
 from tests.agents.codex.golden import schema, wire
 from tests.agents.codex.golden.record import stream_of
 from tests.agents.codex.golden.scenes import SCENES
 from tests.agents.codex.golden.stage import SCOPE, Person
-from tests.agents.codex.kit import run, until
+from tests.agents.codex.kit import ignore, run, until
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -97,18 +98,18 @@ def test_approvals_of_one_item_are_told_apart_by_their_ids(definitions: dict[str
     for params in (first, second):
         _validate(definitions, "CommandExecutionRequestApprovalParams", params)
         for approved in (True, False):
-            answer = answer_to(read_request(method, params, None), Decision(approved))
+            answer = answer_to(read_request(method, params, None), ApprovalDecision(approved))
             _validate(definitions, ANSWERS[method], answer)
     assert read_request(method, first, None).key == first["approvalId"]
     assert read_request(method, {**first, "approvalId": None}, None).key == ("id-1", "id-2", "call-1")
 
     async def work() -> None:
         person = Slowly()
-        router = ApprovalRouter(SCOPE, frozenset({KINDS[method]}), person)
+        router = ApprovalRouter(SCOPE, frozenset({KINDS[method]}), person, ignore)
         asking = [asyncio.create_task(router.route(method, params, None, 30)) for params in (first, second, first)]
         await until(lambda: len(person.asked) == 2)
-        person.answers["rm notes.txt"].set_result(Decision(approved=False))
-        person.answers["touch notes.txt"].set_result(Decision(approved=True))
+        person.answers["rm notes.txt"].set_result(ApprovalDecision(approved=False))
+        person.answers["touch notes.txt"].set_result(ApprovalDecision(approved=True))
         assert await asyncio.gather(*asking) == [
             {"decision": "accept"}, {"decision": "decline"}, {"decision": "accept"},
         ]  # fmt: skip
@@ -125,9 +126,9 @@ class Slowly(Person):
         loop = asyncio.get_running_loop()
         self.answers = {command: loop.create_future() for command in ("touch notes.txt", "rm notes.txt")}
 
-    async def ask(self, request: Any, scope: Any, seconds: float) -> Decision:
+    async def ask(self, request: Any, scope: Any, seconds: float) -> ApprovalDecision:
         await super().ask(request, scope, seconds)
-        decision: Decision = await self.answers[request.detail["command"]]
+        decision: ApprovalDecision = await self.answers[request.detail["command"]]
         return decision
 
 

@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from agents.codex.approvals import KINDS, Decision
-from agents.codex.router import ApprovalRouter
-from agents.codex.translator import translate
-from agents.codex.watch import TurnWatch
-from models.columns import utcnow
-from models.events import Envelope, EventType
+from agents.codex.events.translator import translate
+from agents.codex.server.approvals import KINDS
+from agents.codex.server.router import ApprovalRouter
+from agents.codex.server.watch import TurnWatch
+from agents.runtime import ApprovalDecision
+from models.events.envelope import Envelope, EventType
+from models.tables.columns import utcnow
 from tests.agents.codex.golden import wire
 from tests.agents.codex.golden.record import expected_of, replay, stream_of
 from tests.agents.codex.golden.scenes import SCENES
 from tests.agents.codex.golden.stage import SCOPE, Person, told
-from tests.agents.codex.kit import Kit, run
+from tests.agents.codex.kit import Kit, ignore, run
 
 # What the app-server says nothing of: the desk tells of it by itself.
 OF_THE_DESK = ("thread", "approval")
@@ -68,29 +69,29 @@ def test_translator_watch_and_router_alone_make_the_same_of_it(name: str) -> Non
     """No process and no clock: the notifications of the stream, one after the other."""
 
     async def work() -> None:
-        heard = await _through_the_parts(name)
+        events = await _through_the_parts(name)
         expected = [event for event in _expected(name)["events"] if event["domain"] not in OF_THE_DESK]
         if name == "died":
             assert expected.pop()["payload"]["kind"] == "process_died"
-        assert [told(one) for one in heard] == expected
+        assert [told(one) for one in events] == expected
 
     run(work())
 
 
-class Heard:
+class Translated:
     def __init__(self) -> None:
         self.envelopes: list[Envelope] = []
 
-    def heard(self, method: str, params: Mapping[str, Any], said: str | None = None) -> None:
-        self.envelopes += translate(method, params, SCOPE, utcnow(), said)
+    def notified(self, method: str, params: Mapping[str, Any], answer: str | None) -> None:
+        self.envelopes += translate(method, params, SCOPE, utcnow(), answer)
 
 
 async def _through_the_parts(name: str) -> list[Envelope]:
     """A watch for each turn; what the router answers must be what was answered when it was recorded."""
-    heard, person = Heard(), Person()
+    listener, person = Translated(), Person()
     if name == "question_answered":
-        person.word = Decision(approved=True, answers={"size": ["small"]})
-    person.word = Decision(approved=False) if name == "command_denied" else person.word
+        person.word = ApprovalDecision(approved=True, answers={"size": ["small"]})
+    person.word = ApprovalDecision(approved=False) if name == "command_denied" else person.word
     asked = {request["kind"] for request in _expected(name)["asked"]}
     answers = {line["id"]: line["result"] for line in _lines(name, wire.TO_SERVER) if "result" in line}
     watch: TurnWatch | None = None
@@ -99,7 +100,7 @@ async def _through_the_parts(name: str) -> list[Envelope]:
         if method is None:
             continue
         if method == "turn/started":
-            watch = TurnWatch(Kit(), 20, ApprovalRouter(SCOPE, frozenset(asked), person), heard)
+            watch = TurnWatch(Kit(), ApprovalRouter(SCOPE, frozenset(asked), person, ignore), listener.notified)
             watch.until = asyncio.get_running_loop().time() + 30
         assert watch is not None
         if "id" not in message:
@@ -108,7 +109,7 @@ async def _through_the_parts(name: str) -> list[Envelope]:
             await watch.call_tool(params, _nothing(), {})
         else:
             assert await watch.decide(method, params, None) == answers[message["id"]]
-    return heard.envelopes
+    return listener.envelopes
 
 
 async def _nothing() -> dict[str, Any]:

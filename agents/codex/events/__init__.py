@@ -1,0 +1,1 @@
+"""Translation of app-server notifications to the desk's events."""

@@ -1,0 +1,1 @@
+"""App-server processes: launch, client, pool, and the requests they send back."""

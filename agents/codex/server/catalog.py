@@ -1,0 +1,248 @@
+"""Launch of app-servers such that the model sees exactly our tools.
+
+Two things hide them otherwise: built-in tools, taken away by flags, and the bundled model catalog, whose
+entries make most models call tools through a script tool. So each process gets a catalog of the models that roles
+use and of no others, made from the binary's own entries with those traits removed: an entry costs time in each turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import codex_cli_bin
+import orjson
+
+from agents.codex.config import RuntimeConfig
+from agents.codex.server.certificate import write_loopback_pem
+from models.errors import BinaryMissing, CodexError, LoginMissing
+from models.files import replacing
+
+TEMPLATE = "gpt-5.5"  # entry used for a model the binary does not know: it takes plain function tools
+KEY_VARIABLE = "CHORDESK_PROVIDER_KEY"
+PROVIDER = "desk"
+COMMAND_SECONDS = 30.0
+
+_FEATURES_OFF = (
+    "shell_tool", "unified_exec", "apps", "multi_agent", "goals", "view_image", "plugins", "hooks", "shell_snapshot",
+    "image_generation", "tool_suggest", "skill_search", "sleep_tool", "code_mode_host", "memories", "browser_use",
+    "computer_use", "unbounded_connection_retries",
+)  # fmt: skip
+
+STRIP: dict[str, Any] = {
+    **{f"features.{name}": False for name in _FEATURES_OFF},
+    "web_search": "disabled",
+    "tools.experimental_request_user_input": {"enabled": False},
+    "tools.update_plan": {"enabled": False},
+    "include_environment_context": False,
+    "include_permissions_instructions": False,
+    "include_apps_instructions": False,
+    "include_collaboration_mode_instructions": False,
+    "project_doc_max_bytes": 0,
+    "skills.include_instructions": False,
+    "skills.bundled.enabled": False,
+    "analytics.enabled": False,
+    "check_for_update_on_startup": False,
+}
+
+# The binary's own jemalloc, with two arenas that give freed pages back: 30 MB less a process, and as fast.
+ALLOCATOR, LEAN = "_RJEM_MALLOC_CONF", "narenas:2,dirty_decay_ms:500,muzzy_decay_ms:0"
+
+# Traits of a catalog entry that hide function tools or add others.
+_PLAIN: dict[str, Any] = {
+    "tool_mode": None,
+    "multi_agent_version": None,
+    "apply_patch_tool_type": None,
+    "experimental_supported_tools": [],
+    "use_responses_lite": False,
+    "supports_search_tool": False,
+    "prefer_websockets": False,
+    # The bundled limit cuts a tool's answer at about 40 KB, in the middle of its JSON.
+    "truncation_policy": {"mode": "tokens", "limit": 60_000},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Parameters that all processes of the runtime share. login: a digest of the login's account, empty without one."""
+
+    binary: str
+    version: str
+    flags: tuple[str, ...]
+    env: Mapping[str, str]
+    model_provider: str
+    login: str = ""
+
+    def argv(self, sqlite_home: Path) -> list[str]:
+        flags = [*self.flags, "-c", f"sqlite_home={_toml(str(sqlite_home))}"]
+        return [self.binary, *flags, "app-server", "--listen", "stdio://", "--strict-config"]
+
+    def environment(self, codex_home: Path) -> dict[str, str]:
+        return {**self.env, "HOME": str(codex_home), "CODEX_HOME": str(codex_home)}
+
+
+async def prepare(config: RuntimeConfig) -> Launch:
+    """Find the binary, write the model catalog and the certificate file, and compute the flags.
+
+    Raises BinaryMissing, CodexError.
+    """
+    binary = find_binary(config.binary)
+    folder = config.home / "codex" / "catalog"
+    folder.mkdir(parents=True, exist_ok=True)
+    version = (await _output(binary, folder, "--version")).decode().split()[-1]
+    catalog = await _catalog(binary, version, config.models, folder)
+    provider, provider_flags = _provider(config)
+    flags: dict[str, Any] = {
+        **STRIP,
+        **provider_flags,
+        "model": config.model,
+        "model_provider": provider,
+        "model_catalog_json": str(catalog),
+        # A conversation's end unsubscribes its thread, and an idle thread costs about 1 MB.
+        "thread_unload_delay_secs": 0,
+        **({"model_verbosity": config.verbosity} if config.verbosity is not None else {}),
+        **config.flags,
+    }
+    pairs = tuple(part for key, value in flags.items() for part in ("-c", f"{key}={_toml(value)}"))
+    return Launch(binary, version, pairs, _environment(config, folder), provider, login_digest(config))
+
+
+def find_binary(configured: Path | None) -> str:
+    """Return the configured binary, or the one of the pinned wheel. Raises BinaryMissing."""
+    path = configured
+    if path is None:
+        try:
+            path = Path(codex_cli_bin.bundled_codex_path())
+        except FileNotFoundError as error:
+            raise BinaryMissing(f"the wheel openai-codex-cli-bin brought no binary: {error}") from error
+    if not path.is_file() or not os.access(path, os.X_OK):
+        raise BinaryMissing(f"no executable Codex binary at {path}")
+    return str(path)
+
+
+def slim_catalog(bundled: Mapping[str, Any], models: Sequence[str]) -> dict[str, Any]:
+    """Return a catalog of the wanted models; a model that the binary does not know gets the template's entry.
+
+    Prompts of the entries are dropped: every thread brings its own base instructions.
+    Raises CodexError when the bundled catalog has neither a model nor the template.
+    """
+    entries = {entry["slug"]: entry for entry in bundled.get("models", [])}
+    return {"models": [_entry(entries, model) for model in models]}
+
+
+def _entry(entries: Mapping[str, Mapping[str, Any]], model: str) -> dict[str, Any]:
+    entry = entries.get(model) or entries.get(TEMPLATE)
+    if entry is None:
+        known = ", ".join(sorted(entries)) or "nothing"
+        raise CodexError(f"the binary's model catalog has neither {model} nor {TEMPLATE}; it has {known}")
+    own = {"slug": model, "display_name": model, "base_instructions": "", "model_messages": None, "upgrade": None}
+    return {**entry, **_PLAIN, **own}
+
+
+def find_login(config: RuntimeConfig) -> Path | None:
+    """Return the host's login; None when the provider needs none. Raises LoginMissing."""
+    if config.provider != "codex":
+        return None
+    source = config.login_home / "auth.json"
+    if not source.is_file():
+        raise LoginMissing(f"no Codex login at {source}")
+    return source
+
+
+def login_digest(config: RuntimeConfig) -> str:
+    """Return a digest of the account of the host's login, which shows no more than whether it is another one; empty
+    where the provider needs no login or the login names no account. A thread holds content that is encrypted for its
+    account, of no use to another. Raises LoginMissing."""
+    if (source := find_login(config)) is None:
+        return ""
+    try:
+        account = orjson.loads(source.read_bytes()).get("tokens", {}).get("account_id")
+    except (OSError, orjson.JSONDecodeError, AttributeError):
+        return ""
+    return hashlib.sha256(account.encode()).hexdigest()[:16] if isinstance(account, str) else ""
+
+
+def link_login(config: RuntimeConfig, codex_home: Path) -> None:
+    """Make the host's login visible in a process home, by a link: a copied token would go stale.
+
+    Raises LoginMissing.
+    """
+    if (source := find_login(config)) is None:
+        return
+    link = codex_home / "auth.json"
+    if link.is_symlink() or link.exists():
+        link.unlink()
+    link.symlink_to(source)
+
+
+async def _catalog(binary: str, version: str, models: Sequence[str], folder: Path) -> Path:
+    path = folder / f"{version}-{_file_name(models)}.json"
+    if not path.exists():
+        raw = await _output(binary, folder, "debug", "models", "--bundled")
+        with replacing(path) as file:
+            file.write(orjson.dumps(slim_catalog(orjson.loads(raw), models)))
+    return path
+
+
+def _provider(config: RuntimeConfig) -> tuple[str, dict[str, Any]]:
+    if config.provider == "codex":
+        return "openai", {"cli_auth_credentials_store": "file"}
+    entry: dict[str, Any] = {
+        "name": config.provider,
+        "base_url": config.provider_url,
+        "wire_api": "responses",
+        "request_max_retries": 1,
+        "stream_max_retries": 1,
+        "stream_idle_timeout_ms": int(config.no_progress_seconds * 1000),
+    }
+    if config.provider_key:
+        entry["env_key"] = KEY_VARIABLE
+    return PROVIDER, {f"model_providers.{PROVIDER}": entry}
+
+
+def _environment(config: RuntimeConfig, folder: Path) -> dict[str, str]:
+    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", ALLOCATOR: LEAN, **config.environ}
+    if config.ca_file is not None:
+        env["SSL_CERT_FILE"] = str(config.ca_file)
+    elif config.loopback:
+        env["SSL_CERT_FILE"] = str(write_loopback_pem(folder))
+    if config.provider_key:
+        env[KEY_VARIABLE] = config.provider_key
+    return env
+
+
+async def _output(binary: str, home: Path, *arguments: str) -> bytes:
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "CODEX_HOME": str(home)}
+    pipe = asyncio.subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(binary, *arguments, env=env, stdout=pipe, stderr=pipe)
+    except OSError as error:
+        raise BinaryMissing(f"cannot run the Codex binary {binary}: {error.strerror}") from error
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), COMMAND_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise CodexError(f"{binary} {' '.join(arguments)} did not end within {COMMAND_SECONDS:g} s") from None
+    if process.returncode != 0:
+        tail = err.decode(errors="replace")[-300:]
+        raise CodexError(f"{binary} {' '.join(arguments)} ended with {process.returncode}: {tail}")
+    return out
+
+
+def _file_name(models: Sequence[str]) -> str:
+    """Return a name for the catalog of these models; the digest keeps names apart that differ in other signs alone."""
+    shown = "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in models[0])
+    return f"{shown[:100]}-{hashlib.sha256(orjson.dumps(list(models))).hexdigest()[:12]}"
+
+
+def _toml(value: Any) -> str:
+    """Return a value in TOML, as `-c key=value` takes it."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}={_toml(item)}" for key, item in value.items()) + "}"
+    return orjson.dumps(value).decode()

@@ -1,0 +1,166 @@
+"""State of one running turn: its progress, its answer so far, its tokens, its tool calls."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+import structlog
+
+from agents.codex.failures import is_limit, reset_in
+from agents.codex.server.router import ApprovalRouter
+from models.research import Usage
+from tools.registry import Toolset
+
+log = structlog.get_logger(__name__)
+
+_USAGE_FIELDS = {
+    "input_tokens": "inputTokens",
+    "cached_input_tokens": "cachedInputTokens",
+    "output_tokens": "outputTokens",
+    "reasoning_tokens": "reasoningOutputTokens",
+    "total_tokens": "totalTokens",
+}
+
+
+# A shorter wait before the app-server's own retry is its own, not one that the provider asked for.
+ASKED_SECONDS = 1.0
+
+Answer = dict[str, Any]
+T = TypeVar("T")
+
+
+# Called with the method, its parameters and the turn's answer so far.
+NotificationListener = Callable[[str, Mapping[str, Any], str | None], None]
+
+
+class TurnWatch:
+    """Collector of the notifications of one turn. `done` gets the protocol's Turn, or ProcessDied.
+
+    limited_at: loop time since when the app-server waits for the provider's limit to pass; None when it does not.
+    on_limited: called when that starts, with the seconds that the provider named, if it did. until: loop time at which
+    the turn is ended. calls: the calls that the app-server waits for, each with a limit of its own.
+    """
+
+    def __init__(self, tools: Toolset, router: ApprovalRouter, listener: NotificationListener) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.tools = tools
+        self.until = math.inf
+        self._router, self._listener = router, listener
+        self._items: dict[str, Mapping[str, Any]] = {}
+        self.done: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        self.started: asyncio.Future[None] = self._loop.create_future()
+        self.touched = self._loop.time()
+        self.turn_id: str | None = None
+        self.text: str | None = None
+        self.error: dict[str, Any] | None = None
+        self.usage = Usage()
+        self.limited_at: float | None = None
+        self.on_limited: Callable[[float | None], None] | None = None
+        self.calls: set[asyncio.Future[Any]] = set()
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Take one notification of the turn's thread; those of an earlier turn are ignored."""
+        if method == "turn/started":
+            self.turn_id = params["turn"]["id"]
+            if not self.started.done():
+                self.started.set_result(None)
+            self._record(method, params)
+        elif method == "turn/completed":
+            if self.turn_id in (None, params["turn"]["id"]) and not self.done.done():
+                self.done.set_result(params["turn"])
+                self._record(method, params)
+        elif params.get("turnId") == self.turn_id:
+            self._progress(method, params)
+            self._record(method, params)
+        self.touched = self._loop.time()
+
+    async def call_tool(self, params: Mapping[str, Any], call: Coroutine[Any, Any, Answer], late: Answer) -> Answer:
+        """Answer a tool call. late: the answer when the turn ends first."""
+        self._record("item/tool/call", params)
+        return await self._answer(call, late)
+
+    async def decide(self, method: str, params: Mapping[str, Any], late: Answer | None) -> Answer | None:
+        """Answer an approval request, which may take a person's time. late: the answer when the turn ends first."""
+        item = self._items.get(str(params.get("itemId")))
+        left = self.until - self._loop.time()
+        return await self._answer(self._router.route(method, params, item, left), late)
+
+    def fail(self, error: Exception) -> None:
+        """Fail the waiters of the turn with this error: the process is gone."""
+        if not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()  # there may be no waiter yet; do not warn about that
+
+    def end(self) -> None:
+        """Cancel the tool calls and requests of a turn that is over."""
+        for call in self.calls:
+            call.cancel()
+        self._router.end()
+
+    def provider_wait(self) -> float | None:
+        """Return the seconds for which the provider made the app-server wait; None when it did not."""
+        waited = self._loop.time() - self.limited_at if self.limited_at is not None else 0.0
+        return waited if waited >= ASKED_SECONDS else None
+
+    async def _answer(self, work: Coroutine[Any, Any, T], late: T) -> T:
+        call = asyncio.ensure_future(work)
+        self.calls.add(call)
+        call.add_done_callback(self.calls.discard)
+        try:
+            return await call
+        except asyncio.CancelledError:
+            if not call.cancelled():
+                raise  # the client is closing
+            return late
+        finally:
+            self.touched = self._loop.time()
+
+    def _record(self, method: str, params: Mapping[str, Any]) -> None:
+        try:
+            self._listener(method, params, self.text)
+        except Exception:
+            # The turn does not depend on its record.
+            log.exception("notification.not_recorded", method=method)
+
+    def _progress(self, method: str, params: Mapping[str, Any]) -> None:
+        if method != "error":
+            self.limited_at = None
+        if method == "item/started":
+            self._items[params["item"]["id"]] = params["item"]
+        elif method == "item/completed":
+            self._items.pop(params["item"]["id"], None)
+            self._item(params["item"])
+        elif method == "thread/tokenUsage/updated":
+            self.usage += Usage(**counts_of(params["tokenUsage"]["last"]))
+        elif method == "error":
+            self._failed(params)
+
+    def _failed(self, params: Mapping[str, Any]) -> None:
+        error = params.get("error")
+        self.error = None if params.get("willRetry") else error
+        if params.get("willRetry") and is_limit(error):
+            self.limited_at = self._loop.time()
+            if self.on_limited is not None:
+                self.on_limited(reset_in(str(error.get("additionalDetails") or "")) if error else None)
+
+    def _item(self, item: Mapping[str, Any]) -> None:
+        if item.get("type") == "agentMessage":
+            self.text = item.get("text")
+        elif item.get("type") == "dynamicToolCall":
+            self.text = None  # a message before a tool call is not the answer
+
+
+def counts_of(breakdown: Mapping[str, Any]) -> dict[str, int]:
+    """Return the tokens of one model call by name; anything but a finite, non-negative number counts as nothing."""
+    return {name: _count(breakdown.get(wire)) for name, wire in _USAGE_FIELDS.items()}
+
+
+def _count(value: Any) -> int:
+    if type(value) is int and value >= 0:  # as it is nearly always
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return int(value) if math.isfinite(value) and value >= 0 else 0

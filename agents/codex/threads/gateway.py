@@ -1,0 +1,204 @@
+"""The thread and turn requests of the desk to an app-server."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from agents.codex.server.approvals import needs_environment, thread_settings
+from agents.codex.server.process import AppServer
+from agents.codex.threads.registry import ThreadRecord
+from agents.codex.threads.rollouts import relative
+from agents.runtime import ConversationSpec
+from models.errors import ProcessDied, RpcError, ThreadInUse
+
+log = structlog.get_logger(__name__)
+
+# The process of a thread's last conversation, which may be draining, still unloads it for a moment.
+UNLOAD_SECONDS = 5.0
+UNLOAD_PAUSE = 0.02
+UNLOADING = ("is closing", "active writer")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedThread:
+    """A thread ready for turns, and the reason for this one. path: its rollout, relative to CODEX_HOME."""
+
+    thread_id: str
+    reason: str
+    path: str | None = None
+
+
+def wanted_record(spec: ConversationSpec, server: AppServer, home: str, owner: str) -> ThreadRecord:
+    """Return the record a fresh thread of this spec would get."""
+    now = time.time()
+    return ThreadRecord(
+        thread_id="",
+        mode=spec.mode,
+        turns=0,
+        last_turn_id=None,
+        created_at=now,
+        updated_at=now,
+        reason="initial",
+        toolset_hash=spec.toolset_hash,
+        binary_version=server.launch.version,
+        owner=owner,
+        home=home,
+        model=spec.model,
+        login=server.launch.login,
+    )
+
+
+async def start(server: AppServer, spec: ConversationSpec, reason: str) -> OpenedThread:
+    """Start a thread with the spec's tools. Raises CodexError."""
+    tools = [
+        {"type": "function", "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+        for tool in spec.tools.specs()
+    ]
+    kind: dict[str, Any] = {"historyMode": "legacy"} if spec.keep else {"ephemeral": True}
+    if not needs_environment(spec.approvals):
+        kind["environments"] = []
+    params = {**_common(server, spec), "dynamicTools": tools, **kind}
+    answer = await server.client.request("thread/start", params)
+    return _opened(answer, reason)
+
+
+async def resume_or_start(
+    server: AppServer, spec: ConversationSpec, record: ThreadRecord | None, why: str | None
+) -> OpenedThread:
+    """Resume the record's thread unless there is a reason for a fresh one; a thread that is gone is `lost`.
+
+    Raises CodexError when neither can be done.
+    """
+    if record is None or why is not None:
+        return await start(server, spec, why or "initial")
+    try:
+        return await resume(server, spec, record.thread_id)
+    except RpcError as error:
+        log.warning("thread.not_resumed", thread=record.thread_id, role=spec.role, error=str(error))
+        return await start(server, spec, "lost")
+
+
+async def fork_or_start(
+    server: AppServer,
+    spec: ConversationSpec,
+    record: ThreadRecord | None,
+    why: str | None,
+    cause: str,
+    source: Path | None = None,
+) -> OpenedThread:
+    """Fork a thread that may not be resumed at its last completed turn; start a fresh one when it has none.
+
+    cause: `busy` or `retry`. source: the rollout to fork from, when it is not the one in the process's home.
+    Raises CodexError when neither can be done.
+    """
+    if record is None or record.last_turn_id is None or why is not None:
+        return await start(server, spec, why if why not in (None, "initial") else cause)
+    try:
+        return await fork(server, spec, record.thread_id, cause, source, lastTurnId=record.last_turn_id)
+    except RpcError as error:
+        log.warning("thread.not_forked", thread=record.thread_id, role=spec.role, error=str(error))
+        return await start(server, spec, "lost")
+
+
+async def fork(
+    server: AppServer, spec: ConversationSpec, thread_id: str, cause: str, source: Path | None, **point: str
+) -> OpenedThread:
+    """Fork a thread. source: its rollout, when that is not in the process's home. point: where to fork, as the
+    protocol names it; after all of its history without one. Raises CodexError."""
+    path = {} if source is None else {"path": str(source)}
+    params = {**_common(server, spec), "threadId": thread_id, "excludeTurns": True, **path, **point}
+    return _opened(await server.client.request("thread/fork", params), f"forked:{cause}")
+
+
+async def resume(server: AppServer, spec: ConversationSpec, thread_id: str) -> OpenedThread:
+    """Load a kept thread, after its last conversation has released it. Raises CodexError."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + UNLOAD_SECONDS
+    params = {**_common(server, spec), "threadId": thread_id, "excludeTurns": True}
+    while True:
+        try:
+            return _opened(await server.client.request("thread/resume", params), "resumed")
+        except RpcError as error:
+            if not any(word in str(error) for word in UNLOADING):
+                raise
+            if loop.time() > until:
+                raise ThreadInUse(f"thread {thread_id} is still in use here: {error}") from error
+        await asyncio.sleep(UNLOAD_PAUSE)
+
+
+async def start_turn(
+    server: AppServer,
+    thread_id: str,
+    text: str,
+    schema: dict[str, Any],
+    metadata: Mapping[str, str],
+    options: Mapping[str, str | None],
+) -> str:
+    """Start a turn and return its id. metadata goes with every model call of it. options: effort, summary and
+    personality; None leaves the model's own. Raises CodexError."""
+    params = {
+        **{name: value for name, value in options.items() if value is not None},
+        "threadId": thread_id,
+        "input": [{"type": "text", "text": text}],
+        "outputSchema": schema,
+        "responsesapiClientMetadata": dict(metadata),
+    }
+    answer = await server.client.request("turn/start", params)
+    return str(answer["turn"]["id"])
+
+
+async def interrupt(server: AppServer, thread_id: str, turn_id: str, seconds: float) -> None:
+    """Request a turn's end, which `turn/completed` then confirms. Raises CodexError."""
+    await server.client.request("turn/interrupt", {"threadId": thread_id, "turnId": turn_id}, seconds)
+
+
+async def unloaded(servers: Callable[[], Iterable[AppServer]], thread_id: str) -> bool:
+    """Wait until none of these processes has the thread in its memory; False when one still has after some seconds.
+    servers: called each time, since a process may end meanwhile."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + UNLOAD_SECONDS
+    while await _loaded(servers(), thread_id):
+        if loop.time() > until:
+            return False
+        await asyncio.sleep(UNLOAD_PAUSE)
+    return True
+
+
+def unsubscribe(server: AppServer, thread_id: str) -> None:
+    """Release a thread: the process unloads one without subscribers a second later."""
+    server.client.post("thread/unsubscribe", {"threadId": thread_id})
+
+
+async def _loaded(servers: Iterable[AppServer], thread_id: str) -> bool:
+    for server in servers:
+        try:
+            answer = await server.client.request("thread/loaded/list", {})
+        except ProcessDied:
+            continue
+        if thread_id in answer["data"]:
+            return True
+    return False
+
+
+def _opened(answer: Mapping[str, Any], reason: str) -> OpenedThread:
+    """path is null for a thread that is not kept on disk."""
+    thread = answer["thread"]
+    return OpenedThread(str(thread["id"]), reason, relative(thread.get("path")))
+
+
+def _common(server: AppServer, spec: ConversationSpec) -> dict[str, Any]:
+    common = {
+        "model": spec.model,
+        "modelProvider": server.launch.model_provider,
+        "baseInstructions": spec.base_instructions,
+        **thread_settings(spec.approvals),
+    }
+    # Commands start in a folder of their own, not among the threads of CODEX_HOME.
+    return {**common, "cwd": str(server.work)} if needs_environment(spec.approvals) else common

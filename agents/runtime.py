@@ -1,0 +1,204 @@
+"""The runtime seam: the protocols and frozen messages between the desk and what runs its models' turns.
+
+`agents/codex` is one implementation. The runner and everything in tasks/ know a runtime by these names alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+from models.events.envelope import DESK, Envelope
+from models.events.lifecycle import ConversationRef, ItemLifecycle, TurnLifecycle
+from models.research import Failure, Usage
+from models.states import Mode
+from tools.registry import Toolset
+
+Opening = Literal["same", "fresh", "fork"]
+ApprovalKind = Literal["command", "file_change", "permissions", "user_input"]
+TurnStatus = Literal["completed", "interrupted", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The work that a conversation belongs to; its events are stored under it. subject: the step's, not the thread's.
+    A conversation outside any run belongs to the desk."""
+
+    run_id: str = DESK
+    step_id: str = ""
+    attempt: int = 0
+    role: str = ""
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSpec:
+    """Parameters of a conversation. keep: the thread of (role, subject) is kept from one run to the next.
+
+    toolset_hash: a kept thread with another hash starts afresh, since tools are fixed when a thread starts.
+    opening: for a kept thread: continue in it, in a fresh one, or in a fork after its last completed turn. A fork or a
+    fresh thread replaces it.
+    approvals: requests that the model may make of a person; any other is declined at once.
+    effort: how much the model reasons; None is its own default. mode: the role's; a kept thread has its mode's limits.
+    """
+
+    role: str
+    subject: str
+    keep: bool
+    base_instructions: str
+    tools: Toolset
+    model: str
+    toolset_hash: str
+    effort: str | None = None
+    opening: Opening = "same"
+    scope: Scope = Scope()
+    approvals: frozenset[ApprovalKind] = frozenset()
+    mode: Mode = "other"
+
+
+def has_history(reason: str) -> bool:
+    """Return whether a thread that was opened for this reason has the turns of the one before it."""
+    return reason == "resumed" or reason.startswith("forked:")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """End of a turn.
+
+    status completed: text is the answer, unless refusal is set: the model declined. interrupted and failed: failure
+    has the reason; failed with a refusal and no failure: the provider's safety system declined.
+    """
+
+    thread_id: str
+    turn_id: str
+    status: TurnStatus
+    text: str
+    usage: Usage
+    failure: Failure | None
+    refusal: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    """One process of a runtime as it is now. age in seconds, rss_mb in MiB."""
+
+    kind: str
+    pid: int
+    age: float
+    turns: int
+    in_flight: int
+    rss_mb: float
+
+
+class Conversation(Protocol):
+    """One thread that runs turns one at a time. reason: why it is this thread, such as `initial` or `resumed`."""
+
+    thread_id: str
+    reason: str
+
+    async def turn(
+        self,
+        text: str,
+        output_schema: dict[str, Any],
+        metadata: Mapping[str, str],
+        on_started: Callable[[str], None] | None = None,
+        on_limited: Callable[[float | None], None] | None = None,
+    ) -> TurnResult:
+        """Run one turn and return its end; a failure is a result, not an exception.
+
+        metadata goes with every model call of the turn. on_started gets the turn's id; on_limited is called when the
+        provider limits its rate, with the seconds it named.
+        """
+
+    def interrupt(self) -> None:
+        """End the running turn, and any later one of this conversation, as interrupted."""
+
+
+class Runtime(Protocol):
+    """Runs the turns of models in one worker process; every method belongs to the loop that it was started on."""
+
+    async def start(self) -> None:
+        """Make the runtime ready. Raises CodexError."""
+
+    async def close(self, grace_seconds: float) -> None:
+        """Let running turns end within the grace time, interrupt the rest, and release everything."""
+
+    def status(self) -> list[ProcessStatus]:
+        """Return the processes that the runtime has started; none for one that needs none."""
+
+    def conversation(self, spec: ConversationSpec, deadline: float) -> AbstractAsyncContextManager[Conversation]:
+        """Open a thread for (role, subject), with a turn slot until the block ends.
+
+        deadline: loop time by which everything in the block has to be over. Raises CodexError, RedisDown; those with
+        `retryable` may be tried again.
+        """
+
+
+class ConversationState(NamedTuple):
+    """A conversation at one moment. id: the same from its opening to its close; a thread may have many, one after
+    another. ref.active_turn_id: the running turn, if there is one. kept: the thread outlives the conversation.
+    closed_at: None while it is open.
+    """
+
+    id: str
+    ref: ConversationRef
+    scope: Scope
+    reason: str
+    kept: bool
+    worker: str
+    opened_at: dt.datetime
+    closed_at: dt.datetime | None = None
+
+
+Lifecycle = ConversationState | TurnLifecycle | ItemLifecycle
+
+
+class Observer(Protocol):
+    """Listener to the events of a runtime's conversations, called on the event loop in the order of the events."""
+
+    def record(self, scope: Scope, events: Sequence[Envelope], lifecycles: Sequence[Lifecycle] = ()) -> None:
+        """Take events and changed lifecycles of one conversation. Must neither block nor raise.
+
+        events have no sequence yet; those of type ITEM_DELTA never get one. lifecycles are whole, so that the last one
+        of an id replaces the others; a short item may only be recorded when it ends.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """A model's request to a person. detail: everything the person has to see. approval_id: only some requests have
+    one."""
+
+    kind: ApprovalKind
+    thread_id: str
+    turn_id: str
+    item_id: str
+    approval_id: str | None
+    detail: dict[str, Any]
+
+    @property
+    def key(self) -> str | tuple[str, str, str]:
+        """Return the request's identity among the open ones: several with ids of their own may belong to one item."""
+        return self.approval_id if self.approval_id is not None else (self.thread_id, self.turn_id, self.item_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecision:
+    """A person's decision. answers: to questions, by question id."""
+
+    approved: bool
+    answers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+NOT_APPROVED = ApprovalDecision(approved=False)
+
+
+class Asker(Protocol):
+    """Passes a model's request on to a person."""
+
+    async def ask(self, request: ApprovalRequest, scope: Scope, seconds: float) -> ApprovalDecision:
+        """Wait for the decision; one that does not come within `seconds` is a refusal. Cancelled when the turn ends
+        first."""

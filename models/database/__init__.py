@@ -1,0 +1,1 @@
+"""The database: one store, its blobs, and transactions that survive a lost connection."""

@@ -1,0 +1,167 @@
+"""Storage of large byte strings by the SHA-256 of their content: in the database, or in a folder that fsspec can reach.
+
+Only compressed bytes are stored; `pack` compresses them, `unpack` restores and checks them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import fsspec
+from sqlalchemy import Table, delete
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import col, select
+
+from models.database.store import Store
+from models.errors import BlobsDown, SettingError
+from models.tables.columns import utcnow
+from models.tables.threads import Blob
+from models.urls import masked
+
+LEVEL = 1  # of zlib: half the time of its default for a tenth more bytes, on rollouts
+MOST_BYTES = 1 << 30  # of what was packed; more than that is not what we have stored
+_DELETED_AT_ONCE = 500
+_BLOB: Table = Blob.__table__  # type: ignore[attr-defined]
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+def pack(data: bytes) -> bytes:
+    return zlib.compress(data, LEVEL)
+
+
+def unpack(digest: str, packed: bytes) -> bytes | None:
+    """Return the original bytes; None when they do not have that digest."""
+    try:
+        data = zlib.decompressobj().decompress(packed, MOST_BYTES)
+    except zlib.error:
+        return None
+    return data if hashlib.sha256(data).hexdigest() == digest else None
+
+
+class BlobStore(Protocol):
+    """Packed bytes by digest. Every method blocks, may be called from any thread, and raises BlobsDown."""
+
+    def put(self, digest: str, packed: bytes) -> None:
+        """Store the bytes, once for all that use them; renew the age of those that are stored already."""
+        ...
+
+    def get(self, digest: str) -> bytes | None: ...
+
+    def stored(self, before: dt.datetime) -> set[str]:
+        """Return the digests of everything that was last stored before a time."""
+        ...
+
+    def delete(self, digests: Collection[str], before: dt.datetime) -> int:
+        """Delete the given ones that were last stored before a time; return how many were deleted."""
+        ...
+
+
+def blob_store(url: str | None, store: Store) -> BlobStore:
+    """Return the store at an fsspec address or in a folder; without one, the database. Raises SettingError."""
+    return DatabaseBlobs(store) if url is None else FolderBlobs(url)
+
+
+class DatabaseBlobs:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        new = (sqlite.insert if store.is_sqlite else postgresql.insert)(_BLOB)
+        young = {"created_at": new.excluded.created_at}
+        self._put = new.on_conflict_do_update(index_elements=["digest"], set_=young)  # made once: each turn runs it
+
+    def put(self, digest: str, packed: bytes) -> None:
+        row = {"digest": digest, "data": packed, "created_at": utcnow()}
+        with _database(), self._store.session() as session:
+            session.connection().execute(self._put, row)
+
+    def get(self, digest: str) -> bytes | None:
+        with _database(), self._store.read() as session:
+            return session.exec(select(Blob.data).where(Blob.digest == digest)).one_or_none()
+
+    def stored(self, before: dt.datetime) -> set[str]:
+        with _database(), self._store.read() as session:
+            return set(session.exec(select(Blob.digest).where(Blob.created_at < before)).all())
+
+    def delete(self, digests: Collection[str], before: dt.datetime) -> int:
+        names, deleted = sorted(digests), 0
+        for first in range(0, len(names), _DELETED_AT_ONCE):
+            some = names[first : first + _DELETED_AT_ONCE]
+            with _database(), self._store.session() as session:
+                gone = delete(Blob).where(col(Blob.digest).in_(some), col(Blob.created_at) < before)
+                deleted += session.connection().execute(gone).rowcount
+        return deleted
+
+
+class FolderBlobs:
+    """One file for each blob, `{digest[:2]}/{digest}`, in a folder of any file system that fsspec knows."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._files, root = fsspec.core.url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise SettingError(
+                f"DESK_BLOB_URL={masked(url)} cannot be used: {error}",
+                remedy="name a folder or an fsspec address, and install what it needs, such as s3fs for s3://",
+            ) from None
+        self._root = root.rstrip("/")
+
+    def put(self, digest: str, packed: bytes) -> None:
+        """Write the file even if it exists: the same name holds the same bytes, and readers check them."""
+        with _folder():
+            path = self._path(digest)
+            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self._files.pipe_file(path, packed)
+
+    def get(self, digest: str) -> bytes | None:
+        with _folder():
+            try:
+                found: bytes = self._files.cat_file(self._path(digest))
+            except FileNotFoundError:
+                return None
+            return found
+
+    def stored(self, before: dt.datetime) -> set[str]:
+        with _folder():
+            self._files.invalidate_cache()
+            named = {path.rpartition("/")[2]: path for path in self._files.find(self._root)}
+            return {name for name, path in named.items() if _DIGEST.fullmatch(name) and self._older(path, before)}
+
+    def delete(self, digests: Collection[str], before: dt.datetime) -> int:
+        with _folder():
+            old = [path for path in map(self._path, sorted(digests)) if self._older(path, before)]
+            for path in old:
+                self._files.rm_file(path)
+            return len(old)
+
+    def _path(self, digest: str) -> str:
+        return f"{self._root}/{digest[:2]}/{digest}"
+
+    def _older(self, path: str, before: dt.datetime) -> bool:
+        """Return False also where the file system keeps no times: a blob that may be in use is not deleted."""
+        try:
+            at: dt.datetime = self._files.modified(path)
+        except (FileNotFoundError, NotImplementedError):
+            return False
+        return (at if at.tzinfo else at.replace(tzinfo=dt.UTC)) < before
+
+
+@contextmanager
+def _database() -> Iterator[None]:
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise BlobsDown(f"the database does not take or give a blob: {error.__class__.__name__}") from error
+
+
+@contextmanager
+def _folder() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # each file system has errors of its own
+        raise BlobsDown(f"the folder of DESK_BLOB_URL does not answer: {error}") from error

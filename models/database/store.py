@@ -1,0 +1,227 @@
+"""The database: one engine, short transactions, and the migrations.
+
+SQLite runs in WAL mode with a busy timeout and foreign keys on. Writers of one process queue behind a lock, because
+SQLite's busy handler sleeps and is not fair. Postgres needs neither.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import orjson
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
+from sqlmodel import Session, SQLModel
+
+from models.errors import DatabaseDown, SettingError
+from models.events import event_log
+from models.events.batch import Batch
+from models.urls import masked, require_database
+
+BUSY_SECONDS = 20
+_BEGIN = "desk_begin"
+_READS = "desk_reads"
+# A server that vanished is noticed within seconds, not when the kernel gives up after minutes.
+_PSYCOPG = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # milliseconds
+}
+_POOL = {"pool_pre_ping": True, "pool_size": 8, "max_overflow": 8, "pool_timeout": 120}
+
+
+class Store:
+    """The database of one process. Threads may share it; a forked child must make its own."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.is_sqlite = _backend(url) == "sqlite"
+        self.engine = _sqlite_engine(url) if self.is_sqlite else _server_engine(url)
+        self._writer = self.engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+        # A deferred SQLite transaction reads one snapshot by itself.
+        snapshot = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
+        self._reader = self.engine.execution_options(**snapshot)
+        # Called with the events of each transaction that added some, after its commit, in the thread that committed.
+        # They must neither block nor raise.
+        self.on_commit: list[Callable[[Sequence[Batch]], None]] = []
+        self._queue: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Yield one writing transaction: committed on leaving, rolled back on an error."""
+        with self._queue, Session(self._writer, expire_on_commit=False) as session:
+            with session.begin():
+                yield session
+                event_log.write(session)
+            # Before the next writer of this process, so that listeners see batches in the order of the commits.
+            if stored := event_log.added(session):
+                for notify in self.on_commit:
+                    notify(stored)
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """Yield one consistent view; nothing written here is kept."""
+        with Session(self._reader, expire_on_commit=False, autoflush=False, info={_READS: True}) as session:
+            yield session  # closing rolls back, and leaves what was read readable
+
+    def apart(self) -> Store:
+        """Return a store with connections of its own, for a caller that must not wait until others return theirs. On
+        SQLite it is this one: SQLite has one writer at a time on whatever connection."""
+        return self if self.is_sqlite else Store(self.url)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def writes(session: Session) -> bool:
+    """Return True in a writing transaction, which may lock the rows it depends on. A read view locks nothing: on
+    Postgres, locking fails for a row that was changed since the view began."""
+    return _READS not in session.info
+
+
+def insert_rows(session: Session, rows: Sequence[SQLModel]) -> None:
+    """Insert new rows of one table in one statement. The session does not track them: rows that are only ever inserted
+    do not need a unit of work."""
+    if rows:
+        table = type(rows[0]).__table__  # type: ignore[attr-defined]
+        session.connection().execute(table.insert(), [row.model_dump() for row in rows])
+
+
+def _backend(url: str) -> str:
+    """Return sqlite or postgresql. Raises SettingError."""
+    try:
+        require_database(url)
+    except ValueError as error:
+        raise SettingError(f"DESK_DATABASE_URL={masked(url)}: {error}") from None
+    try:
+        return make_url(url).get_backend_name()
+    except (ArgumentError, ValueError):  # the parser's own message may hold a piece of a password
+        remedy = "write postgresql+psycopg://USER:PASSWORD@HOST:PORT/NAME, with the password percent-encoded"
+        raise SettingError(f"DESK_DATABASE_URL={masked(url)} is not a URL", remedy=remedy) from None
+
+
+def _sqlite_engine(url: str) -> Engine:
+    path = make_url(url).database
+    if path and path != ":memory:":
+        _make_folder(Path(path).parent)
+    arguments = {"check_same_thread": False, "timeout": BUSY_SECONDS}
+    engine = create_engine(url, connect_args=arguments, pool_timeout=120, json_serializer=_json_text)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DatabaseDown(
+            f"the database's folder {folder} cannot be made: {error.strerror}",
+            remedy="set DESK_HOME to a folder you may write, or DESK_DATABASE_URL to another place",
+        ) from None
+
+
+def _json_text(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, record: Any) -> None:
+    # The driver's own transaction handling begins late and never IMMEDIATE, so we issue BEGIN ourselves.
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", f"busy_timeout={BUSY_SECONDS * 1000}"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+
+
+def _server_engine(address: str) -> Engine:
+    url = make_url(address)
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")  # the driver of the extra, not the library's own default
+    arguments = _PSYCOPG if url.drivername == "postgresql+psycopg" else {}
+    try:
+        return create_engine(url, connect_args=arguments, json_serializer=_json_text, **_POOL)
+    except ModuleNotFoundError as error:
+        raise SettingError(
+            f"DESK_DATABASE_URL needs the driver {error.name}", remedy="pip install 'chordesk[postgres]'"
+        ) from None
+
+
+def _alembic(url: str) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parents[1] / "migrations"))
+    config.attributes["url"] = url
+    return config
+
+
+def upgrade(url: str) -> None:
+    """Bring the database to the newest schema; safe to call when it is there already."""
+    with _connected(url) as connection, _foreign_keys_suspended(connection):
+        config = _alembic(url)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+@contextmanager
+def _foreign_keys_suspended(connection: Connection) -> Iterator[None]:
+    """Suspend foreign keys on SQLite, which changes a table by rebuilding it; check them at the end."""
+    is_sqlite = connection.dialect.name == "sqlite"
+    if is_sqlite:
+        # On the driver's own connection: within a transaction, which SQLAlchemy would begin, it has no effect.
+        connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
+    yield
+    if is_sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
+        raise DatabaseDown(
+            "the migration would leave rows without the rows they refer to", remedy="keep the database and report it"
+        )
+
+
+def current(url: str) -> tuple[str | None, str]:
+    """Return (revision of the database or None, newest revision)."""
+    with _connected(url) as connection:
+        found = MigrationContext.configure(connection).get_current_revision()
+    newest = ScriptDirectory.from_config(_alembic(url)).get_current_head()
+    return found, newest or ""
+
+
+def require_current(url: str) -> None:
+    """Raise DatabaseDown when the schema is not the one this code was written for."""
+    found, newest = current(url)
+    if found != newest:
+        remedy = "run `desk db upgrade`" if found else "start `desk up`, which makes it, or run `desk db upgrade`"
+        raise DatabaseDown(
+            f"the database {masked(url)} is at revision {found or 'none'}, this version needs {newest}", remedy=remedy
+        )
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Connection]:
+    try:
+        with closing(Store(url)) as store, store.engine.connect() as connection:
+            yield connection
+            connection.commit()
+    except OperationalError as error:
+        raise DatabaseDown(f"the database does not answer: {_reason(error)}") from None
+    except DatabaseError as error:
+        raise DatabaseDown(
+            f"the database {masked(url)} cannot be used: {_reason(error)}",
+            remedy="name another one in DESK_DATABASE_URL, or move the present one away",
+        ) from None
+
+
+def _reason(error: DatabaseError) -> str:
+    return " ".join(str(error.orig).split())

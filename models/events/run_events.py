@@ -1,0 +1,23 @@
+"""Events of runs. They are appended in the transaction that changes the run's row."""
+
+from __future__ import annotations
+
+from models.events.envelope import Envelope, EventType, event
+from models.tables.runs import Run
+
+_NOTES, _LONGEST = 5, 500
+
+
+def started(run: Run) -> Envelope:
+    facts = {"account": run.account, "market": run.market, "market_now": run.market_now.isoformat()}
+    return event(EventType.RUN_STARTED, run.id, kind=run.kind, spoken_by=run.model, parent=run.parent_run_id, **facts)
+
+
+def stopping(run: Run) -> Envelope:
+    return event(EventType.RUN_STOPPING, run.id, kind=run.kind)
+
+
+def completed(run: Run) -> Envelope:
+    """Return the event of a run that has ended, in any state."""
+    notes = [note[:_LONGEST] for note in run.notes[-_NOTES:]]
+    return event(EventType.RUN_COMPLETED, run.id, kind=run.kind, state=run.state, notes=notes)

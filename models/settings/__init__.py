@@ -1,0 +1,7 @@
+"""The settings of the desk: what each one is, the sources it is read from, and those a running `desk up` publishes."""
+
+from __future__ import annotations
+
+from models.settings.schema import ALIASES, LENSES, REAL_MONEY, BrokerName, Effort, MarketName, Settings
+
+__all__ = ["ALIASES", "LENSES", "REAL_MONEY", "BrokerName", "Effort", "MarketName", "Settings"]

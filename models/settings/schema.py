@@ -1,0 +1,314 @@
+"""The `Settings` of the whole desk, built once at the start of each process and passed on.
+
+Sources, the strongest first: the process environment (`DESK_*` and the aliases), a `.env` found upward of the working
+folder, a TOML file (`DESK_CONFIG`, else `desk.toml` upward, else `{home}/desk.toml`), the JSON of
+`AUTONOMOUS_CONFIG_JSON`, the file of a running `desk up`, and the defaults. The live switch `TRADER_LIVE` is read from
+the process environment alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from platformdirs import user_data_path
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
+
+from models import urls
+
+Lens = Literal["technical", "fundamental", "catalyst", "options"]
+MarketName = Literal["replay", "yahoo"]  # each in tools.market.NAME.market
+BrokerName = Literal["paper", "alpaca-paper", "alpaca-live"]  # each in tools.brokers.NAME, up to its hyphen
+PLAY_MONEY: frozenset[BrokerName] = frozenset({"paper", "alpaca-paper"})
+REAL_MONEY: frozenset[BrokerName] = frozenset(get_args(BrokerName)) - PLAY_MONEY  # brokers that need a mandate
+LENSES: tuple[Lens, ...] = ("technical", "fundamental", "catalyst", "options")
+
+# Names of settings in the desk's first documents; they mean the same as the DESK_ name.
+ALIASES: dict[str, str] = {
+    "SCREENER_MAX_CANDIDATES": "max_candidates",
+    "AUTONOMOUS_STOCK_ONLY": "stock_only",
+    "AUTONOMOUS_TRADER_OPTIONS_MODE": "options_mode",
+    "AUTONOMOUS_MAX_THREAD_AGE_HOURS": "max_thread_age_hours",
+    "AUTONOMOUS_MAX_THREAD_TURNS": "max_thread_turns",
+}
+
+_TOKEN = re.compile(r"[!-~]{16,}")
+_HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+\]?")
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Count = Annotated[int, Field(ge=1)]
+
+
+def _together(message: str, *names: str) -> PydanticCustomError:
+    """Return an error about several settings at once; `names` lets the message show where each of them came from."""
+    return PydanticCustomError("together", message, {"settings": names})
+
+
+def _split(remedy: str) -> BeforeValidator:
+    """Return a validator that takes the parts of a comma-separated text, each once, and rejects an empty one."""
+
+    def split(value: Any) -> Any:
+        if isinstance(value, str):
+            value = tuple(part.strip() for part in value.split(",") if part.strip())
+        if not value:
+            raise ValueError(remedy)
+        return tuple(dict.fromkeys(value))
+
+    return BeforeValidator(split)
+
+
+def _secret(check: Callable[[str], str]) -> AfterValidator:
+    """Return a validator of a secret from one of its text."""
+    return AfterValidator(lambda value: SecretStr(check(value.get_secret_value())))
+
+
+def _clock_time(value: str) -> str:
+    try:
+        dt.datetime.strptime("00:00" if value == "off" else value, "%H:%M")
+    except ValueError:
+        raise ValueError("must be HH:MM or off") from None
+    return value
+
+
+def _approval_policy(value: str) -> str:
+    kind, _, notional = value.partition(":")
+    if value not in ("auto", "manual") and (kind != "above" or not notional.replace(".", "", 1).isdecimal()):
+        raise ValueError("allowed are auto, manual and above:NOTIONAL, such as above:5000")
+    return value
+
+
+def _hard_to_guess(value: str) -> str:
+    if not _TOKEN.fullmatch(value):
+        raise ValueError("must be 16 characters or more, letters, digits and signs without spaces")
+    return value
+
+
+def _host_names(value: str) -> str:
+    for name in filter(None, (part.strip() for part in value.split(","))):
+        if not _HOST_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a Host name: give names by comma, without scheme, port or *")
+    return value
+
+
+def _ed25519(value: str) -> str:
+    try:
+        length = len(base64.b64decode(value, validate=True))
+    except ValueError:
+        length = 0
+    if length != 32:
+        raise ValueError("must be an Ed25519 public key, 32 bytes as base64, as `desk arm` prints it")
+    return value
+
+
+Absolute = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+WebUrl = Annotated[str, AfterValidator(urls.require_http)]
+RedisUrl = Annotated[SecretStr, _secret(urls.require_redis)]
+SqlUrl = Annotated[SecretStr, _secret(urls.require_database)]
+Token = Annotated[SecretStr, _secret(_hard_to_guess)]
+HostNames = Annotated[str, AfterValidator(_host_names)]
+ClockTime = Annotated[str, AfterValidator(_clock_time)]
+Policy = Annotated[str, AfterValidator(_approval_policy)]
+PublicKey = Annotated[str, AfterValidator(_ed25519)]
+Lenses = Annotated[tuple[Lens, ...], _split(f"name at least one of {', '.join(LENSES)}")]
+RoleNames = Annotated[tuple[str, ...], _split("name at least one role, such as quick")]
+
+
+class Settings(BaseModel):
+    """All settings of the desk, from the values that `sources` merges. Money is in the account's currency."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+    LIVE_SWITCH: ClassVar[str] = "TRADER_LIVE"
+    # A broker's key and secret: in the environment of the worker that sends orders, in no file and in no setting.
+    CREDENTIALS: ClassVar[tuple[str, str]] = ("ALPACA_API_KEY", "ALPACA_SECRET_KEY")
+
+    # Where things live
+    home: Absolute = Field(default_factory=lambda: user_data_path("chordesk"), description="data folder")
+    database_url: SqlUrl | None = Field(None, description="SQLAlchemy URL; SQLite in the home by default")
+    redis_url: RedisUrl | None = Field(None, description="redis://, rediss:// or unix:// URL; `desk up` has its own")
+
+    # The model
+    provider: Literal["rulebook", "codex", "endpoint"] = Field("rulebook", description="provider of the model")
+    model: str = Field("gpt-5.5", min_length=1, description="model name sent to the provider")
+    role_models: str = Field(
+        "", description="roles with a model of their own: ROLE=RUNTIME:MODEL[:EFFORT], separated by ;"
+    )
+    effort: Effort | None = Field(None, description="reasoning effort; the model's default if not set")
+    summary: Literal["auto", "concise", "detailed", "none"] | None = Field(
+        None, description="reasoning summaries that the model writes; the model's default if not set"
+    )
+    verbosity: Literal["low", "medium", "high"] | None = Field(
+        None, description="length of the model's answers; the model's default if not set"
+    )
+    personality: Literal["none", "friendly", "pragmatic"] | None = Field(
+        None, description="passed on to Codex, whose current binary takes it and changes nothing"
+    )
+    provider_url: WebUrl | None = Field(None, description="base URL of a Responses endpoint (provider=endpoint)")
+    provider_key: SecretStr | None = Field(None, description="API key of that endpoint")
+    rulebook_url: WebUrl | None = Field(None, description="base URL of the rulebook model; `desk up` brings its own")
+    rulebook_latency_seconds: float = Field(0.0, ge=0, le=600, description="added to each call of the rulebook model")
+
+    # The market
+    market: MarketName = Field("replay", description="where prices come from")
+    replay_date: dt.date = Field(dt.date(2010, 8, 12), description="the replay's today; nothing later is visible")
+
+    # The account
+    account: BrokerName = Field("paper", description="account of orders, positions and cash; it is the broker's")
+    broker: BrokerName = Field("paper", description="broker that receives the orders")
+    broker_seconds: Seconds = Field(10.0, description="limit of one request to the broker")
+    alpaca_url: str | None = Field(None, description="base URL of Alpaca's trading API; its own by default")
+    trader_live: bool = Field(False, description="send orders; only TRADER_LIVE=1 in the process environment sets it")
+    approval: Policy | None = Field(
+        None, description="auto, manual or above:NOTIONAL; manual for real money, else auto"
+    )
+    preview_minutes: float = Field(15.0, gt=0, le=1440, description="time for which a preview may be approved and sent")
+    orders_seconds: Seconds = Field(60.0, description="interval of the checks of open orders and of the account")
+    mandate_public_key: PublicKey | None = Field(None, description="verifies mandates; `desk arm` prints it")
+    mandate_key_file: Absolute | None = Field(None, description="key file that signs mandates; only its owner has it")
+    starting_cash: float = Field(100_000.0, gt=0, description="cash of a new paper account")
+    allow_short: bool = Field(False, description="let a sell go below zero shares")
+    max_order_notional: float = Field(10_000.0, gt=0, description="largest order")
+    max_symbol_notional: float = Field(25_000.0, gt=0, description="most money in one symbol")
+    max_gross_notional: float = Field(150_000.0, gt=0, description="most money in all symbols, long and short")
+    max_symbol_share: float = Field(0.10, gt=0, le=1, description="largest share of equity in one symbol")
+    max_sector_share: float = Field(0.50, gt=0, le=1, description="largest share of equity in one sector; 1 is off")
+    max_orders_per_minute: Count = Field(30, description="orders in a minute of real time")
+    max_trades_per_day: Count = Field(50, description="orders in a day of the exchange")
+    max_daily_loss: float = Field(0.03, gt=0, le=1, description="a day's loss, as a share of equity, that ends buying")
+    max_drawdown: float = Field(0.15, gt=0, le=1, description="a fall from the highest equity that ends buying")
+    max_consecutive_rejections: Count = Field(3, description="refusals of the broker in a row that end buying")
+    max_price_collar: float = Field(0.05, gt=0, le=1, description="distance of a price from the last quote")
+    max_quote_age_minutes: float = Field(15.0, gt=0, description="oldest quote that an order may be based on")
+    max_verdict_age_hours: float = Field(24.0, gt=0, description="market time after which a verdict is not traded on")
+    cooldown_hours: float = Field(24.0, ge=0, description="market time between two orders on one symbol")
+    trade_on_partial: bool = Field(False, description="let the trader decide on a run that a budget cut short")
+    slippage_bps: float = Field(5.0, ge=0, le=1000, description="paper fills: basis points against the order")
+    commission_per_share: float = Field(0.0, ge=0, description="paper fills: commission")
+    paper_volume_share: float = Field(0.1, gt=0, le=1, description="paper fills: share of a session's volume")
+
+    # The screen
+    universe: str = Field("sp500", min_length=1, description="sp500, a file of symbols, or symbols by comma")
+    lenses: Lenses = Field(LENSES, description="lenses of a screen, by comma")
+    screener: Literal["lenses", "unified"] = Field(
+        "lenses", description="a screener for each lens, or one that covers all of them"
+    )
+    research_roles: RoleNames | None = Field(
+        None, description="roles that research a candidate, by comma; quick, fundamentals, risk, catalyst by default"
+    )
+    shard_size: int = Field(131, ge=1, le=150, description="symbols of one screener turn")
+    speculate: bool = Field(False, description="start the roles after the quick one beside it while turns are idle")
+    max_candidates: int = Field(20, ge=1, le=500, description="candidates kept by a screen")
+    stock_only: bool = Field(True, description="no options, whatever options_mode says")
+    options_mode: Literal["stocks-only", "options-only", "both"] = Field(
+        "stocks-only", description="kinds of instruments that may be traded"
+    )
+
+    # Codex
+    codex_binary: Absolute | None = Field(None, description="the codex binary; the pinned wheel's by default")
+    codex_ca_file: Absolute | None = Field(None, description="PEM of trust roots for a hosted provider")
+    codex_turns: int = Field(96, ge=1, le=512, description="turns at once of kept threads, and of ephemeral ones")
+    codex_kept_processes: int = Field(2, ge=1, le=8, description="app-servers that share a worker's kept threads")
+    codex_rpcs: int = Field(64, ge=1, le=64, description="requests in flight to one app-server process")
+    codex_recycle_turns: Count = Field(2000, description="turns after which an app-server process is replaced")
+    codex_recycle_rss_mb: Count = Field(600, description="resident memory after which it is replaced, MiB")
+    model_turns: Count | None = Field(None, description="running turns of the model, over all workers; no limit")
+    budget_run_tokens: Count | None = Field(None, description="tokens of a run; its remaining turns are skipped")
+    budget_day_tokens: Count | None = Field(None, description="tokens of a UTC day, over all runs")
+    max_thread_age_hours: float = Field(72.0, gt=0, description="a kept thread older than this starts afresh")
+    max_thread_turns: Count = Field(40, description="a kept thread with this many turns starts afresh")
+    screener_max_thread_age_hours: float | None = Field(None, gt=0, description="max_thread_age_hours of screeners")
+    screener_max_thread_turns: Count | None = Field(None, description="max_thread_turns of screeners")
+    research_max_thread_age_hours: float | None = Field(None, gt=0, description="max_thread_age_hours of validators")
+    research_max_thread_turns: Count | None = Field(None, description="max_thread_turns of validators")
+    trader_max_thread_age_hours: float | None = Field(None, gt=0, description="max_thread_age_hours of the trader")
+    trader_max_thread_turns: Count | None = Field(None, description="max_thread_turns of the trader")
+    rpc_seconds: Seconds = Field(10.0, description="limit of one app-server request")
+    tool_seconds: Seconds = Field(20.0, description="limit of one tool call")
+    no_progress_seconds: Seconds = Field(90.0, description="limit of silence within a turn")
+    turn_seconds: Seconds = Field(180.0, description="limit of one turn")
+    step_deadline_seconds: Seconds = Field(240.0, description="limit of one step, enforced by the lease loop")
+
+    # The queue
+    worker_threads: Count = Field(128, description="tasks at once in the research worker; codex_turns at the most")
+    lease_seconds: Seconds = Field(9.0, description="time for which a worker holds a step; renewed every third of it")
+    maintain_seconds: Seconds = Field(3.0, description="interval of the sweep that beat starts")
+    drain_seconds: float = Field(20.0, ge=0, le=600, description="time that a stopping worker gives its turns to end")
+    step_attempts: Count = Field(3, description="attempts of a step before it fails")
+    run_deadline_minutes: float = Field(60.0, gt=0, description="a run older than this is closed as partial")
+    premarket: ClockTime = Field("08:30", description="New York time of the pre-market screen, or off")
+    midday: ClockTime = Field("12:30", description="New York time of the mid-day screen, or off")
+    flower_url: WebUrl | None = Field(None, description="address of Flower; `desk up` sets it")
+    flower_port: int = Field(0, ge=0, le=65535, description="Flower's port on loopback; 0 takes a free one")
+
+    # Threads, events and what watches them
+    blob_url: str | None = Field(None, description="storage of rollouts: a folder or fsspec address; else the database")
+    rollouts_kept: Count = Field(2, description="newest copies of each thread's rollout that are kept")
+    rollout_days: float = Field(14.0, gt=0, description="age at which an unused thread is deleted with its rollouts")
+    memory_tokens: int = Field(400, ge=50, le=4000, description="most tokens of a prompt about a symbol's past")
+    event_days: float = Field(30.0, gt=0, description="events of a run that ended longer ago are trimmed")
+    events_per_run: int = Field(50_000, ge=100, description="stored events of one run; older ones are trimmed")
+    event_stream_length: int = Field(10_000, ge=100, description="most events a Redis stream holds for live readers")
+    event_deltas: bool = Field(False, description="stream a model's text while it is written; costs turns per second")
+    approval_minutes: float = Field(10.0, gt=0, le=1440, description="time that a model's request waits for a person")
+    role_approvals: str = Field("", description="requests a role may make, such as trader:command; declined otherwise")
+    api_host: str = Field("127.0.0.1", description="address that `desk api` listens on")
+    api_port: int = Field(0, ge=0, le=65535, description="its port; 0 takes a free one")
+    api_token: Token | None = Field(None, description="token of callers; generated in the home by default")
+    api_hosts: HostNames = Field("", description="further Host names that it accepts, by comma")
+    telemetry_file: Absolute | None = Field(None, description="canonical events are appended here as JSON lines")
+    metrics_port: int = Field(0, ge=0, le=65535, description="Prometheus metrics of a worker, on loopback; 0 is off")
+    trace_url: WebUrl | None = Field(None, description="OTLP/HTTP address that spans are exported to; none by default")
+    role_age_hours: float = Field(24.0, gt=0, description="market time after which a role looks at a holding again")
+    price_move: float = Field(0.05, gt=0, le=1, description="move of a holding's price that makes its roles due")
+    unrealized_change: float = Field(0.05, gt=0, le=1, description="change of its gain that makes its roles due")
+
+    # Logs
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="lowest level written")
+    log_json: bool = Field(False, description="one JSON object a line")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _account_of_the_broker(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "account" not in data and "broker" in data:
+            return {**data, "account": data["broker"]}
+        return data
+
+    @model_validator(mode="after")
+    def _settings_fit_together(self) -> Settings:
+        if self.account != self.broker:
+            raise ValueError(f"account={self.account} is not that of broker={self.broker}: leave DESK_ACCOUNT out")
+        for name in ("rpc_seconds", "tool_seconds", "no_progress_seconds", "turn_seconds"):
+            if getattr(self, name) >= self.step_deadline_seconds:
+                raise _together(f"{name} must be shorter than step_deadline_seconds", name, "step_deadline_seconds")
+        if self.provider == "endpoint" and not self.provider_url:
+            raise _together("the provider endpoint needs a URL", "provider", "provider_url")
+        return self
+
+    @property
+    def spoken_by(self) -> str:
+        """The author shown in reports and tables: the rulebook is a set of rules, not a model."""
+        return self.label_of(self.model)
+
+    def label_of(self, model: str) -> str:
+        """Return the name of a model in reports and tables."""
+        return "rulebook (rules, no model)" if self.provider == "rulebook" else f"{self.provider}:{model}"
+
+    @property
+    def database(self) -> str:
+        """The SQLAlchemy URL in force."""
+        if self.database_url is not None:
+            return self.database_url.get_secret_value()
+        return f"sqlite:///{self.home / 'desk.db'}"
+
+    @property
+    def real_money(self) -> bool:
+        """True if the broker's orders move real money."""
+        return self.broker in REAL_MONEY
+
+    @property
+    def options_allowed(self) -> bool:
+        return not self.stock_only and self.options_mode != "stocks-only"

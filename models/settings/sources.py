@@ -1,0 +1,231 @@
+"""The sources of settings: read each one, merge them by strength, record where each value came from, explain errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dotenv import dotenv_values
+from pydantic import ValidationError
+
+from models.errors import SettingError
+from models.settings import ALIASES, Settings, running
+from models.states import MODES
+from models.urls import HIDDEN, masked
+
+PREFIX = "DESK_"
+CONFIG_VARIABLE = "DESK_CONFIG"
+JSON_VARIABLE = "AUTONOMOUS_CONFIG_JSON"
+_ENVIRONMENT_ONLY = frozenset({"trader_live"})
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value as a source gave it: the variable or key as the user wrote it, and the source's name."""
+
+    value: Any
+    key: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    settings: Settings
+    origins: Mapping[str, Value]
+    warnings: tuple[str, ...] = ()
+
+
+def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = None, *, agree: bool = True) -> Settings:
+    """Return the settings of this process. Raises SettingError naming the variable, its value and what is allowed."""
+    return load(environ, cwd, agree=agree).settings
+
+
+def load(
+    environ: Mapping[str, str] | None = None, cwd: Path | None = None, *, join: bool = True, agree: bool = True
+) -> Loaded:
+    """Return the settings and where each came from; fields that are not in `origins` have their default.
+
+    join: take unset values from the `desk up` that runs on this home; a value that contradicts the one of its workers
+    is a SettingError. `desk up` itself joins none. agree=False: ignore contradictions and use our own value: for the
+    kill switch, which labels no run and must reach every broker.
+    """
+    environ = os.environ if environ is None else environ
+    cwd = cwd or Path.cwd()
+    dotenv = _dotenv(cwd)
+    origins = _from_variables(environ, "environment")
+    _under(origins, _from_variables(dotenv, ".env"))
+    home = _home(origins)
+    _under(origins, _from_toml(environ.get(CONFIG_VARIABLE) or dotenv.get(CONFIG_VARIABLE), cwd, home))
+    _under(origins, _from_json(environ.get(JSON_VARIABLE) or dotenv.get(JSON_VARIABLE)))
+    theirs = running.read(_home(origins)) if join else {}
+    _under(origins, {name: Value(value, name, "desk up") for name, value in theirs.items()})
+    switch = Settings.LIVE_SWITCH
+    origins["trader_live"] = Value(
+        environ.get(switch) == "1", switch, "environment" if switch in environ else "default"
+    )
+    loaded = Loaded(_build(origins), origins, _not_read(environ, dotenv, cwd))
+    if agree:
+        _agree(loaded, theirs)
+    return loaded
+
+
+def _not_read(environ: Mapping[str, str], dotenv: Mapping[str, str | None], cwd: Path) -> tuple[str, ...]:
+    """Return a warning for a live switch in the .env that the environment does not have: it has no effect there."""
+    switch = Settings.LIVE_SWITCH
+    if switch not in dotenv or dotenv[switch] == environ.get(switch):
+        return ()
+    state = "on" if environ.get(switch) == "1" else "off"
+    return (f"{switch} in {_upward(cwd, '.env')} is not read; it counts in the environment of `desk up`: here {state}",)
+
+
+def _agree(loaded: Loaded, theirs: Mapping[str, Any]) -> None:
+    """Raise SettingError for values that would label a run with a model, market or broker its workers do not use."""
+    wrong = []
+    for name, ours in running.public(running.shared_settings(loaded.settings)).items():
+        found = loaded.origins.get(name)
+        if name in theirs and found is not None and ours != theirs[name]:
+            wrong.append(f"{found.key}={ours!r} (from {found.source}), but its workers have {name}={theirs[name]!r}")
+    if wrong:
+        raise SettingError(
+            f"a `desk up` runs on this home with other settings: {'; '.join(wrong)}",
+            remedy="leave these unset here, or stop `desk up` and start it again with them",
+        )
+
+
+def _build(origins: Mapping[str, Value]) -> Settings:
+    try:
+        return Settings(**{name: found.value for name, found in origins.items()})
+    except ValidationError as error:
+        raise SettingError("; ".join(_explain(item, origins) for item in error.errors())) from None
+
+
+def _explain(item: Any, origins: Mapping[str, Value]) -> str:
+    name = str(item["loc"][0]) if item["loc"] else ""
+    message = str(item["msg"]).removeprefix("Value error, ")
+    if not name:
+        several = item.get("ctx", {}).get("settings", ())
+        return ": ".join(part for part in (message, ", ".join(_given(each, origins) for each in several)) if part)
+    found = origins.get(name)
+    key, source = (found.key, found.source) if found else (PREFIX + name.upper(), "default")
+    return f"{key}={_shown(name, item.get('input'))} (from {source}): {message}"
+
+
+def _given(name: str, origins: Mapping[str, Value]) -> str:
+    """Return a setting as its source gave it."""
+    found = origins.get(name)
+    if found is not None:
+        return f"{found.key}={_shown(name, found.value)} (from {found.source})"
+    default = Settings.model_fields[name].default
+    return f"{PREFIX}{name.upper()}" + (" is not set" if default is None else f"={default!r} (default)")
+
+
+def _shown(name: str, given: Any) -> str:
+    """Return a value as an error may repeat it: no secret, and no part of a URL that may be one."""
+    annotation = Settings.model_fields[name].annotation if name in Settings.model_fields else None
+    if annotation is not None and "SecretStr" in str(annotation):
+        return HIDDEN
+    if name.endswith("_url"):
+        # What is no URL at all may be a key that was pasted into the wrong variable.
+        return repr(masked(given)) if isinstance(given, str) and "://" in given else HIDDEN
+    return repr(given)
+
+
+def _under(origins: dict[str, Value], weaker: Mapping[str, Value]) -> None:
+    for name, value in weaker.items():
+        origins.setdefault(name, value)
+
+
+def _home(origins: Mapping[str, Value]) -> Path:
+    if "home" in origins:
+        return Path(origins["home"].value).expanduser()
+    return Path(Settings.model_fields["home"].get_default(call_default_factory=True))
+
+
+def _from_variables(variables: Mapping[str, str | None], source: str) -> dict[str, Value]:
+    """Return settings by name; DESK_ names win over aliases. Raises SettingError for an unknown DESK_ name: a mistyped
+    limit must not pass unnoticed."""
+    found: dict[str, Value] = {}
+    for key, value in variables.items():
+        if not key.startswith(PREFIX) or key == CONFIG_VARIABLE or value is None or value == "":
+            continue
+        name = key.removeprefix(PREFIX).lower()
+        if name not in Settings.model_fields or name in _ENVIRONMENT_ONLY:
+            raise SettingError(f"{key} (from {source}) is not a setting of the desk")
+        found[name] = Value(value, key, source)
+    for key, name in ALIASES.items():
+        value = variables.get(key)
+        if value is not None and value != "":
+            found.setdefault(name, Value(value, key, source))
+    return found
+
+
+def _upward(cwd: Path, name: str) -> Path | None:
+    for folder in (cwd, *cwd.parents):
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def _dotenv(cwd: Path) -> Mapping[str, str | None]:
+    path = _upward(cwd, ".env")
+    return dotenv_values(path, interpolate=False) if path else {}
+
+
+def _from_toml(named: str | None, cwd: Path, home: Path) -> dict[str, Value]:
+    path = Path(named).expanduser() if named else (_upward(cwd, "desk.toml") or home / "desk.toml")
+    if not path.is_file():
+        if named:
+            raise SettingError(f"{CONFIG_VARIABLE}={named!r}: no such file")
+        return {}
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path}: not TOML: {error}") from None
+    return _from_table(table, str(path))
+
+
+def _from_json(text: str | None) -> dict[str, Value]:
+    """Return the settings of inline JSON, or of the JSON file at a path."""
+    if not text:
+        return {}
+    try:
+        raw = text if text.lstrip().startswith("{") else Path(text).expanduser().read_text(encoding="utf-8")
+        table = json.loads(raw)
+    except (OSError, ValueError) as error:
+        # The message does not repeat inline JSON: there may be a key in it.
+        raise SettingError(f"{JSON_VARIABLE}: neither a JSON object nor the path of a JSON file: {error}") from None
+    if not isinstance(table, dict):
+        raise SettingError(f"{JSON_VARIABLE}: must be a JSON object")
+    return _from_table(table, JSON_VARIABLE)
+
+
+def _from_table(table: Mapping[str, Any], source: str) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for key, value in _flat(table).items():
+        name = ALIASES.get(key, key.removeprefix(PREFIX).lower() if key.startswith(PREFIX) else _snake(key))
+        if name in _ENVIRONMENT_ONLY or key == Settings.LIVE_SWITCH:
+            raise SettingError(f"{key} in {source}: the live switch is read from the process environment alone")
+        if name not in Settings.model_fields:
+            raise SettingError(f"{key} (from {source}) is not a setting of the desk")
+        found[name] = Value(value, key, source)
+    return found
+
+
+def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table with each mode's own table flattened, as in `trader.maxThreadTurns`."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        own = value if key in MODES and isinstance(value, Mapping) else None
+        found.update({key: value} if own is None else {f"{key}.{inner}": each for inner, each in own.items()})
+    return found
+
+
+def _snake(key: str) -> str:
+    """Return the key in snake_case: maxThreadTurns and max_thread_turns are the same setting, as are
+    trader.maxThreadTurns and traderMaxThreadTurns."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key.replace(".", "_"))

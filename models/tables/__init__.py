@@ -1,0 +1,1 @@
+"""The SQL tables, one module a subject."""

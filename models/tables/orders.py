@@ -1,0 +1,202 @@
+"""Tables of orders and money. Runs, verdicts and decisions are in `models/tables/runs.py`; nothing here cascades."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, CheckConstraint, UniqueConstraint
+from sqlmodel import Field
+
+from models.tables.columns import Dated, DeskTable, HumanRequest, Identified, Utc, utcnow
+
+
+class Order(Dated, table=True):
+    """One action on its way from drafted intent to fill. id = uuid5 of decision and ordinal, also the client order id.
+
+    contract: OCC symbol of an option, of which `symbol` is the underlying; multiplier: shares a contract stands for.
+    fence: token of the submitter that moved it to `submitting`; sent_at: real time of that move.
+
+    verdict_id is null only on a denied row (an action on a symbol without a verdict of its run), and where a person
+    closes positions (`desk halt --flatten`): such a decision has no turn either.
+    """
+
+    __table_args__ = (
+        UniqueConstraint("decision_id", "ordinal"),
+        CheckConstraint(
+            "verdict_id is not null or state in ('drafted', 'denied') or action = 'close'", name="ck_order_verdict"
+        ),
+    )
+
+    id: str = Field(primary_key=True)
+    run_id: str = Field(foreign_key="run.id", index=True)
+    decision_id: str = Field(foreign_key="decision.id")
+    verdict_id: str | None = Field(default=None, foreign_key="verdict.id")
+    ordinal: int
+    account: str = Field(index=True)
+    symbol: str = Field(index=True)
+    action: str
+    side: str | None = None
+    quantity: float | None = None
+    notional: float | None = None
+    order_type: str | None = None
+    limit_price: float | None = None
+    contract: str | None = None
+    multiplier: float = 1.0
+    state: str
+    denial_code: str | None = None
+    denial_reason: str | None = None
+    measured: str | None = None
+    limit_text: str | None = None
+    broker_order_id: str | None = None
+    fence: int | None = None
+    sent_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+    message: str | None = None
+    market_at: dt.datetime = Field(sa_type=Utc)
+    updated_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+
+
+class Preview(Identified, Dated, table=True):
+    """The canonical form of an order as it would be sent, and its SHA-256."""
+
+    order_id: str = Field(foreign_key="order.id", unique=True)
+    payload: str
+    payload_hash: str = Field(index=True)
+    price: float
+    priced_at: dt.datetime = Field(sa_type=Utc)
+    notional: float
+
+
+class Fill(Identified, Dated, table=True):
+    """Shares that changed hands; filled_at is market time."""
+
+    order_id: str = Field(foreign_key="order.id", index=True)
+    account: str = Field(index=True)
+    symbol: str
+    side: str
+    quantity: float
+    price: float
+    commission: float
+    filled_at: dt.datetime = Field(sa_type=Utc)
+
+
+class BookedSettlement(Dated, table=True):
+    """One booked leg of an option event; quantity is signed, settled_at is market time."""
+
+    __tablename__ = "settlement"
+
+    account: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    kind: str
+    symbol: str
+    quantity: float
+    price: float
+    settled_at: dt.datetime = Field(sa_type=Utc)
+
+
+class Account(DeskTable, table=True):
+    """The ledger's head: paper and live never share a row. opening_cash: the balance before any fill."""
+
+    name: str = Field(primary_key=True)
+    cash: float
+    opening_cash: float = 0.0
+    opened_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+
+
+class Position(DeskTable, table=True):
+    """Shares held; quantity is negative when short, and the row is deleted when it is zero."""
+
+    account: str = Field(primary_key=True, foreign_key="account.name")
+    symbol: str = Field(primary_key=True)
+    quantity: float
+    average_cost: float
+    filled_at: dt.datetime = Field(sa_type=Utc)
+
+
+class Approval(HumanRequest, table=True):
+    """A person's answer to one order as previewed; bound to the payload hash, so an altered order needs another."""
+
+    order_id: str = Field(foreign_key="order.id", unique=True)
+    payload_hash: str
+    notional: float
+
+
+class Submitter(DeskTable, table=True):
+    """One row an account: the token of the only process that may send orders. Tokens only grow."""
+
+    account: str = Field(primary_key=True)
+    token: int
+    owner: str
+    taken_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+
+
+class Trading(DeskTable, table=True):
+    """The trading state of an account, with its author and reason; no row means active."""
+
+    account: str = Field(primary_key=True)
+    state: str
+    why: str
+    by: str
+    since: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+
+
+class Mandate(DeskTable, table=True):
+    """A signed document that lets a broker move real money, until it is disarmed."""
+
+    version: int = Field(primary_key=True)
+    broker: str = Field(index=True)
+    document: str
+    signature: str
+    armed_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+    disarmed_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+    disarmed_by: str | None = None
+
+
+class EquityMark(DeskTable, table=True):
+    """An account's equity on a session day (market's date): first and last observation, and the highest so far."""
+
+    account: str = Field(primary_key=True)
+    day: dt.date = Field(primary_key=True)
+    opening: float
+    last: float
+    high_water: float
+    updated_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+
+
+class Reconciliation(Identified, table=True):
+    """One comparison of an account with its broker: time, process and differences."""
+
+    account: str = Field(index=True)
+    at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+    owner: str
+    agreed: bool
+    differences: list[dict[str, Any]] = Field(sa_type=JSON)
+
+
+class AuditAnchor(DeskTable, table=True):
+    """Head and length of an audit chain, so that a cut-off tail shows. One row for each data folder that wrote lines.
+
+    count in lines, size in bytes of the file with the last of them; place: host and folder of the file.
+    """
+
+    chain: str = Field(primary_key=True)
+    place: str
+    count: int
+    head: str
+    size: int = Field(sa_type=BigInteger)
+    at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+
+
+class TraderNote(Identified, table=True):
+    """One line for each action of a decision on a symbol: the action, its result and the reason."""
+
+    __table_args__ = (UniqueConstraint("decision_id", "ordinal"),)
+
+    account: str = Field(index=True)
+    symbol: str = Field(index=True)
+    decision_id: str = Field(foreign_key="decision.id")
+    ordinal: int
+    action: str
+    outcome: str
+    line: str
+    market_at: dt.datetime = Field(sa_type=Utc)

@@ -1,0 +1,252 @@
+"""The tables. Times are UTC without offset in the database; `Utc` columns return them timezone-aware.
+
+Lineage: order -> preview -> decision -> verdict -> reports -> turn -> thread, and candidate -> screen hits -> turn.
+The foreign keys of that chain are never null, and nothing cascades: a row that another one refers to cannot be deleted.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from sqlalchemy import JSON, CheckConstraint, Column, Index, UniqueConstraint
+from sqlmodel import Field
+
+from models.tables.columns import Dated, DeskTable, Identified, Utc, utcnow
+
+
+class Run(Identified, table=True):
+    """One execution of a workflow."""
+
+    __table_args__ = (UniqueConstraint("schedule", "slot"),)
+
+    kind: str
+    state: str = Field(index=True)
+    account: str
+    provider: str
+    model: str
+    market: str
+    market_now: dt.datetime = Field(sa_type=Utc)
+    params: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    notes: list[str] = Field(default_factory=list, sa_type=JSON)
+    summary: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    schedule: str | None = None
+    slot: str | None = None
+    parent_run_id: str | None = Field(default=None, foreign_key="run.id")
+    created_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc, index=True)
+    deadline_at: dt.datetime = Field(sa_type=Utc)
+    finished_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+
+
+class Step(Identified, Dated, table=True):
+    """One task's worth of a run: its owner, the end of its lease, and the step that waits for it.
+
+    pending counts the children that are not final; the transaction that takes it to 0 makes the step ready.
+    """
+
+    __table_args__ = (
+        UniqueConstraint("run_id", "kind", "subject", "role"),
+        Index("ix_step_due", "state", "due_at"),
+        CheckConstraint("pending >= 0", name="ck_step_pending"),
+    )
+
+    run_id: str = Field(foreign_key="run.id", index=True)
+    parent_id: str | None = Field(default=None, foreign_key="step.id", index=True)
+    kind: str
+    subject: str = ""
+    role: str = ""
+    state: str
+    pending: int = 0
+    attempt: int = 0
+    max_attempts: int = 3
+    owner: str | None = None
+    lease_until: dt.datetime | None = Field(default=None, sa_type=Utc)
+    due_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+    sent_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+    sends: int = 0
+    payload: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    result: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    error: str | None = None
+    started_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+    claimed_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+    finished_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+
+
+class Attempt(Identified, table=True):
+    """One attempt at a step that has ended: its owner, its duration, its outcome and the reason.
+
+    Written by the transaction that ends it; for a lost worker, by the process that takes the step over or fails it.
+    """
+
+    step_id: str = Field(foreign_key="step.id", index=True)
+    attempt: int
+    owner: str
+    started_at: dt.datetime = Field(sa_type=Utc)
+    ended_at: dt.datetime = Field(sa_type=Utc)
+    outcome: str
+    reason: str | None = None
+
+
+class Sweep(DeskTable, table=True):
+    """The sweep's one row: its owner, the end of its lease, the end of the last sweep and its counts.
+
+    redis_mark is the value the sweep left in Redis; a different one there, or none, means that Redis lost its messages.
+    A step's expired lease means a lost worker only between trusted_from and trusted_until (null: no bound).
+    """
+
+    __table_args__ = (CheckConstraint("id = 1", name="ck_sweep_single"),)
+
+    id: int = Field(default=1, primary_key=True)
+    owner: str | None = None
+    lease_until: dt.datetime | None = Field(default=None, sa_type=Utc)
+    last_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+    found: dict[str, int] = Field(default_factory=dict, sa_type=JSON)
+    redis_mark: str | None = None
+    trusted_from: dt.datetime | None = Field(default=None, sa_type=Utc)
+    trusted_until: dt.datetime | None = Field(default=None, sa_type=Utc)
+
+
+class Turn(Identified, table=True):
+    """One turn on one thread. thread_id and codex_turn_id are the app-server's own ids."""
+
+    run_id: str = Field(foreign_key="run.id", index=True)
+    step_id: str = Field(foreign_key="step.id", index=True)
+    attempt: int
+    ordinal: int
+    role: str
+    subject: str
+    thread_id: str | None = Field(default=None, index=True)
+    thread_reason: str | None = None
+    codex_turn_id: str | None = None
+    kept: bool
+    provider: str
+    model: str
+    status: str
+    outcome: str
+    failure_kind: str | None = None
+    text: str = ""
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    total_tokens: int = 0
+    started_at: dt.datetime = Field(sa_type=Utc)
+    finished_at: dt.datetime = Field(sa_type=Utc)
+
+
+class ToolCall(Identified, table=True):
+    """One tool call of a turn, with its arguments and its answer (cut at a bound)."""
+
+    turn_id: str = Field(foreign_key="turn.id", index=True)
+    ordinal: int
+    tool: str
+    arguments: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    output: str
+    success: bool
+    has_data: bool
+    seconds: float
+
+
+class ScreenHit(Identified, table=True):
+    """A symbol put forward by one lens."""
+
+    __table_args__ = (UniqueConstraint("step_id", "symbol"),)
+
+    run_id: str = Field(foreign_key="run.id", index=True)
+    step_id: str = Field(foreign_key="step.id")
+    turn_id: str = Field(foreign_key="turn.id")
+    lens: str
+    symbol: str
+    instrument: str
+    confidence: str
+    thesis: str
+
+
+class Candidate(Identified, table=True):
+    """A symbol under research in a run. origin: screen, manual (named by a person) or position (held already)."""
+
+    __table_args__ = (UniqueConstraint("run_id", "symbol"),)
+
+    run_id: str = Field(foreign_key="run.id", index=True)
+    symbol: str
+    instrument: str
+    confidence: str
+    origin: str
+    rank: int
+    score: float
+
+
+class CandidateHit(DeskTable, table=True):
+    """The screen hits that a candidate is based on."""
+
+    candidate_id: str = Field(foreign_key="candidate.id", primary_key=True)
+    hit_id: str = Field(foreign_key="screen_hit.id", primary_key=True)
+
+
+class Report(Identified, Dated, table=True):
+    """One role's report on one candidate; verdict, confidence and answer only when completed.
+
+    answer: the whole structured answer; answer_schema: name of the model in `models.research` that it fits. Both are
+    null in reports of versions before 0008.
+    """
+
+    __table_args__ = (UniqueConstraint("run_id", "symbol", "role"),)
+
+    run_id: str = Field(foreign_key="run.id", index=True)
+    step_id: str = Field(foreign_key="step.id")
+    candidate_id: str = Field(foreign_key="candidate.id", index=True)
+    turn_id: str = Field(foreign_key="turn.id")
+    symbol: str = Field(index=True)
+    role: str
+    status: str
+    verdict: str | None = None
+    confidence: str | None = None
+    summary: str = ""
+    key_risks: list[str] = Field(default_factory=list, sa_type=JSON)
+    answer: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
+    answer_schema: str | None = None
+    reason: str | None = None
+    spoken_by: str
+    market_at: dt.datetime = Field(sa_type=Utc)
+
+
+class Verdict(Identified, Dated, table=True):
+    """The reduced reports of one candidate."""
+
+    __table_args__ = (UniqueConstraint("run_id", "symbol"),)
+
+    run_id: str = Field(foreign_key="run.id", index=True)
+    candidate_id: str = Field(foreign_key="candidate.id")
+    symbol: str
+    rating: str
+    confidence: str
+    summary: str
+    key_risks: list[str] = Field(default_factory=list, sa_type=JSON)
+    completed: list[str] = Field(default_factory=list, sa_type=JSON)
+    missing: list[str] = Field(default_factory=list, sa_type=JSON)
+
+
+class VerdictReport(DeskTable, table=True):
+    """The reports that a verdict is based on."""
+
+    verdict_id: str = Field(foreign_key="verdict.id", primary_key=True)
+    report_id: str = Field(foreign_key="report.id", primary_key=True)
+
+
+class Decision(Identified, Dated, table=True):
+    """The trader's recommended actions of a run. turn_id is null when a person decided.
+
+    processed_at: when its orders were drafted, and the decision put on record.
+    """
+
+    __table_args__ = (UniqueConstraint("run_id"),)
+
+    run_id: str = Field(foreign_key="run.id")
+    step_id: str = Field(foreign_key="step.id")
+    turn_id: str | None = Field(default=None, foreign_key="turn.id")
+    account: str
+    status: str
+    actions: list[dict[str, Any]] = Field(default_factory=list, sa_type=JSON)
+    reasoning: str = ""
+    spoken_by: str
+    processed_at: dt.datetime | None = Field(default=None, sa_type=Utc)

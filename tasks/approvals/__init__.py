@@ -1,0 +1,1 @@
+"""Approvals by a person: requests, waiting, answers."""

@@ -1,0 +1,1 @@
+"""Commands about orders, approvals, mandates, the audit log and the kill switch."""

@@ -1,0 +1,138 @@
+"""Writing mandates: the only module that signs. `desk arm` runs it for a person; agents, tools and workers cannot.
+
+The private key stays with the person who arms, in a file of that person's own: workers can read the data folder.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import os
+import stat
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+
+import platformdirs
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlmodel import col, func, select
+
+from models.database.store import Store
+from models.errors import SettingError, UsageError
+from models.mandates import ANY_SYMBOL, MandateTerms, signed_bytes
+from models.settings import Settings
+from models.tables.columns import utcnow
+from models.tables.orders import Mandate
+from tools.market.universe import SYMBOL_RULE, is_symbol
+from tools.orders.audit import log as audit
+
+MOST_HOURS = 7 * 24.0
+
+
+def key_path(settings: Settings) -> Path:
+    """Return the path of this user's signing key, which may not exist yet."""
+    return settings.mandate_key_file or Path(platformdirs.user_config_dir("chordesk")) / "mandate.key"
+
+
+def signing_key(path: Path) -> Ed25519PrivateKey:
+    """Return the key of a PEM file, made on first use with access for its owner alone. Raises SettingError for a
+    file that others can read or that holds no Ed25519 key."""
+    remedy = f"`chmod 600 {path}`, or move the file away and let `desk arm` make a new key"
+    try:
+        if not path.exists():
+            _make(path)
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise SettingError(f"the signing key {path} can be read by others", remedy=remedy)
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except OSError as error:
+        raise SettingError(f"the signing key {path} cannot be read or made: {error.strerror}", remedy=remedy) from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise SettingError(f"{path} holds no private key that can be read", remedy=remedy) from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise SettingError(f"{path} holds no Ed25519 key", remedy=remedy)
+    return key
+
+
+def _make(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    pem = Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(pem)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def public_text(key: Ed25519PrivateKey) -> str:
+    """Return the public half in the form of DESK_MANDATE_PUBLIC_KEY."""
+    return base64.b64encode(key.public_key().public_bytes_raw()).decode()
+
+
+def arm(
+    store: Store,
+    settings: Settings,
+    key: Ed25519PrivateKey,
+    broker: str,
+    max_notional: Decimal,
+    max_orders: int,
+    symbols: Sequence[str],
+    hours: float,
+    by: str,
+) -> MandateTerms:
+    """Write a signed mandate; from then on it alone holds for the broker. Raises UsageError for a wrong symbol."""
+    listed = checked_symbols(symbols)
+    with store.session() as session:
+        now = utcnow()
+        terms = MandateTerms(
+            version=(session.exec(select(func.max(Mandate.version))).one() or 0) + 1,
+            broker=broker,
+            max_notional=max_notional,
+            max_orders=max_orders,
+            symbols=listed,
+            armed_at=now,
+            expires_at=now + dt.timedelta(hours=hours),
+            armed_by=by,
+        )
+        document = terms.document()
+        signature = base64.b64encode(key.sign(signed_bytes(document))).decode()
+        session.add(Mandate(version=terms.version, broker=broker, document=document, signature=signature, armed_at=now))
+        session.flush()
+        audit.record(session, settings, "armed", **terms.model_dump(mode="json"))
+    return terms
+
+
+def checked_symbols(symbols: Sequence[str]) -> tuple[str, ...]:
+    """Return tickers in upper case, each once, or * alone. Raises UsageError."""
+    found = tuple(dict.fromkeys(part.strip().upper() for part in symbols if part.strip()))
+    if found == (ANY_SYMBOL,):
+        return found
+    wrong = [symbol for symbol in found if not is_symbol(symbol)]
+    if wrong or not found:
+        raise UsageError(
+            f"--symbols {','.join(symbols)!r}: {wrong[0] if wrong else 'nothing'} is no symbol",
+            remedy=f"a symbol is {SYMBOL_RULE}; --symbols '{ANY_SYMBOL}' allows all",
+        )
+    return found
+
+
+def disarm(store: Store, settings: Settings, broker: str | None, by: str) -> list[int]:
+    """Disarm every mandate of a broker, or of all; return the versions that were armed until now.
+
+    It takes effect before it is in the audit log: a log that cannot be written must not keep a mandate alive.
+    """
+    with store.session() as session:
+        query = select(Mandate).where(col(Mandate.disarmed_at).is_(None)).order_by(col(Mandate.version))
+        if broker is not None:
+            query = query.where(col(Mandate.broker) == broker)
+        rows = session.exec(query.with_for_update()).all()
+        for row in rows:
+            row.disarmed_at, row.disarmed_by = utcnow(), by
+            session.add(row)
+    if rows:
+        with store.session() as session:
+            for row in rows:
+                audit.record(session, settings, "disarmed", version=row.version, broker=row.broker, by=by)
+    return [row.version for row in rows]

@@ -1,0 +1,101 @@
+"""`desk halt` and `desk resume`: the kill switch. Neither needs Redis, a worker or a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from models.database.store import Store
+from models.errors import DeskError
+from models.orders import OrderOutcome
+from models.settings import Settings
+from models.settings.sources import load_settings
+from models.states import ORDER_WORKING, OrderState
+from tasks.cli.output import fail, print_line
+from tasks.cli.shell import database, whoami
+from tasks.worker.notifier import WorkerNotifier
+from tools.brokers.factory import build_broker
+from tools.brokers.protocol import Broker
+from tools.decimals import plain
+from tools.market.protocol import MarketData
+from tools.orders import kill_switch
+from tools.orders.records.accounts import account_market
+
+INCOMPLETE = 1
+
+commands = typer.Typer()
+
+
+@commands.command()
+def halt(
+    why: Annotated[str, typer.Option(help="The reason, for the record.")] = kill_switch.HALTED,
+    flatten: Annotated[
+        bool, typer.Option("--flatten", help="Also close every position, by orders of its own.")
+    ] = False,
+) -> None:
+    """Stop trading of every account at once: no order is submitted any more, those that wait are denied; open ones of
+    this shell's broker are cancelled."""
+    settings = load_settings(agree=False)
+    request = kill_switch.HaltRequest(whoami(), why, flatten)
+    result = kill_switch.halt(settings, request, partial(database, settings), partial(_connected, settings), _Printed())
+    WorkerNotifier(settings).trade()
+    if not result.complete:
+        raise typer.Exit(INCOMPLETE)
+
+
+def _connected(settings: Settings, store: Store) -> tuple[MarketData, Broker]:
+    """Return the market and the broker of this shell. Raises DeskError."""
+    market = account_market(store, settings)
+    return market, build_broker(settings, market, store)
+
+
+class _Printed:
+    """Listener that prints each step of a halt as it is done."""
+
+    def file_written(self, path: Path) -> None:
+        print_line(f"halted: {path}")
+
+    def account_halted(self, account: str, denied: Sequence[str]) -> None:
+        print_line(f"account {account} halted; {len(denied)} waiting orders denied")
+
+    def orders_left_to_worker(self) -> None:
+        print_line("open orders are cancelled by the trade worker, which has the broker's credentials")
+
+    def orders_cancelled(self, left: Sequence[str]) -> None:
+        print_line(f"open orders: not confirmed as cancelled yet: {', '.join(left)}" if left else "open orders: none")
+
+    def positions_closed(self, outcomes: Sequence[OrderOutcome]) -> None:
+        for row in outcomes:
+            print_line(_closed(row))
+        if not outcomes:
+            print_line("no position to close")
+
+    def failed(self, error: DeskError) -> None:
+        fail(error, INCOMPLETE)
+
+
+def _closed(row: OrderOutcome) -> str:
+    filled = sum(fill.quantity for fill in row.fills)
+    done = f"{row.symbol}: {row.side} {plain(row.quantity or 0)}, {row.state}, {plain(filled)} filled"
+    note = f"; {row.message}" if row.message else ""
+    again = "; run it again to close what is left" if row.state not in ORDER_WORKING | {OrderState.FILLED} else ""
+    return done + note + again
+
+
+@commands.command()
+def resume(
+    reduce_only: Annotated[
+        bool, typer.Option("--reduce-only", help="Let the account give exposure back, and take on none.")
+    ] = False,
+    why: Annotated[str, typer.Option(help="The reason, for the record.")] = kill_switch.RESUMED,
+) -> None:
+    """Let this shell's account trade again; others stay as they are."""
+    settings = load_settings(agree=False)
+    still = kill_switch.resume(database(settings), settings, whoami(), why, reduce_only=reduce_only)
+    print_line(f"account {settings.account} {'gives exposure back only' if reduce_only else 'trades again'}")
+    for name in still:
+        print_line(f"account {name} stays halted: DESK_BROKER={name} desk resume")

@@ -1,0 +1,52 @@
+"""`desk reconcile`: compare the account with its broker now, or take it over as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from models.states import TradingState
+from models.tables.orders import Reconciliation
+from tasks.cli.output import emit
+from tasks.cli.shell import Json, opened, whoami
+from tools.brokers.factory import build_broker
+from tools.orders.halt import halting
+from tools.orders.reconciliation.differences import describe_difference
+from tools.orders.reconciliation.reconcile import reconcile as compare
+from tools.orders.records.accounts import account_market
+
+DIFFERS = 1
+
+commands = typer.Typer()
+
+
+@commands.command()
+def reconcile(
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Take positions, cash and past fills over as the broker has them.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare positions, open orders, fills and cash with the broker; exit code 1 when they differ."""
+    settings, store = opened()
+    broker = build_broker(settings, account_market(store, settings), store)
+    found = compare(store, settings, broker, f"desk reconcile {whoami()}", adopt)
+    with store.read() as session:
+        trading = halting.trading_state(session, settings, found.account)
+    plain = {**found.model_dump(), "trading": trading[0], "why": trading[1]}
+    emit(plain, lambda _: "\n".join(_lines(found, *trading)), as_json=as_json)
+    raise typer.Exit(0 if found.agreed else DIFFERS)
+
+
+def _lines(found: Reconciliation, state: TradingState, why: str) -> Iterator[str]:
+    """Return the differences, one line each, and the trading state unless it is active."""
+    whether = "agrees with" if found.agreed else "differs from"
+    yield f"account {found.account} {whether} its broker at {found.at:%Y-%m-%d %H:%M:%S} UTC"
+    for row in found.differences:
+        yield f"  {'put right' if row['repaired'] else 'OPEN':9}  {describe_difference(row)}"
+    if state is not TradingState.ACTIVE:
+        yield f"trading is {state}: {why}"
+    if found.agreed and state is TradingState.HALTED:
+        yield "`desk resume` lets it go on"

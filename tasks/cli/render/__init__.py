@@ -1,0 +1,1 @@
+"""Terminal output: data in, rich renderables out."""

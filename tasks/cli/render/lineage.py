@@ -1,0 +1,84 @@
+"""Terminal output of a symbol's lineage: order, preview, decision, verdict, reports, turns, threads, screen hits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from tasks.cli.render.runs import paragraph
+
+Row = Mapping[str, Any]
+
+
+def lineage_report(found: Row) -> RenderableType:
+    """Return the lineage from the order down to the screen hit; each level is indented under the one based on it."""
+    lines: list[RenderableType] = [Text(f"{found['symbol']} in run {found['run']}", style="bold")]
+    if found["source_run"]:
+        lines.append(Text(f"researched in run {found['source_run']}"))
+    for order in found["orders"]:
+        lines += _order(order)
+    if not found["orders"]:
+        lines.append(Text("order: none"))
+    lines += _verdict(found["verdict"])
+    for row in found["reports"]:
+        lines += _report(row, found["source_run"] or found["run"])
+    for row in found["hits"]:
+        lines += _hit(row)
+    if not found["hits"] and found["verdict"]:
+        lines.append(_in(1, f"screen hit: none, the candidate's origin is {found['verdict']['origin']}"))
+    return Group(*lines)
+
+
+def _in(level: int, text: str, style: str = "") -> RenderableType:
+    return Padding(Text(text, style=style), (0, 0, 0, 2 * level), expand=False)
+
+
+def _turn(level: int, row: Row) -> RenderableType:
+    """Return a turn and its thread by the app-server's ids. A turn that never began has none; a person has no turn."""
+    if row["turn"] is None:
+        return _in(level, "decided by a person", "dim")
+    turn, thread = row["codex_turn"] or "that never began", row["thread"] or "-"
+    reason = f" ({row['thread_reason']})" if row["thread_reason"] else ""
+    return _in(level, f"turn {turn}\nof thread {thread}{reason}", "dim")
+
+
+def _order(order: Row) -> Iterable[RenderableType]:
+    quantity = f"{order['quantity']:,g} shares" if order["quantity"] is not None else ""
+    size = " ".join(part for part in (order["action"], order["side"], quantity) if part)
+    yield Text(f"order {order['order']}: {size}, {order['state']}")
+    if order["denial_reason"]:
+        yield _in(1, f"suppressed, {order['denial_code']}: {paragraph(order['denial_reason'])}", "yellow")
+    if order["payload_hash"]:
+        yield _in(1, f"preview {order['notional']:,.2f} at {order['price']:,.2f}, sha256\n{order['payload_hash']}")
+    yield _in(1, f"decision {order['decision']}: {order['decision_status']}, by {order['spoken_by']}")
+    yield _turn(2, order)
+
+
+def _verdict(row: Row | None) -> Iterable[RenderableType]:
+    if row is None:
+        yield Text("verdict: none, the run did not research this symbol")
+    elif row["verdict"] is None:
+        yield Text("verdict: none yet")
+    else:
+        yield Text(f"verdict {row['verdict']}: {row['rating']} ({row['confidence']})")
+
+
+def _report(row: Row, run: str) -> Iterable[RenderableType]:
+    stance = f"{row['verdict']} ({row['confidence']})" if row["verdict"] else paragraph(row["reason"])
+    yield _in(1, f"report {row['role']}: {row['status']} {stance}, by {row['spoken_by']}")
+    if row["run"] != run:
+        yield _in(2, f"of run {row['run']}: the role was not due", "dim")
+    yield _in(2, f"{row['tools']} tool calls, {row['tokens']:,} tokens", "dim")
+    if row["summary"]:
+        yield _in(2, paragraph(row["summary"]))
+    yield _turn(2, row)
+
+
+def _hit(row: Row) -> Iterable[RenderableType]:
+    yield _in(1, f"screen hit {row['lens']} ({row['confidence']}), by {row['spoken_by']}")
+    yield _in(2, paragraph(row["thesis"]))
+    yield _turn(2, row)

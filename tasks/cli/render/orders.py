@@ -1,0 +1,247 @@
+"""Orders on a terminal: a list, one order, its history. One line for each fact, so that each fits a screen.
+
+Lines are cut at the terminal's width; --json has the whole text.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from models.tables.orders import Order, Preview
+from tasks.cli.render.runs import SHORT_ID, paragraph
+from tools.decimals import money, plain
+from tools.orders.audit.chain import AuditEntry
+
+SHORT_ORDER = 8
+# With every lens and every role, each of the two reports stays under 24 lines.
+MOST_FILLS = 3
+MOST_LINES = 11
+_NEW_YORK = ZoneInfo("America/New_York")
+_LONGEST = 400
+_STYLES = {
+    "filled": "green",
+    "previewed": "cyan",
+    "approval_pending": "magenta",
+    "denied": "yellow",
+    "unknown": "red",
+    "rejected": "red",
+}
+# Facts of a log line: _FIRST come first, _IDS are left out, for --json has them.
+_FIRST = dict.fromkeys(
+    (
+        "code",
+        "reason",
+        "state",
+        "symbol",
+        "contract",
+        "action",
+        "side",
+        "quantity",
+        "price",
+        "notional",
+        "by",
+        "why",
+        "measured",
+    )
+)
+_IDS = dict.fromkeys(("order", "payload", "id", "run_id", "decision", "decision_id", "approval", "ordinal"))
+Row = Mapping[str, Any]
+
+
+def order_list(rows: Sequence[tuple[Order, Preview | None]]) -> Table:
+    """Return a table with one line an order; ids are cut to what `desk orders show` needs."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for name in ("Order", "Drafted", "Account", "Symbol", "What"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("Notional", justify="right", no_wrap=True)
+    table.add_column("State", no_wrap=True)
+    for order, preview in rows:
+        state = f"{order.state} {order.denial_code}" if order.denial_code else order.state
+        table.add_row(
+            order.id[:SHORT_ORDER],
+            f"{order.market_at.astimezone(_NEW_YORK):%m-%d %H:%M}",
+            order.account,
+            paragraph(order.contract or order.symbol),
+            paragraph(size_of(order.model_dump()), 24),
+            f"{preview.notional:,.0f}" if preview else "-",
+            Text(state, style=_STYLES.get(order.state, "")),
+        )
+    return table
+
+
+def size_of(order: Row) -> str:
+    quantity = plain(order["quantity"]) if order["quantity"] is not None else ""
+    return " ".join(part for part in (order["action"], order["side"], quantity) if part)
+
+
+def order_report(found: Row, log_lines: int) -> RenderableType:
+    """Return an order as it stands: size, state, checks, preview, approval, fills, and what it rests on."""
+    order = found["order"]
+    lines = [_headline(order), *_terms(order), *_denial(order), *_preview(found), *_approval(found["approval"])]
+    lines += [*_sent(order), *_fills(found["fills"]), *_ground(found)]
+    lines.append(Text(f"log: {log_lines} lines, desk audit show --order {order['id'][:SHORT_ORDER]}", style="dim"))
+    return _screen(lines)
+
+
+def _headline(order: Row) -> Text:
+    symbol = paragraph(order["contract"] or order["symbol"])
+    state = (order["state"], _STYLES.get(order["state"], ""))
+    return Text.assemble(("order ", "bold"), f"{order['id']}  {paragraph(size_of(order))} {symbol}: ", state)
+
+
+def _terms(order: Row) -> Iterable[Text]:
+    limit = f" at {money(order['limit_price'])}" if order["limit_price"] is not None else ""
+    kind = f"{order['order_type'] or 'no'} order{limit}"
+    drafted = order["market_at"].astimezone(_NEW_YORK)
+    yield Text(f"account {order['account']}, {kind}, {drafted:%Y-%m-%d %H:%M %Z}, run {order['run_id'][:SHORT_ID]}")
+    if order["message"]:
+        yield Text(f"note: {paragraph(order['message'], _LONGEST)}")
+
+
+def _denial(order: Row) -> Iterable[Text]:
+    if order["denial_code"]:
+        yield Text(f"denied, {order['denial_code']}: {paragraph(order['denial_reason'], _LONGEST)}", style="yellow")
+        yield Text(
+            f"  measured: {paragraph(order['measured'])}; limit: {paragraph(order['limit_text'])}", style="yellow"
+        )
+
+
+def _preview(found: Row) -> Iterable[Text]:
+    preview = found["preview"]
+    if preview is None:
+        yield Text("preview: none")
+    else:
+        when = f"{preview['created_at']:%m-%d %H:%M:%S} UTC"
+        yield Text(f"preview {money(preview['notional'])} at {money(preview['price'])}, made {when}")
+        yield Text(f"  sha256 {preview['payload_hash']}")
+
+
+def _approval(approval: Row | None) -> Iterable[Text]:
+    if approval is None:
+        return
+    by = f" by {paragraph(approval['decided_by'])}" if approval["decided_by"] else ""
+    when = approval["decided_at"] or approval["expires_at"]
+    until = "at" if approval["decided_at"] else "until"
+    why = f": {paragraph(approval['why'])}" if approval["why"] else ""
+    yield Text(f"approval {approval['state']}{by} {until} {when:%m-%d %H:%M:%S} UTC{why}")
+
+
+def _sent(order: Row) -> Iterable[Text]:
+    if order["fence"] is None:
+        yield Text("sent: no")
+    else:
+        known = paragraph(order["broker_order_id"]) or "no id yet"
+        yield Text(f"sent once, under fence {order['fence']}; the broker's id: {known}")
+
+
+def _fills(fills: Sequence[Row]) -> Iterable[Text]:
+    for fill in fills[:MOST_FILLS]:
+        at = fill["filled_at"].astimezone(_NEW_YORK)
+        cost = f", commission {money(fill['commission'])}" if fill["commission"] else ""
+        yield Text(f"fill {plain(fill['quantity'])} at {money(fill['price'])}{cost}, {at:%Y-%m-%d %H:%M %Z}")
+    if len(fills) > MOST_FILLS:
+        total = sum(fill["quantity"] for fill in fills)
+        yield Text(f"  and {len(fills) - MOST_FILLS} more fills, {plain(total)} in all")
+
+
+def _ground(found: Row) -> Iterable[Text]:
+    decision, verdict = found["decision"], found["verdict"]
+    why = paragraph(decision["why"] or decision["reasoning"], _LONGEST)
+    yield Text(f"trader, {decision['spoken_by']}: {why}")
+    yield Text(f"  thread {decision['thread'] or '-'}", style="dim")
+    if verdict is None or verdict["verdict"] is None:
+        yield Text("verdict: none")
+    else:
+        yield Text(f"verdict {verdict['rating']} ({verdict['confidence']}): {paragraph(verdict['summary'], _LONGEST)}")
+    for row in found["reports"]:
+        yield Text(f"  {report_line(row)}")
+    for row in found["hits"]:
+        yield Text(f"  {hit_line(row)}")
+    if not found["hits"] and verdict:
+        yield Text(f"  screen hit: none, the candidate's origin is {verdict['origin']}")
+
+
+def report_line(row: Row) -> str:
+    stance = f"{row['verdict']} ({row['confidence']})" if row["verdict"] else row["status"]
+    return f"report {row['role']} {stance}: {paragraph(row['summary'] or row['reason'], _LONGEST)}"
+
+
+def hit_line(row: Row) -> str:
+    return f"hit {row['lens']} ({row['confidence']}): {paragraph(row['thesis'], _LONGEST)}"
+
+
+def order_history(found: Row, entries: Sequence[AuditEntry]) -> RenderableType:
+    """Return the history of an order by time, from the screener's hit to its last fill. Times are UTC."""
+    order, decision, verdict = found["order"], found["decision"], found["verdict"]
+    lines = [_headline(order)]
+    lines += [_moment(row["at"], hit_line(row)) for row in found["hits"]]
+    if not found["hits"]:
+        origin = verdict["origin"] if verdict else "no research"
+        lines.append(_moment(None, f"hit: none, the candidate's origin is {origin}"))
+    lines += [_moment(row["at"], report_line(row)) for row in found["reports"]]
+    if verdict and verdict["verdict"]:
+        lines.append(
+            _moment(None, f"verdict {verdict['rating']} ({verdict['confidence']}): {paragraph(verdict['summary'])}")
+        )
+    why = paragraph(decision["why"] or decision["reasoning"], _LONGEST)
+    lines.append(_moment(decision["at"], f"trader {decision['spoken_by']}: {why}"))
+    lines += _log(entries)
+    return _screen(lines)
+
+
+def _log(entries: Sequence[AuditEntry]) -> Iterable[Text]:
+    if not entries:
+        yield _moment(None, "the log has no line on this order")
+    first = MOST_LINES // 2
+    cut = len(entries) - MOST_LINES
+    for place, entry in enumerate(entries):
+        if cut > 0 and place == first:
+            yield _moment(None, f"... {cut} lines of the log left out, --json has them")
+        if cut <= 0 or place < first or place >= first + cut:
+            yield _moment(dt.datetime.fromisoformat(entry.at), f"{entry.n:>4} {entry_line(entry)}")
+
+
+def entry_line(entry: AuditEntry) -> str:
+    """Return a line of the log without its hashes: the kind, then its facts, the most important first."""
+    names = [*(name for name in _FIRST if name in entry.facts), *(n for n in entry.facts if n not in _FIRST | _IDS)]
+    facts = [(name, entry.facts[name]) for name in names if entry.facts[name] is not None]
+    return f"{entry.kind} " + ", ".join(f"{name} {paragraph(_short(value))}" for name, value in facts)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return plain(value)
+    if isinstance(value, Mapping):
+        return " ".join(_short(item) for item in value.values() if item is not None)
+    return ", ".join(_short(item) for item in value) if isinstance(value, list) else str(value)
+
+
+def _moment(at: dt.datetime | None, what: str) -> Text:
+    return Text.assemble((f"{at.astimezone(dt.UTC):%H:%M:%S}  " if at else " " * 10, "dim"), what)
+
+
+def _screen(lines: Iterable[Text]) -> RenderableType:
+    shown = list(lines)
+    for line in shown:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return Group(*shown)
+
+
+def log_table(entries: Sequence[AuditEntry]) -> RenderableType:
+    """Return lines of the log, one a line."""
+    if not entries:
+        return Text("nothing is on record yet")
+    return _screen(_logged(entry) for entry in entries)
+
+
+def _logged(entry: AuditEntry) -> Text:
+    order = str(entry.facts.get("order") or "")[:SHORT_ORDER]
+    at = dt.datetime.fromisoformat(entry.at)
+    return Text.assemble((f"{entry.n:>5} {at:%m-%d %H:%M:%S}  ", "dim"), f"{order:<{SHORT_ORDER}} {entry_line(entry)}")

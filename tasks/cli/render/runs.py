@@ -1,0 +1,226 @@
+"""Terminal output of runs: progress, the closing table, the actions. Pure: data in, rich renderables out.
+
+Everything fits 80 columns. A model's text is cut to a few lines; all of it is in --json.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from zoneinfo import ZoneInfo
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from models.tables.runs import Run
+from tasks.cli.output import inert
+from tasks.cli.render.portfolio import portfolio_research
+from tasks.engine import kinds
+from tasks.views.run_view import ActionRow, CandidateRow, Portfolio, Progress, RunView
+
+COLUMNS = ("Symbol", "Screeners", "Conf.", "Verdict", "Conf.", "Tools", "Tokens")
+SHORT_ID = 16
+_NEW_YORK = ZoneInfo("America/New_York")
+_LONGEST_TEXT = 320
+_COLOURS = {
+    "BUY": "green",
+    "HOLD": "cyan",
+    "CAUTION": "yellow",
+    "PASS": "red",
+    "INSUFFICIENT": "magenta",
+    "filled": "green",
+    "previewed": "cyan",
+    "denied": "yellow",
+    "rejected": "red",
+    "failed": "red",
+    "partial": "yellow",
+    "stopping": "yellow",
+    "stopped": "yellow",
+    "done": "green",
+}
+_GROUPS = (("entry", "Entry"), ("exit", "Exit"), ("monitor", "Monitor"))
+
+
+def paragraph(text: str | None, longest: int = _LONGEST_TEXT) -> str:
+    """Return untrusted text as one paragraph that cannot steer a terminal, cut where it gets long."""
+    shown = " ".join(inert(text or "").split())
+    return shown if len(shown) <= longest else f"{shown[: longest - 1].rstrip()}…"
+
+
+def _titled(seen: Progress) -> list[tuple[str, int, int]]:
+    """Title, ended steps and all steps of each kind that has a title, in the order of a run."""
+    return [(spec.title, *seen.steps[spec.kind]) for spec in kinds.steps() if spec.title and spec.kind in seen.steps]
+
+
+def progress_line(seen: Progress) -> str:
+    """Return the progress as one plain line, which piped output prints whenever it changes."""
+    phases = [f"{title} {done}/{total}" for title, done, total in _titled(seen)]
+    candidates = " ".join(f"{name}:{count}" for name, count in seen.candidates.items()) or "none yet"
+    return (
+        f"{' | '.join(phases) or 'queued'} | candidates {candidates} | "
+        f"turns {seen.turns} (+{seen.turns_in_flight} in flight) | tokens {seen.tokens}"
+    )
+
+
+def progress_panel(seen: Progress) -> RenderableType:
+    """Return phases, candidates by state, turns in flight, tokens and elapsed time, for a view that is redrawn."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for title, done, total in _titled(seen):
+        table.add_row(title, Text.assemble(_bar(done, total), f" {done}/{total}"))
+    table.add_row("candidates", _phases(seen.candidates))
+    table.add_row("turns", f"{seen.turns} done, {seen.turns_in_flight} in flight")
+    table.add_row("tokens", f"{seen.tokens:,}")
+    table.add_row("elapsed", f"{seen.seconds:.1f} s" if seen.begun else f"{seen.seconds:.1f} s, not started yet")
+    title = f"{seen.kind} {seen.run_id[:SHORT_ID]} {seen.state}"
+    return Panel(table, title=title, subtitle=seen.spoken_by, title_align="left", subtitle_align="left", width=78)
+
+
+def _bar(done: int, total: int, width: int = 28) -> Text:
+    filled = int(width * done / total) if total else 0
+    return Text.assemble(("█" * filled, "green"), ("░" * (width - filled), "dim"))
+
+
+def _phases(candidates: dict[str, int]) -> Text:
+    parts = [(f"{name} {count}  ", _COLOURS.get(name, "")) for name, count in candidates.items()]
+    return Text.assemble(*parts) if parts else Text("none yet")
+
+
+def run_list(runs: Sequence[Run]) -> Table:
+    """Return one line per run; ids are cut to what `desk runs show` needs."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    for name in ("Run", "Kind", "State"):
+        table.add_column(name, no_wrap=True)
+    for name in ("Started (UTC)", "Market", "Model", "Verdicts"):
+        table.add_column(name)
+    for run in runs:
+        table.add_row(
+            run.id[:SHORT_ID],
+            run.kind,
+            Text(run.state, style=_COLOURS.get(run.state, "")),
+            f"{run.created_at:%Y-%m-%d %H:%M}",
+            f"{run.market} {run.market_now:%Y-%m-%d}",
+            Text(run.model),
+            _tally(run.summary.get("verdicts", {}), "-"),
+        )
+    return table
+
+
+def run_report(run: RunView) -> RenderableType:
+    """Return the whole report of a run, as far as it has come."""
+    parts: list[RenderableType] = [_headline(run)]
+    if run.candidates:
+        parts += ["", _candidates(run)]
+    parts += [Text(f"missing {line}", style="dim") for line in _missing(run.candidates)]
+    parts += [Text(f"note: {paragraph(note)}", style="dim") for note in run.notes]
+    if run.portfolio_research:
+        parts += ["", portfolio_research(run.portfolio_research)]
+    if run.decision:
+        parts += [
+            "",
+            Text.assemble((f"Trader ({run.decided_by}): ", "bold"), f"{run.decision}. {paragraph(run.reasoning)}"),
+        ]
+        parts += _actions(run.actions)
+    if run.decision and run.summary:
+        parts += ["", _gate(run)]
+    if run.portfolio:
+        parts += ["", _portfolio(run, run.portfolio)]
+    return Group(*parts)
+
+
+def _headline(run: RunView) -> Text:
+    figures = run.summary
+    seconds = f" in {figures['seconds']:.1f} s" if figures else ""
+    spent = f"{figures['turns']} turns, {figures['tokens']:,} tokens, " if figures else ""
+    now = run.market_now.astimezone(_NEW_YORK)
+    return Text.assemble(
+        ("Run ", "bold"),
+        run.run_id,
+        f": {run.kind} ",
+        (run.state, _COLOURS.get(run.state, "")),
+        f"{seconds}\n{spent}model {run.spoken_by}\n",
+        f"{run.market} market at {now:%Y-%m-%d %H:%M %Z}, account {run.account}",
+    )
+
+
+def _candidates(run: RunView) -> Table:
+    of = f" of run {run.source_run[:SHORT_ID]}" if run.source_run else ""
+    table = Table(title=f"Verdicts{of}, model {run.judged_by}", title_justify="left", title_style="dim")
+    table.box, table.header_style = box.ROUNDED, "bold"
+    for place, name in enumerate(COLUMNS):
+        table.add_column(name, no_wrap=name != "Screeners", justify="right" if place > 4 else "left")
+    for row in run.candidates:
+        verdict = Text(row.verdict or "-", style=_COLOURS.get(row.verdict or "", ""))
+        screeners = ", ".join(row.screeners) or row.origin
+        judged = row.verdict_confidence or "-"
+        table.add_row(row.symbol, screeners, row.confidence, verdict, judged, str(row.tools), f"{row.tokens:,}")
+    return table
+
+
+def _missing(rows: Sequence[CandidateRow]) -> Iterable[str]:
+    """Return the reports that verdicts lack, each reason once with its count."""
+    counts = Counter(paragraph(entry) for row in rows for entry in row.missing)
+    judged = sum(row.verdict is not None for row in rows)
+    return (f"{entry}: {count} of {judged} verdicts" for entry, count in counts.most_common())
+
+
+def _actions(actions: Sequence[ActionRow]) -> Iterable[RenderableType]:
+    for key, title in _GROUPS:
+        rows = [row for row in actions if row.group == key]
+        if rows:
+            yield Text(f"\n{title}", style="bold")
+        for row in rows:
+            yield from _action(row)
+
+
+def _action(row: ActionRow) -> Iterable[RenderableType]:
+    parts = [f"  {paragraph(row.symbol):<7}{row.action:<7}"]
+    if size := _size(row):
+        parts.append(f"{size}, ")
+    yield Text.assemble(*parts, f"{row.confidence} confidence", *_state(row))
+    if row.suppressed:
+        yield Padding(Text(f"suppressed: {paragraph(row.suppressed)}", style="yellow"), (0, 0, 0, 9), expand=False)
+    yield Padding(Text(paragraph(row.reasoning), style="dim"), (0, 0, 0, 9), expand=False)
+
+
+def _state(row: ActionRow) -> Iterable[str | tuple[str, str]]:
+    if row.state:
+        yield ", "
+        yield row.state, _COLOURS.get(row.state, "")
+
+
+def _size(row: ActionRow) -> str:
+    if row.action in ("hold", "watch"):
+        return ""
+    quantity = f"{row.quantity:,g} shares" if row.quantity is not None else ""
+    notional = f"{row.notional:,.0f} notional" if row.notional is not None else ""
+    return " ".join(part for part in (row.side or "", quantity or notional) if part)
+
+
+def _gate(run: RunView) -> Text:
+    orders = run.summary.get("orders", {})
+    if run.summary.get("live"):
+        gate = f"TRADER_LIVE=1, cleared orders go to the {run.account} account"
+    else:
+        gate = "live trading is off (TRADER_LIVE is not 1); previews are stored, nothing was submitted"
+    return Text.assemble(("Gate: ", "bold"), f"{gate}: {_tally(orders, 'no orders')}")
+
+
+def _portfolio(run: RunView, found: Portfolio) -> RenderableType:
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+    table.add_column("  Symbol")
+    table.add_column("Shares", justify="right")
+    table.add_column("Average cost", justify="right")
+    for row in found.positions:
+        table.add_row(f"  {row.symbol}", f"{row.quantity:,g}", f"{row.average_cost:,.2f}")
+    head = Text.assemble(("Portfolio ", "bold"), f"of account {run.account} after the run: cash {found.cash:,.2f}")
+    return Group(head, table) if found.positions else Group(head, Text("  no positions"))
+
+
+def _tally(counts: dict[str, int], nothing: str) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or nothing

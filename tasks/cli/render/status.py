@@ -1,0 +1,89 @@
+"""Terminal output of the desk's status. Pure: data in, rich renderables out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tasks.cli.output import table
+from tasks.cli.render.runs import SHORT_ID, paragraph
+from tasks.views.status import DatabaseState, DeskStatus, RedisState, WorkerRow
+
+SWEEP_LATE_SECONDS = 30.0
+
+
+def status_report(found: DeskStatus) -> RenderableType:
+    """Return the status with the parts that do not answer first."""
+    parts: list[RenderableType] = [
+        Text(f"{part}: no answer ({paragraph(why)})", style="yellow") for part, why in found.trouble.items()
+    ]
+    if found.workers:
+        parts += _workers(found.workers, found.turns_in_flight)
+    if found.redis is not None:
+        parts += ["", *_redis(found.redis)]
+    if found.database is not None:
+        parts += ["", *_database(found.database)]
+    return Group(*parts)
+
+
+def _workers(workers: list[WorkerRow], turns: int) -> list[RenderableType]:
+    rows = [(one.node, str(one.pid), str(one.steps_held), f"{one.rss_mb:.0f} MB") for one in workers]
+    parts: list[RenderableType] = [table(("Worker", "Pid", "Steps", "Memory"), rows)]
+    parts += [Text(f"{one.node}: {paragraph(one.trouble)}", style="yellow") for one in workers if one.trouble]
+    servers = [
+        (one.node, server.kind, str(server.pid), _age(server.age), f"{server.in_flight}", f"{server.turns}",
+         f"{server.rss_mb:.0f} MB")
+        for one in workers
+        for server in one.app_servers
+    ]  # fmt: skip
+    if servers:
+        columns = ("App-server of", "Threads", "Pid", "Age", "In flight", "Turns", "Memory")
+        parts += ["", table(columns, servers)]
+    return [*parts, Text(f"turns in flight: {turns}")]
+
+
+def _redis(found: RedisState) -> list[RenderableType]:
+    parts: list[RenderableType] = [Text(f"queued: {_tally(found.queued)}; held by workers: {found.held}")]
+    if found.places:
+        parts.append(Text(f"places taken: {_tally(found.places)}"))
+    parts += [
+        Text(f"parked: {one.model} for {one.seconds:.0f} s ({paragraph(one.reason)})", style="yellow")
+        for one in found.parked
+    ]
+    return parts
+
+
+def _database(found: DatabaseState) -> list[RenderableType]:
+    parts: list[RenderableType] = [Text(f"runs: {_tally(found.runs)}; steps: {_tally(found.steps)}")]
+    if (step := found.oldest) is not None:
+        name = " ".join(part for part in (step.kind, step.role, step.subject) if part)
+        held = f" on {step.owner.partition(':')[0]}" if step.owner else ""
+        parts.append(
+            Text(
+                f"oldest unfinished step: {name}, {step.state}{held} for {_age(step.seconds)}, attempt {step.attempt} "
+                f"of {step.max_attempts}, run {step.run_id[:SHORT_ID]}"
+            )
+        )
+        if step.error:
+            parts.append(Text(f"  last failure: {paragraph(step.error)}", style="yellow"))
+    last = found.sweep
+    if last.seconds is None:
+        parts.append(Text("last sweep: none yet; is beat running?", style="yellow"))
+    else:
+        late = last.seconds > SWEEP_LATE_SECONDS
+        hint = "; is beat running?" if late else ""
+        style = "yellow" if late else ""
+        parts.append(Text(f"last sweep: {last.seconds:.1f} s ago, {_tally(last.found)}{hint}", style=style))
+    return parts
+
+
+def _tally(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
+
+
+def _age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,1 @@
+"""Commands that start processes or check on them."""

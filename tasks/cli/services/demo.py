@@ -1,0 +1,100 @@
+"""`desk demo`: the whole desk once, on real prices, with no account, key or network; nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tasks.cli.output import console, relative
+from tasks.services import demo, signals
+from tasks.services.demo import Proofs, SeenProcesses
+from tasks.services.plan import Plan
+from tasks.services.process_table import ProcessRecord
+from tasks.services.up import desk_stack
+
+commands = typer.Typer()
+
+
+@commands.command("demo")
+def run(
+    home: Annotated[Path, typer.Option(help="The demo's own folder; wiped at the start.")] = Path(".demo"),
+    live: Annotated[bool, typer.Option("--live", help="Fill the orders on the paper account.")] = False,
+) -> None:
+    """Screen the S&P 500 on real prices, research the candidates, decide on trades; then stop everything."""
+    out = console()
+    began = time.monotonic()
+    made = demo.make_plan(os.environ, demo.fresh_home(home), live)
+    out.print(f"demo in {made.folders.home}: own home, paper account, no keys; starting Redis, model and workers ...")
+    code, seen, members, found = 1, SeenProcesses(), [], None
+    with signals.raised():
+        try:
+            with desk_stack(made) as stack:
+                out.print(f"up after {time.monotonic() - began:.1f} s; running `desk screen --wait`\n")
+                code, seen = demo.screen(stack)
+                members = stack.members()
+                found = demo.proofs_of(made.settings.database, made.folders.home)
+        except signals.StopRequested as stop:
+            out.print(f"stopped ({stop})")
+            raise
+    left = [member for member in members if member.process()]
+    lacking = _report(out, made, found, seen, left)
+    out.print(f"done in {time.monotonic() - began:.0f} s")
+    raise typer.Exit(code or int(bool(lacking)))
+
+
+def _report(
+    out: Console, made: Plan, found: Proofs | None, seen: SeenProcesses, left: list[ProcessRecord]
+) -> list[str]:
+    """Print what happened with its evidence; return what is lacking."""
+    lacking = ["a run in the database"] if found is None else found.lacking()
+    if not seen.app_servers:
+        lacking.append("a live app-server process")
+    if left:
+        lacking.append(f"a clean stop: still running are {', '.join(str(member.pid) for member in left)}")
+    out.print("\nWhat happened, and the evidence")
+    for line in [*_lines(made, found), *_seen(seen, left)]:
+        out.print(f"  {line}", highlight=False, markup=False)
+    for what in lacking:
+        out.print(f"  MISSING: {what}", style="bold red", markup=False)
+    return lacking
+
+
+def _lines(made: Plan, found: Proofs | None) -> list[str]:
+    if found is None:
+        return []
+    home = relative(made.folders.home)
+    return [
+        f"run {found.run_id} {found.state}; model: {made.settings.spoken_by}; prices: {made.settings.market} "
+        f"of {made.settings.replay_date}",
+        f"{found.screened} symbols screened; hits by lens: {_counts(found.lenses)}",
+        f"{found.candidates} candidates; verdicts: {_counts(found.verdicts)}",
+        f"{found.decisions} trader decision; orders: {_counts(found.orders)}",
+        f"{found.turns} turns on {found.threads} threads, {found.tokens:,} tokens: database {home}/desk.db",
+        f"{found.rollouts} threads on disk: {home}/codex/*/*/sessions/**/rollout-*.jsonl",
+        f"see more: DESK_HOME={home} {_command()} runs show {found.run_id}",
+    ]
+
+
+def _seen(seen: SeenProcesses, left: list[ProcessRecord]) -> list[str]:
+    pids = ", ".join(str(pid) for pid in sorted(seen.app_servers)) or "none"
+    return [
+        f"Codex app-server processes seen at work: {pids}",
+        f"{seen.most_processes} processes ran at most; {len(left) or 'none'} left running",
+    ]
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
+
+
+def _command() -> str:
+    """Return `desk` as this person can type it."""
+    return "desk" if shutil.which("desk") else relative(Path(sys.executable).with_name("desk"))

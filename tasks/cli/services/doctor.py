@@ -1,0 +1,47 @@
+"""`desk doctor`: the checks before a start, as a table of ok, warn and fail with a remedy for each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from models.settings.sources import load
+from tasks.cli.output import emit, inert, table, warn
+from tasks.cli.shell import Json
+from tasks.doctor.check import Check, CheckStatus, run_checks
+from tasks.doctor.checklist import ALL, admitted
+from tasks.services import signals
+
+COLOURS = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "bold red"}
+FAILED = 1
+
+commands = typer.Typer()
+
+
+@commands.command()
+def doctor(as_json: Json = False) -> None:
+    """Check everything the desk needs before it starts; exit code 1 when a check fails."""
+    loaded = load()
+    warn(loaded.warnings)
+    with signals.raised(), admitted(loaded, os.environ, Path.cwd()) as context:
+        checks = run_checks(context, ALL)
+        spoken_by = context.settings.spoken_by
+    emit({"model": spoken_by, "checks": checks}, lambda _: _report(checks, spoken_by), as_json=as_json)
+    if any(each.status is CheckStatus.FAIL for each in checks):
+        raise typer.Exit(FAILED)
+
+
+def _report(checks: Sequence[Check], spoken_by: str) -> RenderableType:
+    made = table(("Check", "Status", "Found"), [])
+    for each in checks:
+        found = Text(inert(each.detail))
+        if each.remedy:
+            found.append(f"\nremedy: {inert(each.remedy)}", style="bold")
+        made.add_row(each.name, Text(each.status.value, style=COLOURS[each.status]), found)
+    counts = ", ".join(f"{sum(each.status is status for each in checks)} {status}" for status in CheckStatus)
+    return Group(made, Text(f"{counts}; the model is {spoken_by}"))

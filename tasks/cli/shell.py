@@ -1,0 +1,37 @@
+"""Parts that commands share: the option --json, the settings with the open database, the person's name."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from typing import Annotated
+
+import typer
+
+from models.database.store import Store, require_current
+from models.settings import Settings
+from models.settings.sources import load_settings
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def opened() -> tuple[Settings, Store]:
+    """Return this shell's settings and their database. Raises DatabaseDown unless its schema is this version's."""
+    settings = load_settings()
+    return settings, database(settings)
+
+
+def database(settings: Settings) -> Store:
+    """Return the database of the settings. Raises DatabaseDown unless its schema is this version's."""
+    require_current(settings.database)
+    return Store(settings.database)
+
+
+def whoami() -> str:
+    """Return user@host, as the system knows them. A record, not a proof: a mandate's signature is one."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"

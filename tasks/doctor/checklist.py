@@ -1,0 +1,48 @@
+"""The list of checks, and the desk that they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from models.errors import DeskError
+from models.settings.running import is_up
+from models.settings.sources import Loaded
+from tasks.bootstrap import Desk
+from tasks.doctor import machine, model, safety, services, trading
+from tasks.doctor.check import CheckContext, CheckEntry
+from tasks.services import plan
+from tasks.services.stack import Stack
+
+ALL = (
+    CheckEntry("python", machine.python, 5),
+    CheckEntry("codex binary", machine.binary, 20),
+    CheckEntry("home", machine.home, 10),
+    CheckEntry("redis", services.redis_server, 10),
+    CheckEntry("database", services.database, 30),
+    CheckEntry("market", trading.market, 60),
+    CheckEntry("broker", trading.broker, 60),
+    CheckEntry("audit log", safety.audit_log, 30),
+    CheckEntry("mandate", safety.mandate, 10),
+    CheckEntry("clock", trading.clock, 30),
+    CheckEntry("tools", model.tools_shown, 60),
+    CheckEntry("model", model.model, 200),
+)
+
+
+@contextmanager
+def admitted(loaded: Loaded, environ: Mapping[str, str], cwd: Path) -> Iterator[CheckContext]:
+    """Yield the desk in its current state; services that `desk up` would embed, and that do not run now, run for the
+    block."""
+    settings, trouble, embedded = loaded.settings, None, False
+    with ExitStack() as held:
+        if not is_up(settings.home):
+            try:
+                made = plan.make(loaded, environ, cwd, None)
+                if made.programs:
+                    held.enter_context(Stack(made))
+                settings, embedded = made.settings, "redis_url" in made.urls
+            except DeskError as error:
+                trouble = error
+        yield CheckContext(settings, Desk(settings, "doctor"), embedded, trouble)

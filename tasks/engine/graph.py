@@ -1,0 +1,297 @@
+"""The graph of a run in the database: steps are claimed, leased, finished and joined, in one transaction each time.
+
+It is bookkeeping for Celery, not an engine beside it: a message carries a step's id, and the database decides whether
+it may be done.
+
+A step is claimed by compare-and-set and held under a lease. Finishing is an update fenced with the owner and the
+attempt: of two workers that both did the work, one writes. The transaction that takes a parent's `pending` to zero
+makes the parent ready, so a join is neither missed nor fired twice.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, insert, select, update
+from sqlmodel import Session, col
+
+from models.errors import LeaseLost
+from models.events import event_log, run_events
+from models.states import RUN_FINAL, STEP_FINAL, AttemptEnd, RunState, StepKind, StepState
+from models.tables.columns import new_id, utcnow
+from models.tables.runs import Run, Step
+from tasks.engine import statements
+from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep, SomeStep, again_event, ended_event, ready_of
+from tasks.events import lost_turns
+
+LOST = "its worker was lost"
+CANCELS = "cancels"  # in the result of a step that made its siblings needless: why
+
+
+def open_run(session: Session, run: Run, finish_id: str, attempts: int) -> None:
+    """Write a run and its finish step; the first steps are added as children of the finish step."""
+    session.add(run)
+    session.flush()
+    event_log.append(session, [run_events.started(run)])
+    _insert(session, run.id, [NewStep(StepKind.FINISH, "", waits=True, id=finish_id)], attempts)
+
+
+def add(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) -> list[ReadyStep]:
+    """Write steps, count them with their parents and return the ready ones. Parents may be in `steps` too."""
+    if not steps:
+        return []
+    _insert(session, run_id, steps, attempts)
+    for parent, count in Counter(step.parent for step in steps).items():
+        session.execute(
+            update(Step)
+            .where(col(Step.id) == parent, col(Step.state).not_in(STEP_FINAL))
+            .values(pending=col(Step.pending) + count)
+        )
+    return [
+        ReadyStep(step.id, step.kind, step.role, step.parent, step.subject, run_id) for step in steps if not step.waits
+    ]
+
+
+def _insert(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) -> None:
+    now = utcnow()
+    rows = [
+        {
+            "id": step.id,
+            "run_id": run_id,
+            "parent_id": step.parent or None,
+            "kind": step.kind,
+            "subject": step.subject,
+            "role": step.role,
+            "state": StepState.WAITING if step.waits else StepState.READY,
+            "pending": 0,
+            "attempt": 0,
+            "max_attempts": attempts,
+            "due_at": now,
+            "sent_at": None if step.waits else now,
+            "sends": 0 if step.waits else 1,
+            "payload": step.payload,
+            "result": {},
+            "created_at": now,
+        }
+        for step in steps
+    ]
+    session.execute(insert(Step), rows)
+
+
+def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> ClaimedStep | None:
+    """Take a step that is ready, or has an expired lease, and return it; None when there is nothing to do.
+
+    That is so when it is final, waits, is held, is not due yet, has used up its attempts, or its run has ended. A lease
+    that may have run out only because the clock leapt or the database was away still counts
+    (`sweep_lease.lease_trust`).
+    """
+    now = utcnow()
+    values = {"step": step_id, "owner": owner, "now": now, "until": now + dt.timedelta(seconds=lease_seconds)}
+    row = session.connection().execute(statements.claim(), values).one_or_none()
+    if row is None:
+        row = _take_over(session, values)
+    return ClaimedStep(*row) if row is not None else None
+
+
+def _take_over(session: Session, values: dict[str, Any]) -> Any:
+    """Claim a step with an expired lease, and record the attempt that was lost with its worker."""
+    connection = session.connection()
+    which = {"step": values["step"], "now": values["now"]}
+    before = connection.execute(statements.lost(), which).one_or_none()
+    if before is None:
+        connection.execute(statements.doubted(), which)
+        return None
+    row = connection.execute(statements.claim(lost=True), values).one_or_none()
+    if row is not None:
+        record_attempt(session, before, values["now"], AttemptEnd.LOST, LOST)
+    return row
+
+
+# How an attempt may end that is the step's end too.
+_ENDS = {AttemptEnd.DONE: StepState.DONE, AttemptEnd.FAILED: StepState.FAILED, AttemptEnd.STOPPED: StepState.STOPPED}
+
+
+def record_attempt(
+    session: Session,
+    held: SomeStep,
+    ended_at: dt.datetime,
+    outcome: AttemptEnd,
+    reason: str | None,
+    state: StepState | None = None,
+) -> None:
+    """Write an attempt that has ended, in the transaction that ends it; with a lost one, the end of its runtime's open
+    turns.
+
+    state: the step's, where the outcome alone does not determine it.
+    """
+    if outcome is AttemptEnd.LOST:
+        lost_turns.end(session, held.run_id, reason or LOST, held.id)
+    row = {
+        "id": new_id(),
+        "step_id": held.id,
+        "attempt": held.attempt,
+        "owner": held.owner or "",
+        "started_at": held.claimed_at or ended_at,
+        "ended_at": ended_at,
+        "outcome": outcome,
+        "reason": reason,
+    }
+    session.connection().execute(statements.attempt_ended(), row)
+    final = state or _ENDS.get(outcome)
+    happened = ended_event(held, final, reason) if final else again_event(held, outcome, reason)
+    event_log.append(session, [happened])
+
+
+def renew(session: Session, held: Iterable[tuple[str, int]], owner: str, lease_seconds: float) -> set[str]:
+    """Push out the leases of steps that `owner` holds, and return the ids that are still its own."""
+    until = utcnow() + dt.timedelta(seconds=lease_seconds)
+    attempts = dict(held)
+    statement = (
+        update(Step)
+        .where(col(Step.id).in_(attempts), col(Step.owner) == owner, col(Step.state) == StepState.RUNNING)
+        .values(lease_until=until)
+        .returning(col(Step.id), col(Step.attempt))
+        .execution_options(synchronize_session=False)
+    )
+    return {row.id for row in session.execute(statement) if attempts[row.id] == row.attempt}
+
+
+def being_stopped(session: Session, run_ids: Iterable[str]) -> set[str]:
+    """Return those of the runs that are being stopped or have been."""
+    stopping = (RunState.STOPPING, RunState.STOPPED)
+    return set(session.scalars(select(col(Run.id)).where(col(Run.id).in_(set(run_ids)), col(Run.state).in_(stopping))))
+
+
+def finish(
+    session: Session,
+    step: ClaimedStep,
+    state: StepState,
+    *,
+    result: dict[str, Any] | None = None,
+    error: str | None = None,
+    children: Sequence[NewStep] = (),
+    attempts: int | None = None,
+    cancels: str | None = None,
+) -> list[ReadyStep]:
+    """End a held step and return the steps that became ready: its new children, and its parent if it was the last.
+
+    Children are counted before the step itself is counted off its parent, so a parent never fires between the two. A
+    run that is being stopped gets none.
+
+    attempts: what each child gets; as many as the step itself had when not given.
+    cancels: why the other steps of this kind under the same parent are not needed any more. Those that wait end here,
+    those that are held are interrupted by their workers (see `cancelled`).
+
+    Raises LeaseLost, which rolls everything back, when the step is held no more.
+    """
+    now = utcnow()
+    kept = {**(result or {}), **({CANCELS: cancels} if cancels else {})}
+    _fenced(session, step, state=state, result=kept, error=error, finished_at=now, lease_until=None)
+    record_attempt(session, step, now, AttemptEnd(state), error)
+    ready: list[ReadyStep] = []
+    if children and _goes_on(session, step.run_id):
+        ready = add(session, step.run_id, children, attempts or step.max_attempts)
+    # Siblings before the parent, in the order in which one that ends just now takes its locks.
+    siblings = and_(col(Step.parent_id) == step.parent_id, col(Step.kind) == step.kind)
+    waiting = and_(siblings, col(Step.state) == StepState.READY)
+    needless = end_steps(session, waiting, StepState.STOPPED, cancels) if cancels else 0
+    return ready + count_down(session, step.parent_id, 1 + needless)
+
+
+def cancelled(session: Session, parents: Iterable[str]) -> dict[str, str]:
+    """Return why the children of a parent are not needed any more, by parent, for those of which that is so."""
+    reason = col(Step.result)[CANCELS].as_string()
+    done = and_(col(Step.parent_id).in_(set(parents)), col(Step.state) == StepState.DONE)
+    rows = session.execute(select(col(Step.parent_id), reason).where(done, reason.is_not(None))).all()
+    return {str(parent): why for parent, why in rows}
+
+
+def give_back(
+    session: Session,
+    step: ClaimedStep,
+    delay_seconds: float,
+    error: str,
+    *,
+    outcome: AttemptEnd = AttemptEnd.AGAIN,
+    counts: bool = True,
+    sent: bool = False,
+) -> None:
+    """Let a held step be tried again after a delay; the sweep sends it when it is due, or, with `sent`, the caller does
+    so now.
+
+    counts: whether this attempt uses one of the step's up. If not, it gets one more; its number is never used again,
+    because it distinguishes a repeated turn from a new one.
+    """
+    now = utcnow()
+    allowed = {} if counts else {"max_attempts": step.max_attempts + 1}
+    _fenced(
+        session,
+        step,
+        state=StepState.READY,
+        due_at=now + dt.timedelta(seconds=delay_seconds),
+        owner=None,
+        lease_until=None,
+        sent_at=now if sent else None,
+        sends=1 if sent else 0,
+        error=error,
+        **allowed,
+    )
+    record_attempt(session, step, now, outcome, error)
+
+
+def _goes_on(session: Session, run_id: str) -> bool:
+    return session.scalar(select(col(Run.state)).where(col(Run.id) == run_id)) == RunState.RUNNING
+
+
+def _fenced(session: Session, step: ClaimedStep, **values: Any) -> None:
+    parameters = {f"new_{name}": value for name, value in values.items()}
+    parameters |= {"step": step.id, "held_by": step.owner, "held_attempt": step.attempt}
+    done = session.connection().execute(statements.fenced(*values), parameters)
+    if done.rowcount != 1:
+        raise LeaseLost(f"step {step.id} attempt {step.attempt} is no longer held by {step.owner}")
+
+
+def count_down(session: Session, parent_id: str | None, count: int = 1) -> list[ReadyStep]:
+    """Count a parent down by children that are final now, and return it if those were the last."""
+    if parent_id is None:
+        return []
+    values = {"parent": parent_id, "count": count, "now": utcnow()}
+    rows = session.connection().execute(statements.count_down(), values).all()
+    return [ready_of(row) for row in rows if row.state == StepState.READY]
+
+
+def close_run(session: Session, run_id: str, state: RunState, summary: dict[str, Any], notes: Sequence[str]) -> bool:
+    """End a run once and return whether this call did. One that is being stopped ends as stopped, whatever it did."""
+    run = session.get(Run, run_id, with_for_update=True, populate_existing=True)
+    if run is None or run.state in RUN_FINAL:
+        return False
+    run.state = RunState.STOPPED if run.state == RunState.STOPPING else state
+    run.finished_at, run.summary = utcnow(), summary
+    run.notes = [*run.notes, *notes]
+    session.add(run)
+    event_log.append(session, [run_events.completed(run)])
+    return True
+
+
+def fail_open_steps(session: Session, run_id: str, reason: str) -> None:
+    """Fail every step of a run that is not final, without joins: the run itself is being closed."""
+    now = utcnow()
+    held = session.scalars(select(Step).where(col(Step.run_id) == run_id, col(Step.state) == StepState.RUNNING)).all()
+    for row in held:
+        record_attempt(session, row, now, AttemptEnd.FAILED, reason)
+    which = and_(col(Step.run_id) == run_id, col(Step.state).not_in(STEP_FINAL))
+    end_steps(session, which, StepState.FAILED, reason, except_ids={row.id for row in held})
+
+
+def end_steps(
+    session: Session, which: ColumnElement[bool], state: StepState, reason: str, except_ids: Collection[str] = ()
+) -> int:
+    """End the steps that meet a condition, publish an event for each but `except_ids`, and return how many ended."""
+    values = {"state": state, "error": reason, "finished_at": utcnow(), "lease_until": None}
+    columns = statements.columns("id", "run_id", "kind", "subject", "role", "attempt")
+    rows = session.connection().execute(update(Step).where(which).values(values).returning(*columns)).all()
+    event_log.append(session, [ended_event(row, state, reason) for row in rows if row.id not in except_ids])
+    return len(rows)

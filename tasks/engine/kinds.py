@@ -1,0 +1,109 @@
+"""Kinds of steps and of runs as data: each workflow declares its own, and code that depends on a kind reads it here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from celery import Celery
+
+from models.states import MODES, RunMode
+
+QueueName = Literal["screen", "research", "ops", "trade"]
+QUEUES: tuple[QueueName, ...] = get_args(QueueName)
+# What each role of worker serves, as Celery's -Q takes it.
+WORKER_QUEUES = {"research": "screen,research", "ops": "ops", "trade": "trade", "all": ",".join(QUEUES)}
+
+
+@dataclass(frozen=True, slots=True)
+class StepSpec:
+    """One kind of step: one Celery task, `desk.KIND`.
+
+    handler: does one step, as `tasks.worker.work.Handler`. released: called with the desk after a step was let go.
+    opens: opens a run for a slot of the schedule, for a task that beat sends; given the schedule's name, it returns the
+    run's id or None. mode: in telemetry. title: of its line in a run's progress, which has none without it.
+    turn: its handler runs a role's turn. spine: a run of which every such step failed has failed. join: waits for its
+    children and takes no turn, so the sweep sends it again sooner.
+    fan_out: how several under one parent that become ready together are sent: one by one (None), as a Celery group with
+    failures that the parent sums up in its notes, or as a flat chord with the parent as its body, of kind `body`.
+    """
+
+    kind: str
+    queue: QueueName
+    handler: Callable[..., Any]
+    mode: RunMode | None = None
+    title: str = ""
+    released: Callable[..., None] | None = None
+    opens: Callable[[Celery, str], str | None] | None = None
+    turn: bool = False
+    spine: bool = False
+    join: bool = False
+    fan_out: Literal["group", "chord"] | None = None
+    body: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """One kind of run, and the kinds of steps that come with it. mode: in telemetry; None for runs without a model."""
+
+    kind: str
+    mode: RunMode | None = None
+    steps: tuple[StepSpec, ...] = ()
+
+
+_workflows: dict[str, Workflow] = {}
+_steps: dict[str, StepSpec] = {}
+
+
+def register(workflow: Workflow) -> None:
+    """Add a kind of run and its steps. Raises ValueError for a kind that is there already."""
+    if workflow.kind in _workflows:
+        raise ValueError(f"the kind of run {workflow.kind!r} is declared twice")
+    _workflows[workflow.kind] = workflow
+    register_steps(*workflow.steps)
+
+
+def register_steps(*specs: StepSpec) -> None:
+    """Add kinds of steps that belong to no one workflow. Raises ValueError for a kind that is there already."""
+    for spec in specs:
+        if spec.kind in _steps:
+            raise ValueError(f"the kind of step {spec.kind!r} is declared twice")
+        _steps[spec.kind] = spec
+
+
+def find_step(kind: str) -> StepSpec | None:
+    """Return the kind's spec; None for a kind of another version of the desk."""
+    return _steps.get(kind)
+
+
+def steps() -> list[StepSpec]:
+    """Return all kinds of steps, in the order in which a run goes through its modes."""
+    return sorted(_steps.values(), key=lambda spec: MODES.index(spec.mode) if spec.mode else len(MODES))
+
+
+def task_name(kind: str) -> str:
+    """Return the name of the Celery task of a kind of step."""
+    return f"desk.{kind}"
+
+
+def kinds_of(wanted: Callable[[StepSpec], bool]) -> tuple[str, ...]:
+    """Return the kinds of the steps that meet a condition."""
+    return tuple(spec.kind for spec in _steps.values() if wanted(spec))
+
+
+def grouped() -> tuple[str, ...]:
+    """Return the kinds of steps that are sent as a group."""
+    return kinds_of(lambda spec: spec.fan_out == "group")
+
+
+def mode_of_step(kind: str) -> RunMode | None:
+    return spec.mode if (spec := _steps.get(kind)) is not None else None
+
+
+def run_kinds() -> tuple[str, ...]:
+    return tuple(_workflows)
+
+
+def mode_of_run(kind: str) -> RunMode | None:
+    return workflow.mode if (workflow := _workflows.get(kind)) is not None else None

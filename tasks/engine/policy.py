@@ -1,0 +1,166 @@
+"""Retry policy of steps: one table from the kind of a failure to another attempt, or none.
+
+Kinds are those of `agents.codex.failures`, the snake_case names of the errors in `models.errors`, and those that arise
+here: `deadline`, `interrupted`, `drained`, `crashed`. A kind that is not in the table is not tried again: it may never
+pass.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import redis.exceptions
+from kombu.exceptions import OperationalError as BrokerError
+from sqlalchemy.exc import DBAPIError
+
+from agents.runtime import Opening
+from models.database.persistence import is_lost
+from models.errors import DeskError, kind_of
+
+
+class How(StrEnum):
+    """Ways in which the next attempt opens a kept thread."""
+
+    SAME = "same"  # goes on in it: the failed turn left nothing there, or what it left does no harm
+    FORK = "fork"  # forks it after its last completed turn: half a turn is left behind
+    FRESH = "fresh"  # starts a new one, with a summary of what the desk knows
+    NEVER = "never"  # there is no next attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A rule for one kind of failure.
+
+    attempts: of the step's own, the failed one included; None when such a failure uses none up, so that only the run's
+    deadline ends it. delay, most: seconds; the delay doubles with each attempt. parks: no turn starts on the model
+    until the provider's reset time.
+    """
+
+    how: How
+    attempts: int | None = 3
+    delay: float = 1.0
+    most: float = 60.0
+    parks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Another attempt after so many seconds. counts: whether the failed one is used up."""
+
+    seconds: float
+    counts: bool
+
+
+_NEVER = Retry(How.NEVER, attempts=1)
+
+POLICY: Mapping[str, Retry] = {
+    # The provider
+    "rate_limited": Retry(How.SAME, attempts=None, parks=True),
+    "overloaded": Retry(How.SAME, delay=5.0),
+    "server_error": Retry(How.SAME, delay=2.0),
+    "unreachable": Retry(How.SAME, delay=2.0),
+    "stream_cut": Retry(How.FORK),
+    "usage_limit": _NEVER,
+    "unauthorized": _NEVER,
+    "bad_request": _NEVER,
+    "not_found": _NEVER,
+    "policy": _NEVER,
+    "unknown": _NEVER,
+    # The model
+    "context_window": Retry(How.FRESH, delay=0.0),
+    "invalid_output": _NEVER,
+    # The turn and its process
+    "process_died": Retry(How.FORK),
+    "timeout": Retry(How.FORK),
+    "no_progress": Retry(How.FORK),
+    "interrupted": Retry(How.FORK),
+    "deadline": Retry(How.FORK),
+    "rpc_timeout": Retry(How.SAME),
+    "thread_in_use": Retry(How.SAME, attempts=None, delay=5.0),  # until that conversation's deadline at the most
+    "rpc_error": _NEVER,
+    "codex_error": _NEVER,
+    "binary_missing": _NEVER,
+    "login_missing": _NEVER,
+    "model_missing": _NEVER,
+    # Services
+    "redis_down": Retry(How.SAME, attempts=None, delay=2.0),
+    "database_down": Retry(How.SAME, attempts=None, delay=2.0),
+    "blobs_down": Retry(How.SAME, delay=2.0),
+    "service_error": Retry(How.SAME, delay=2.0),
+    # Tools, where a step uses them itself; within a turn their errors are answers to the model
+    "market_unavailable": Retry(How.SAME, delay=2.0),
+    "market_error": _NEVER,
+    "not_configured": _NEVER,
+    "order_error": _NEVER,
+    "fenced_off": _NEVER,  # a step that meets it is put off instead, in `tasks.workflows.trade`
+    # Ourselves
+    "drained": Retry(How.FORK, attempts=None, delay=0.0),
+    "crashed": Retry(How.SAME),
+    "setting_error": _NEVER,
+    "usage_error": _NEVER,
+    "not_waiting": _NEVER,
+    "history_trimmed": _NEVER,
+    "desk_error": _NEVER,
+}
+
+_OPENING: Mapping[How, Opening] = {How.FORK: "fork", How.FRESH: "fresh"}
+_WAITING = "waiting: "
+
+
+def retry(kind: str) -> Retry:
+    return POLICY.get(kind, _NEVER)
+
+
+def kind_of_exception(error: Exception) -> str:
+    """Return the kind of an exception that a step's own code raised."""
+    if isinstance(error, DeskError):
+        return kind_of(error)
+    if isinstance(error, redis.exceptions.RedisError | BrokerError):
+        return "redis_down"
+    return "database_down" if isinstance(error, DBAPIError) and is_lost(error) else "crashed"
+
+
+def next_attempt(kind: str, tried: int, left: int) -> Wait | None:
+    """Return when to try again after a failure of this kind, or None.
+
+    tried: attempts used up, this one included; left: how many more the step has.
+    """
+    rule = retry(kind)
+    if rule.how is How.NEVER:
+        return None
+    if rule.attempts is None:
+        return Wait(jittered(rule.delay), counts=False)
+    if left < 1 or tried >= rule.attempts:
+        return None
+    return Wait(jittered(min(rule.most, rule.delay * 2 ** (tried - 1))), counts=True)
+
+
+def jittered(seconds: float) -> float:
+    """Return a quarter more or less, so that steps that failed together do not return together."""
+    return seconds * random.uniform(0.75, 1.25)
+
+
+def opening(error: str | None) -> Opening:
+    """Return how to open a kept thread, from the reason why the attempt before ended (None when there was none)."""
+    return _OPENING.get(retry(kind_in(error)).how, "same")
+
+
+def reason(kind: str, message: str) -> str:
+    """Return why an attempt ended, as it is kept on the step."""
+    return f"{kind}: {message}"
+
+
+def kind_in(error: str | None) -> str:
+    """Return the kind of a text that `reason` made; empty when it begins with none."""
+    kind, _, rest = (error or "").partition(": ")
+    return kind if rest and kind in POLICY else ""
+
+
+def waiting(error: str | None, why: str) -> str:
+    """Return the reason of a step that is given back without having begun. It keeps the end of the attempt before in
+    front, by which the next one opens its thread."""
+    before = (error or "").partition(_WAITING)[0].removesuffix("; ")
+    return f"{before}; {_WAITING}{why}" if before else f"{_WAITING}{why}"

@@ -1,0 +1,92 @@
+"""State, notes and figures of a finished run, counted from the database."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, func
+from sqlmodel import Session, col, select
+
+from models.research import ReportStatus
+from models.settings import Settings
+from models.states import OrderState, RunState, StepState
+from models.tables.columns import utcnow
+from models.tables.orders import Account, Order, Position
+from models.tables.runs import Candidate, Report, Run, ScreenHit, Step, Turn, Verdict
+from tasks.engine import kinds
+from tasks.engine.budgets import skipped
+
+
+def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
+    """Return the state of a run from its ended steps, and a note for each reason that it is not done.
+
+    done when nothing failed and no budget cut anything off; failed when every step of a group or every step of the
+    spine failed; partial between. Steps of a group are noted by the join that sums them up, in its result.
+    """
+    grouped = kinds.grouped()
+    single = [step for step in steps if step.kind not in grouped]
+    notes = [note for step in single for note in step.result.get("notes", [])]
+    notes += [_note(step) for step in single if step.state == StepState.FAILED]
+    cut = Counter(skipped(single))
+    notes += [f"skipped: {why} ({count} steps)" for why, count in sorted(cut.items())]
+    if all(step.state != StepState.FAILED for step in steps):
+        return (RunState.PARTIAL if skipped(steps) else RunState.DONE), notes
+    return (RunState.FAILED if _all_failed(steps) else RunState.PARTIAL), notes
+
+
+def _all_failed(steps: Sequence[Step]) -> bool:
+    spine = kinds.kinds_of(lambda spec: spec.spine)
+    states = ({step.state for step in steps if step.kind in some} for some in (kinds.grouped(), spine))
+    return any(found == {StepState.FAILED} for found in states)
+
+
+def _note(step: Step) -> str:
+    name = " ".join(part for part in (step.kind, step.role, step.subject) if part)
+    return f"{name}: {step.error or 'failed'}"
+
+
+def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
+    """Return the figures of a run; tokens as the provider counted them. With the portfolio when an order was filled."""
+    orders = _tally(session, Order.state, run.id)
+    portfolio = {"portfolio": _portfolio(session, run.account)} if OrderState.FILLED in orders else {}
+    return {
+        "spokenBy": run.model,
+        "live": settings.trader_live,
+        "seconds": round((utcnow() - run.created_at).total_seconds(), 3),
+        "symbols": len(run.params.get("symbols", [])),
+        "hits": _count(session, ScreenHit, run.id),
+        "candidates": _count(session, Candidate, run.id),
+        "reports": _tally(session, Report.status, run.id),
+        "verdicts": _tally(session, Verdict.rating, run.id),
+        "orders": orders,
+        "turns": session.exec(select(func.count()).select_from(Turn).where(Turn.run_id == run.id, was_run())).one(),
+        "tokens": session.exec(select(func.sum(Turn.total_tokens)).where(Turn.run_id == run.id)).one() or 0,
+        **portfolio,
+    }
+
+
+def was_run() -> ColumnElement[bool]:
+    """Return the condition that a turn was begun, unlike the row of one that a budget skipped."""
+    return col(Turn.status) != ReportStatus.SKIPPED
+
+
+def _portfolio(session: Session, account: str) -> dict[str, Any]:
+    """Return cash in account currency, and shares with their average cost, as the ledger has them now."""
+    rows = session.exec(select(Position).where(Position.account == account).order_by(col(Position.symbol))).all()
+    fields = {"symbol", "quantity", "average_cost"}
+    return {
+        "cash": round(session.get_one(Account, account).cash, 2),
+        "positions": [row.model_dump(include=fields) for row in rows],
+    }
+
+
+def _count(session: Session, table: Any, run_id: str) -> int:
+    return session.exec(select(func.count()).select_from(table).where(table.run_id == run_id)).one()
+
+
+def _tally(session: Session, column: Any, run_id: str) -> dict[str, int]:
+    table = column.class_
+    values: Iterable[str] = session.exec(select(col(column)).where(table.run_id == run_id)).all()
+    return dict(sorted(Counter(values).items()))

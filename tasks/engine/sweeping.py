@@ -1,0 +1,144 @@
+"""Queries of the sweep: steps to send again, joins to fire, steps that have no attempt left."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+
+from sqlalchemy import ColumnElement, and_, or_, select, update
+from sqlalchemy.orm import aliased
+from sqlmodel import Session, col
+
+from models.events import event_log
+from models.states import STEP_FINAL, AttemptEnd, RunState, StepState
+from models.tables.columns import utcnow
+from models.tables.runs import Run, Step
+from tasks.engine import graph, kinds, statements
+from tasks.engine.steps import ReadyStep, ended_event, ready_of
+
+# A step that was sent and not claimed is sent again after this long, doubling each time, so that a long queue
+# is not flooded with copies.
+RESEND_SECONDS = 15.0
+_RESEND_DOUBLINGS = 6
+# Joins without a turn have workers of their own and wait in no long queue. A chord that lost its count to a flushed
+# Redis never sends its conclusion, so this is also what such a run waits.
+JOIN_RESEND_SECONDS = 5.0
+
+
+def resend(session: Session, limit: int = 500, *, trusted: bool = True) -> list[ReadyStep]:
+    """Return steps that are due, not held and not sent lately, and mark them as sent now. trusted: a lease that has run
+    out does not count as held."""
+    now = utcnow()
+    due = and_(col(Step.state) == StepState.READY, col(Step.due_at) <= now)
+    unheld = or_(due, _lost(now)) if trusted else due
+    late = session.scalars(
+        select(Step)
+        .join(Run, col(Run.id) == col(Step.run_id))
+        .where(unheld, col(Step.attempt) < col(Step.max_attempts), col(Run.state) == RunState.RUNNING, _not_sent(now))
+        .order_by(col(Step.created_at))
+        .limit(limit)
+        .with_for_update(skip_locked=True, of=Step)  # another sweep's are sent by it
+    ).all()
+    for step in late:
+        step.sent_at, step.sends = now, step.sends + 1
+        session.add(step)
+    return [ready_of(step) for step in late]
+
+
+def _lost(now: dt.datetime) -> ColumnElement[bool]:
+    return and_(col(Step.state) == StepState.RUNNING, col(Step.lease_until) < now)
+
+
+def _not_sent(now: dt.datetime) -> ColumnElement[bool]:
+    """Return the condition: never sent, or not since its worker was lost, or so long ago that the message must be
+    lost."""
+    sent_at = col(Step.sent_at)
+    lost = and_(col(Step.state) == StepState.RUNNING, sent_at < col(Step.lease_until))
+    join = and_(col(Step.kind).in_(kinds.kinds_of(lambda spec: spec.join)), _overdue(now, JOIN_RESEND_SECONDS))
+    return or_(sent_at.is_(None), lost, join, _overdue(now, RESEND_SECONDS))
+
+
+def _overdue(now: dt.datetime, first_seconds: float) -> ColumnElement[bool]:
+    sent_at, sends = col(Step.sent_at), col(Step.sends)
+    before = [now - dt.timedelta(seconds=first_seconds * 2**n) for n in range(_RESEND_DOUBLINGS + 1)]
+    return or_(*(and_(sends <= n + 1, sent_at <= at) for n, at in enumerate(before)), sent_at <= before[-1])
+
+
+def mark_unsent(session: Session, steps: Iterable[str] | None = None) -> int:
+    """Mark these steps, or all, as unsent, so that the next sweep sends them at once; return how many."""
+    which = col(Step.id).in_(list(steps)) if steps is not None else col(Step.sent_at).is_not(None)
+    done = session.connection().execute(
+        update(Step)
+        .where(which, col(Step.state).in_((StepState.READY, StepState.RUNNING)))
+        .values(sent_at=None, sends=0)
+    )
+    return done.rowcount
+
+
+def fire_joins(session: Session) -> list[ReadyStep]:
+    """Make ready and return steps that wait although none of their children is left to wait for. Counting down fires
+    every join; this is for a count that was spoilt from outside."""
+    now = utcnow()
+    child = aliased(Step)
+    left = select(child).where(col(child.parent_id) == col(Step.id), col(child.state).not_in(STEP_FINAL)).exists()
+    running = select(Run).where(col(Run.id) == col(Step.run_id), col(Run.state) == RunState.RUNNING).exists()
+    rows = session.connection().execute(
+        update(Step)
+        .where(col(Step.state) == StepState.WAITING, ~left, running)
+        .values(state=StepState.READY, pending=0, due_at=now, sent_at=now, sends=1)
+        .returning(*statements.columns(*ReadyStep.__dataclass_fields__))
+    )
+    return [ready_of(row) for row in rows]
+
+
+def correct_times(session: Session, lease_seconds: float, put_back: float) -> int:
+    """Move times that were written by a clock which has been put back since, and return how many steps had any.
+
+    A lease ends one lease from now at the latest: else a dead worker would keep its step until the clock has caught up.
+    put_back: by how many seconds, where the caller knows; steps that wait out a delay need it.
+    """
+    now = utcnow()
+    end, back = now + dt.timedelta(seconds=lease_seconds), dt.timedelta(seconds=put_back)
+    # Hosts with clocks that differ a little do not write over each other.
+    tolerance = dt.timedelta(seconds=lease_seconds / 2)
+    ready, sent_at, due_at = col(Step.state) == StepState.READY, col(Step.sent_at), col(Step.due_at)
+    held = and_(col(Step.state) == StepState.RUNNING, col(Step.lease_until) > end + tolerance)
+    sent = and_(ready, sent_at > now + tolerance)
+    delayed = and_(ready, sent_at.is_(None), due_at > now)
+    ahead = or_(held, sent, delayed) if put_back else or_(held, sent)
+    steps = session.scalars(select(Step).where(ahead).with_for_update(skip_locked=True)).all()
+    for step in steps:
+        if step.state == StepState.RUNNING:
+            step.lease_until, step.sent_at = end, now
+        else:
+            # What was sent was due. Its message is gone if a worker has found it not due yet.
+            step.due_at, step.sent_at = max(now, step.due_at - back) if step.sent_at is None else now, None
+        session.add(step)
+    return len(steps)
+
+
+def fail_exhausted(session: Session, *, trusted: bool = True) -> list[ReadyStep]:
+    """Fail steps that have used up their attempts and are not held, and return the joins that this makes ready.
+    trusted: as in `resend`."""
+    now = utcnow()
+    ready_again = col(Step.state) == StepState.READY
+    worn = session.scalars(
+        select(Step)
+        .where(col(Step.attempt) >= col(Step.max_attempts), or_(ready_again, _lost(now)) if trusted else ready_again)
+        # One that another sweep fails or its worker ends just now would be taken off its parent twice.
+        .with_for_update(skip_locked=True)
+    ).all()
+    ready: list[ReadyStep] = []
+    for step in worn:
+        lost = step.state == StepState.RUNNING
+        reason = graph.LOST if lost or not step.error else step.error
+        if lost:
+            graph.record_attempt(session, step, now, AttemptEnd.LOST, graph.LOST, StepState.FAILED)
+        else:
+            event_log.append(session, [ended_event(step, StepState.FAILED, reason)])
+        step.state, step.finished_at, step.lease_until = StepState.FAILED, now, None
+        step.error = f"gave up after {step.attempt} attempts: {reason}"
+        session.add(step)
+        session.flush()
+        ready += graph.count_down(session, step.parent_id)
+    return ready

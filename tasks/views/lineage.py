@@ -1,0 +1,88 @@
+"""The lineage of an order or a verdict: the chain back to the screen hit, by SQL along the foreign keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import JSON, MappingResult, text
+from sqlmodel import Session
+
+from models.errors import NotFound
+from models.tables.runs import Run
+
+_REPORTS = text(
+    """
+    select r.run_id as run, r.role, r.status, r.verdict, r.confidence, r.summary, r.reason, r.spoken_by,
+           r.answer, r.answer_schema,
+           t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn,
+           t.total_tokens as tokens,
+           (select count(*) from tool_call c where c.turn_id = t.id) as tools
+    from verdict v
+    join verdict_report vr on vr.verdict_id = v.id
+    join report r on r.id = vr.report_id
+    join turn t on t.id = r.turn_id
+    where v.run_id = :run and v.symbol = :symbol
+    order by t.started_at, r.role
+    """
+).columns(answer=JSON)
+_HITS = text(
+    """
+    select h.lens, h.confidence, h.thesis, t.model as spoken_by,
+           t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn
+    from candidate c
+    join candidate_hit ch on ch.candidate_id = c.id
+    join screen_hit h on h.id = ch.hit_id
+    join turn t on t.id = h.turn_id
+    where c.run_id = :run and c.symbol = :symbol
+    order by h.lens, h.id
+    """
+)
+_VERDICT = text(
+    """
+    select v.id as verdict, v.rating, v.confidence, v.summary, c.id as candidate, c.origin, c.rank
+    from candidate c left join verdict v on v.candidate_id = c.id
+    where c.run_id = :run and c.symbol = :symbol
+    """
+)
+_ORDERS = text(
+    """
+    select o.id as "order", o.verdict_id as verdict, o.state, o.action, o.side, o.quantity, o.denial_code,
+           o.denial_reason, p.payload_hash, p.price, p.notional,
+           d.id as decision, d.status as decision_status, d.spoken_by,
+           t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn
+    from "order" o
+    join decision d on d.id = o.decision_id
+    left join turn t on t.id = d.turn_id  -- a person's decision has none
+    left join preview p on p.order_id = o.id
+    where d.run_id = :decided and o.symbol = :symbol
+    order by o.ordinal
+    """
+)
+
+
+def lineage(session: Session, run: Run, symbol: str) -> dict[str, Any]:
+    """Return the chain of one symbol in one run: orders, verdict, reports with their threads, screen hits.
+
+    For a trade run, the research is its source run's. `verdict` is None for an order on a symbol without research.
+    Raises NotFound when the run has no such symbol.
+    """
+    symbol = symbol.strip().upper()
+    source = run.params.get("source_run")
+    researched = {"run": source or run.id, "symbol": symbol}
+    verdict = session.execute(_VERDICT, researched).mappings().one_or_none()
+    orders = _plain(session.execute(_ORDERS, {"decided": run.id, "symbol": symbol}).mappings())
+    if verdict is None and not orders:
+        raise NotFound(f"run {run.id} has no candidate {symbol}", remedy=f"`desk runs show {run.id}` lists them")
+    return {
+        "run": run.id,
+        "source_run": source,
+        "symbol": symbol,
+        "orders": orders,
+        "verdict": dict(verdict) if verdict is not None else None,
+        "reports": _plain(session.execute(_REPORTS, researched).mappings()),
+        "hits": _plain(session.execute(_HITS, researched).mappings()),
+    }
+
+
+def _plain(rows: MappingResult) -> list[dict[str, Any]]:
+    return [dict(row) for row in rows]

@@ -1,0 +1,89 @@
+"""The complete view of an order: its row, its lineage, and its approval and fills."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from models.errors import NotFound, UsageError
+from models.tables.orders import Approval, Fill, Order, Preview
+from models.tables.runs import Decision, Run, Turn
+from tasks.views.lineage import lineage
+
+_LEAST = 4  # characters of an id that are enough, if only one begins so
+
+
+def find_order(session: Session, order_id: str) -> Order:
+    """Return the order with this id, or with the only id that begins so. Raises UsageError, NotFound when there is
+    none."""
+    remedy = "`desk orders list` shows them"
+    if len(order_id) < _LEAST:
+        raise UsageError(f"{order_id!r} is too short for an order's id", remedy=remedy)
+    found = session.exec(select(Order).where(col(Order.id).startswith(order_id, autoescape=True)).limit(2)).all()
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"more than one order begins with {order_id!r}", remedy=remedy)
+    raise NotFound(f"there is no order {order_id!r}", remedy=remedy)
+
+
+def list_orders(
+    session: Session, run_id: str | None, symbol: str | None, state: str | None, limit: int
+) -> Sequence[tuple[Order, Preview | None]]:
+    """Return orders with their previews, the newest first; None as a filter matches everything."""
+    filters = ((Order.run_id, run_id), (Order.symbol, symbol), (Order.state, state))
+    query = select(Order, Preview).join(Preview, col(Preview.order_id) == col(Order.id), isouter=True)
+    query = query.where(*(col(column) == wanted for column, wanted in filters if wanted is not None))
+    found = session.exec(query.order_by(col(Order.created_at).desc(), col(Order.ordinal).desc()).limit(limit)).all()
+    return [(order, preview) for order, preview in found]
+
+
+def order_view(session: Session, order: Order) -> dict[str, Any]:
+    """Return rows as plain data: order, preview, approval, fills, decision, verdict, reports, hits.
+
+    Each of decision, reports and hits has `at`: the end of its turn, in real time.
+    """
+    preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).first()
+    approval = session.exec(select(Approval).where(col(Approval.order_id) == order.id)).first()
+    fills = session.exec(
+        select(Fill).where(col(Fill.order_id) == order.id).order_by(col(Fill.filled_at), col(Fill.id))
+    ).all()
+    rests_on = lineage(session, session.get_one(Run, order.run_id), order.symbol)
+    found = {
+        "order": order.model_dump(),
+        "preview": preview.model_dump() if preview else None,
+        "approval": approval.model_dump() if approval else None,
+        "fills": [fill.model_dump() for fill in fills],
+        "decision": _decision(session, order),
+        **{name: rests_on[name] for name in ("verdict", "reports", "hits")},
+    }
+    _date(session, [found["decision"], *found["reports"], *found["hits"]])
+    return found
+
+
+def _decision(session: Session, order: Order) -> dict[str, Any]:
+    decision = session.get_one(Decision, order.decision_id)
+    action = decision.actions[order.ordinal] if order.ordinal < len(decision.actions) else {}
+    why = action.get("reasoning") if isinstance(action, dict) else None
+    turn = session.get(Turn, decision.turn_id) if decision.turn_id is not None else None  # a person decided
+    return {
+        "decision": decision.id,
+        "status": decision.status,
+        "spoken_by": decision.spoken_by,
+        "reasoning": decision.reasoning,
+        "why": why,
+        "turn": turn.id if turn else None,
+        "thread": turn.thread_id if turn else None,
+        "codex_turn": turn.codex_turn_id if turn else None,
+    }
+
+
+def _date(session: Session, rows: list[dict[str, Any]]) -> None:
+    ids = {row["turn"] for row in rows}
+    found = session.exec(select(Turn.id, Turn.finished_at).where(col(Turn.id).in_(ids))).all()
+    times: dict[str, dt.datetime] = dict(list(found))
+    for row in rows:
+        row["at"] = times.get(row["turn"])

@@ -1,0 +1,28 @@
+"""The complete view of a run, for `desk runs show --json` and for the HTTP service."""
+
+from __future__ import annotations
+
+from sqlmodel import Session
+
+from models.tables.runs import Run
+from tasks.views.attempts import AttemptRow, attempts
+from tasks.views.conversations import ConversationRow, conversations
+from tasks.views.run_view import Progress, RunView, progress, view
+
+
+class RunDetail(RunView):
+    """The view of a run, its progress, each attempt at its steps, and their conversations."""
+
+    progress: Progress
+    attempts: list[AttemptRow]
+    conversations: list[ConversationRow]
+
+
+def detail(session: Session, run: Run) -> RunDetail:
+    whole = view(session, run)
+    return RunDetail(
+        **dict(whole),
+        progress=progress(session, run.id),
+        attempts=attempts(session, run),
+        conversations=conversations(session, run.id),
+    )

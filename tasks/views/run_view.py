@@ -1,0 +1,290 @@
+"""The view of a run for people and scripts: read from the database once, shown as text or JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import func
+from sqlmodel import Session, col, select
+
+from agents.roles import rejecting
+from models.errors import NotFound, UsageError
+from models.research import Frozen
+from models.states import RUN_FINAL, STEP_FINAL, Phase, StepKind, StepState
+from models.tables.columns import utcnow
+from models.tables.orders import Order, Preview
+from models.tables.runs import Candidate, CandidateHit, Decision, Run, ScreenHit, Step, ToolCall, Turn, Verdict
+from tasks.engine import kinds
+from tasks.engine.summary import was_run
+from tasks.workflows.portfolio.result import PortfolioResearchResult, portfolio_research
+
+ENTRY = frozenset({"open", "add"})
+EXIT = frozenset({"reduce", "close"})
+NO_VERDICT = "no verdict"
+
+
+class CandidateRow(Frozen):
+    """One line of the closing table. Tools and tokens are those of the candidate's reports."""
+
+    symbol: str
+    origin: str
+    screeners: list[str]
+    confidence: str
+    verdict: str | None
+    verdict_confidence: str | None
+    missing: list[str]
+    tools: int
+    tokens: int
+
+
+class ActionRow(Frozen):
+    """One recommended action and its order. `suppressed`: the reason why it is no order."""
+
+    symbol: str
+    action: str
+    side: str | None
+    quantity: float | None
+    notional: float | None
+    confidence: str
+    reasoning: str
+    group: str
+    order_id: str | None
+    state: str | None
+    suppressed: str | None
+    payload_hash: str | None
+
+
+class PositionRow(Frozen):
+    """Shares held, and their average cost."""
+
+    symbol: str
+    quantity: float
+    average_cost: float
+
+
+class Portfolio(Frozen):
+    """The account at the end of the run, from the ledger; not valued at a price."""
+
+    cash: float
+    positions: list[PositionRow]
+
+
+class Progress(Frozen):
+    """The progress of a run. Steps by kind as (final, all); candidates by phase. `begun`: a worker has started it."""
+
+    run_id: str
+    kind: str
+    state: str
+    begun: bool
+    spoken_by: str
+    steps: dict[str, tuple[int, int]]
+    candidates: dict[str, int]
+    turns_in_flight: int
+    turns: int
+    tokens: int
+    seconds: float
+    final: bool
+
+
+class RunView(Frozen):
+    """A whole run. For a trade run the candidates are its source run's, and `judged_by` is that run's model;
+    `portfolio` is there when orders were filled, `portfolio_research` when the run was one over the portfolio."""
+
+    run_id: str
+    kind: str
+    state: str
+    source_run: str | None
+    judged_by: str
+    account: str
+    spoken_by: str
+    market: str
+    market_now: dt.datetime
+    created_at: dt.datetime
+    finished_at: dt.datetime | None
+    notes: list[str]
+    summary: dict[str, Any]
+    candidates: list[CandidateRow]
+    decision: str | None
+    decided_by: str | None
+    reasoning: str | None
+    actions: list[ActionRow]
+    portfolio: Portfolio | None
+    portfolio_research: PortfolioResearchResult | None
+
+
+def find_run(session: Session, run_id: str) -> Run:
+    """Return the run with this id, or with the only id that begins so. Raises UsageError, NotFound."""
+    if not run_id:
+        raise UsageError("the id of the run is empty", remedy="`desk runs list` shows them")
+    found = session.exec(select(Run).where(col(Run.id).startswith(run_id, autoescape=True)).limit(2)).all()
+    if len(found) == 1:
+        return found[0]
+    exact = [run for run in found if run.id == run_id]
+    if exact:
+        return exact[0]
+    remedy = "`desk runs list` shows them"
+    if found:
+        raise UsageError(f"more than one run begins with {run_id!r}", remedy=remedy)
+    raise NotFound(f"there is no run {run_id!r}", remedy=remedy)
+
+
+def list_runs(
+    session: Session, limit: int, *, offset: int = 0, kind: str | None = None, state: str | None = None
+) -> Sequence[Run]:
+    """Return runs, the newest first; None as a filter matches everything."""
+    filters = ((Run.kind, kind), (Run.state, state))
+    query = select(Run).where(*(col(column) == wanted for column, wanted in filters if wanted is not None))
+    return session.exec(query.order_by(col(Run.created_at).desc()).offset(offset).limit(limit)).all()
+
+
+def progress(session: Session, run_id: str) -> Progress:
+    """Return the run's progress, counted at each call; cheap enough for a view that is drawn twice a second."""
+    run = session.get_one(Run, run_id)
+    grouped = session.exec(
+        select(Step.kind, Step.state, func.count())
+        .where(Step.run_id == run_id)
+        .group_by(col(Step.kind), col(Step.state))
+    ).all()
+    steps: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for kind, state, count in grouped:
+        steps[kind][1] += count
+        steps[kind][0] += count if state in STEP_FINAL else 0
+    takes_turns = col(Step.kind).in_(kinds.kinds_of(lambda spec: spec.turn))
+    in_flight = session.exec(
+        select(func.count()).where(Step.run_id == run_id, Step.state == StepState.RUNNING, takes_turns)
+    ).one()
+    taken_up = select(Step.id).where(Step.run_id == run_id, col(Step.started_at).is_not(None)).limit(1)
+    turns, tokens = session.exec(
+        select(func.count(), func.coalesce(func.sum(Turn.total_tokens), 0)).where(Turn.run_id == run_id, was_run())
+    ).one()
+    return Progress.of(
+        run,
+        run_id=run.id,
+        begun=session.exec(taken_up).first() is not None,
+        spoken_by=run.model,
+        steps={kind: (done, total) for kind, (done, total) in steps.items()},
+        candidates=_phases(session, run_id),
+        turns_in_flight=in_flight,
+        turns=turns,
+        tokens=tokens,
+        seconds=((run.finished_at or utcnow()) - run.created_at).total_seconds(),
+        final=run.state in RUN_FINAL,
+    )
+
+
+def _phases(session: Session, run_id: str) -> dict[str, int]:
+    """Return counts of candidates by phase: in the quick report, in the research chord, by rating, or left without a
+    verdict because their conclusion failed."""
+    later = col(Step.role).not_in(rejecting())
+    reports = select(Step.subject).where(Step.run_id == run_id, Step.kind == StepKind.REPORT, later)
+    failed = select(Step.subject).where(
+        Step.run_id == run_id, Step.kind == StepKind.CONCLUDE, Step.state == StepState.FAILED
+    )
+    researched, lost = set(session.exec(reports).all()), set(session.exec(failed).all())
+    rated = session.exec(
+        select(Candidate.symbol, Verdict.rating)
+        .join(Verdict, col(Verdict.candidate_id) == col(Candidate.id), isouter=True)
+        .where(Candidate.run_id == run_id)
+    ).all()
+    counts = Counter(_phase(rating, symbol in researched, symbol in lost) for symbol, rating in rated)
+    first = [name for name in (Phase.QUICK, Phase.RESEARCH) if name in counts]
+    return {str(name): counts[name] for name in [*first, *sorted(counts.keys() - set(first))]}
+
+
+def _phase(rating: str | None, researched: bool, lost: bool) -> str:
+    if rating is not None:
+        return rating
+    if lost:
+        return NO_VERDICT
+    return Phase.RESEARCH if researched else Phase.QUICK
+
+
+def view(session: Session, run: Run) -> RunView:
+    """Return the first things a person wants to know of a run."""
+    decision = session.exec(select(Decision).where(Decision.run_id == run.id)).one_or_none()
+    source, ledger = run.params.get("source_run"), run.summary.get("portfolio")
+    return RunView.of(
+        run,
+        run_id=run.id,
+        source_run=source,
+        judged_by=session.get_one(Run, source).model if source else run.model,
+        spoken_by=run.model,
+        candidates=candidates(session, run),
+        decision=decision.status if decision else None,
+        decided_by=decision.spoken_by if decision else None,
+        reasoning=decision.reasoning if decision else None,
+        actions=_actions(session, decision) if decision else [],
+        portfolio=Portfolio.model_validate(ledger) if ledger else None,
+        portfolio_research=portfolio_research(session, run),
+    )
+
+
+def candidates(session: Session, run: Run) -> list[CandidateRow]:
+    """Return a run's candidates by rank; for a trade run those of its source run."""
+    run_id = run.params.get("source_run") or run.id
+    rows = session.exec(select(Candidate).where(Candidate.run_id == run_id).order_by(col(Candidate.rank))).all()
+    verdicts = {v.symbol: v for v in session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()}
+    lenses: dict[str, list[str]] = defaultdict(list)
+    found = session.exec(
+        select(CandidateHit.candidate_id, ScreenHit.lens)
+        .join(ScreenHit, col(ScreenHit.id) == col(CandidateHit.hit_id))
+        .where(ScreenHit.run_id == run_id)
+    ).all()
+    for candidate_id, lens in sorted(found):
+        lenses[candidate_id].append(lens)
+    tools, tokens = _costs(session, run_id)
+    return [
+        CandidateRow.of(
+            row,
+            screeners=lenses[row.id],
+            verdict=verdicts[row.symbol].rating if row.symbol in verdicts else None,
+            verdict_confidence=verdicts[row.symbol].confidence if row.symbol in verdicts else None,
+            missing=verdicts[row.symbol].missing if row.symbol in verdicts else [],
+            tools=tools.get(row.symbol, 0),
+            tokens=tokens.get(row.symbol, 0),
+        )
+        for row in rows
+    ]
+
+
+def _costs(session: Session, run_id: str) -> tuple[dict[str, int], dict[str, int]]:
+    """Return tool calls and tokens by candidate, over its report steps and all their attempts."""
+    of_report = (Step.run_id == run_id, Step.kind == StepKind.REPORT)
+    joined = (Turn, col(Turn.step_id) == col(Step.id))
+    calls = select(Step.subject, func.count()).join(*joined).join(ToolCall, col(ToolCall.turn_id) == col(Turn.id))
+    spent = select(Step.subject, func.sum(Turn.total_tokens)).join(*joined)
+    tools, tokens = (session.exec(each.where(*of_report).group_by(col(Step.subject))).all() for each in (calls, spent))
+    return dict(tools), dict(tokens)
+
+
+def _actions(session: Session, decision: Decision) -> list[ActionRow]:
+    orders = {o.ordinal: o for o in session.exec(select(Order).where(Order.decision_id == decision.id)).all()}
+    hashes = dict(
+        session.exec(
+            select(Preview.order_id, Preview.payload_hash)
+            .join(Order, col(Order.id) == col(Preview.order_id))
+            .where(Order.decision_id == decision.id)
+        ).all()
+    )
+    return [_action(item, orders.get(ordinal), hashes) for ordinal, item in enumerate(decision.actions)]
+
+
+def _action(item: dict[str, Any], order: Order | None, hashes: dict[str, str]) -> ActionRow:
+    kind = item["action"]
+    return ActionRow(
+        symbol=item["symbol"],
+        action=kind,
+        side=item["side"],
+        quantity=order.quantity if order else item["quantity"],
+        notional=order.notional if order else item["notional"],
+        confidence=item["confidence"],
+        reasoning=item["reasoning"],
+        group="entry" if kind in ENTRY else "exit" if kind in EXIT else "monitor",
+        order_id=order.id if order else None,
+        state=order.state if order else None,
+        suppressed=order.denial_reason if order and order.denial_code else None,
+        payload_hash=hashes.get(order.id) if order else None,
+    )

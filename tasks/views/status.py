@@ -1,0 +1,224 @@
+"""The current state of the whole desk: workers, app-servers, queues, turns, parked models, the oldest step, the sweep.
+
+Each part is read separately, and its failure is reported: the status is needed most when a part is down.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+import redis
+from celery import Celery
+from kombu.exceptions import OperationalError as BrokerError
+from sqlalchemy import func
+from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import Session, col, select
+
+from models.database.store import Store, require_current
+from models.errors import DeskError
+from models.research import Frozen
+from models.settings import Settings
+from models.states import RUN_FINAL, STEP_FINAL, StepState
+from models.tables.columns import utcnow
+from models.tables.runs import Run, Step, Sweep
+from tasks.bootstrap import desk_of, redis_url
+from tasks.engine.admission import parked_models, turns_in_flight
+from tasks.engine.kinds import QUEUES
+from tasks.worker.app import create_app
+from tasks.worker.control import STATUS
+
+ASK_SECONDS = 1.0
+UNACKED = "unacked"
+
+
+class AppServerRow(Frozen):
+    """One Codex app-server process. age in seconds, rss_mb in MiB; turns: those that ended."""
+
+    kind: str
+    pid: int
+    age: float
+    turns: int
+    in_flight: int
+    rss_mb: float
+
+
+class WorkerRow(Frozen):
+    """One worker that answered. trouble: the figures it could not report, and why."""
+
+    node: str
+    pid: int
+    rss_mb: float
+    steps_held: int
+    app_servers: list[AppServerRow]
+    trouble: str | None
+
+
+class ParkedModel(Frozen):
+    model: str
+    seconds: float
+    reason: str
+
+
+class RedisState(Frozen):
+    """Messages waiting by queue, messages held by workers, turns with a reservation (only where they are limited)."""
+
+    queued: dict[str, int]
+    held: int
+    places: dict[str, int]
+    parked: list[ParkedModel]
+
+
+class OldestStep(Frozen):
+    """The oldest step that could be worked on."""
+
+    step_id: str
+    run_id: str
+    kind: str
+    role: str
+    subject: str
+    state: str
+    attempt: int
+    max_attempts: int
+    owner: str | None
+    error: str | None
+    seconds: float
+
+
+class LastSweep(Frozen):
+    """The last sweep. seconds: since it ended; None when there was none. sweeping: one is running now."""
+
+    at: dt.datetime | None
+    seconds: float | None
+    found: dict[str, int]
+    sweeping: bool
+
+
+class DatabaseState(Frozen):
+    """Runs that have not ended, their steps by state, the oldest unfinished step, the last sweep."""
+
+    runs: dict[str, int]
+    steps: dict[str, int]
+    oldest: OldestStep | None
+    sweep: LastSweep
+
+
+class DeskStatus(Frozen):
+    """The state by part. trouble: by part, why it could not be read; such a part is null (workers: empty)."""
+
+    workers: list[WorkerRow]
+    turns_in_flight: int
+    redis: RedisState | None
+    database: DatabaseState | None
+    trouble: dict[str, str]
+
+
+def status(settings: Settings) -> DeskStatus:
+    """Return the state of all parts; takes about two seconds when one is away."""
+    trouble: dict[str, str] = {}
+    try:
+        found = redis_state(settings)
+    except (DeskError, redis.RedisError) as error:
+        found = None
+        trouble["redis"] = _reason(error)
+    workers: list[WorkerRow] = []
+    if found is None:
+        trouble["workers"] = "they can be reached only through Redis"
+    else:
+        try:
+            workers = ask_workers(settings)
+            if not workers:
+                trouble["workers"] = f"none answered within {ASK_SECONDS:g} s"
+        except (BrokerError, redis.RedisError, OSError) as error:
+            trouble["workers"] = _reason(error)
+    try:
+        database = read_database(settings)
+    except (DeskError, SQLAlchemyError) as error:
+        database = None
+        trouble["database"] = _reason(error)
+    in_flight = sum(server.in_flight for worker in workers for server in worker.app_servers)
+    return DeskStatus(workers=workers, turns_in_flight=in_flight, redis=found, database=database, trouble=trouble)
+
+
+def _reason(error: Exception) -> str:
+    original = getattr(error, "orig", None)
+    return f"{type(error).__name__}: {original or error}"
+
+
+def redis_state(settings: Settings) -> RedisState:
+    """Return the state of the queues. Raises RedisDown when no Redis is known, redis.RedisError when it does not
+    answer."""
+    client = redis.Redis.from_url(redis_url(settings), socket_timeout=ASK_SECONDS, socket_connect_timeout=ASK_SECONDS)
+    with client:
+        lengths = {name: int(client.llen(name)) for name in QUEUES}
+        parked = [ParkedModel.of(one) for one in parked_models(client)]
+        held = int(client.hlen(UNACKED))
+        return RedisState(queued=lengths, held=held, places=turns_in_flight(client), parked=parked)
+
+
+def ask_workers(settings: Settings) -> list[WorkerRow]:
+    """Return every worker that answers in time, by name."""
+    app = create_app(settings, "status")
+    try:
+        answers = _broadcast(app)
+    finally:
+        desk_of(app).close()
+        app.close()
+    return sorted(
+        (WorkerRow(node=node, **figures) for node, figures in answers.items()), key=lambda worker: worker.node
+    )
+
+
+def _broadcast(app: Celery) -> dict[str, dict[str, Any]]:
+    replies: list[Mapping[str, Any]] = app.control.broadcast(STATUS, reply=True, timeout=ASK_SECONDS) or []
+    answers = {node: answer for reply in replies for node, answer in reply.items()}
+    return {node: answer for node, answer in answers.items() if "pid" in answer}
+
+
+def read_database(settings: Settings) -> DatabaseState:
+    """Return the state in the database. Raises DatabaseDown, SQLAlchemyError."""
+    require_current(settings.database)
+    store = Store(settings.database)
+    try:
+        with store.read() as session:
+            return DatabaseState(
+                runs=_runs(session), steps=_steps(session), oldest=_oldest(session), sweep=_sweep(session)
+            )
+    finally:
+        store.close()
+
+
+def _runs(session: Session) -> dict[str, int]:
+    active = select(Run.state, func.count()).where(col(Run.state).not_in(RUN_FINAL))
+    return dict(session.exec(active.group_by(col(Run.state))).all())
+
+
+def _steps(session: Session) -> dict[str, int]:
+    rows = session.exec(
+        select(Step.state, func.count())
+        .join(Run, col(Run.id) == col(Step.run_id))
+        .where(col(Run.state).not_in(RUN_FINAL), col(Step.state).not_in(STEP_FINAL))
+        .group_by(col(Step.state))
+    )
+    return dict(rows.all())
+
+
+def _oldest(session: Session) -> OldestStep | None:
+    step = session.exec(
+        select(Step)
+        .join(Run, col(Run.id) == col(Step.run_id))
+        .where(col(Run.state).not_in(RUN_FINAL), col(Step.state).in_((StepState.READY, StepState.RUNNING)))
+        .order_by(col(Step.created_at), col(Step.id))
+        .limit(1)
+    ).first()
+    if step is None:
+        return None
+    return OldestStep.of(step, step_id=step.id, seconds=(utcnow() - step.created_at).total_seconds())
+
+
+def _sweep(session: Session) -> LastSweep:
+    row, now = session.get_one(Sweep, 1), utcnow()
+    since = (now - row.last_at).total_seconds() if row.last_at else None
+    busy = row.lease_until is not None and row.lease_until > now
+    return LastSweep(at=row.last_at, seconds=since, found=row.found, sweeping=busy)

@@ -1,0 +1,137 @@
+"""Routes of runs: their progress, results and turns, and a stop."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import structlog
+from fastapi import APIRouter, Query, Response
+from pydantic import AfterValidator
+
+from models.errors import RedisDown
+from models.states import RunState
+from models.tables.runs import Run, Turn
+from tasks.engine import kinds
+from tasks.views.lineage import lineage
+from tasks.views.run_detail import RunDetail, detail
+from tasks.views.run_view import CandidateRow, candidates, find_run, list_runs
+from tasks.web.context import Context, ServiceContext
+from tasks.web.reads import find_turn, tool_calls, turns, verdicts
+from tasks.web.schemas import (
+    Id,
+    IdFilter,
+    Limit,
+    Lineage,
+    Offset,
+    StopRequest,
+    TextFilter,
+    Ticker,
+    TurnDetail,
+    VerdictRow,
+)
+from tasks.web.security import JsonRoute
+from tasks.worker.stopping import Stop, stop_runs
+
+log = structlog.get_logger(__name__)
+router = APIRouter(tags=["runs"], route_class=JsonRoute)
+
+STOP_SECONDS = 3.0  # with healthy workers a stop is over within one
+
+
+def _known(kind: str | None) -> str | None:
+    """Raises ValueError for a kind of run that no workflow declares."""
+    if kind is not None and kind not in kinds.run_kinds():
+        raise ValueError(f"kinds of runs are {', '.join(kinds.run_kinds())}")
+    return kind
+
+
+RunKindFilter = Annotated[
+    str | None, Query(json_schema_extra={"enum": [*kinds.run_kinds(), None]}), AfterValidator(_known)
+]
+
+
+@router.get("/runs")
+def runs(
+    context: Context, kind: RunKindFilter = None, state: RunState | None = None, limit: Limit = 20, offset: Offset = 0
+) -> list[Run]:
+    """List runs, the newest first."""
+    with context.store.read() as session:
+        return list(list_runs(session, limit, offset=offset, kind=kind, state=state))
+
+
+@router.get("/runs/{run_id}")
+def run(context: Context, run_id: Id) -> RunDetail:
+    """Show a whole run: its progress, its candidates, the trader's actions, and each attempt at its steps."""
+    with context.store.read() as session:
+        return detail(session, find_run(session, run_id))
+
+
+@router.get("/runs/{run_id}/candidates")
+def run_candidates(context: Context, run_id: Id) -> list[CandidateRow]:
+    """List a run's candidates by rank; for a trade run those of its source run."""
+    with context.store.read() as session:
+        return candidates(session, find_run(session, run_id))
+
+
+@router.get("/runs/{run_id}/verdicts")
+def run_verdicts(context: Context, run_id: Id) -> list[VerdictRow]:
+    """List a run's verdicts by symbol, each with its reports; for a trade run those of its source run."""
+    with context.store.read() as session:
+        return verdicts(session, find_run(session, run_id))
+
+
+@router.get("/runs/{run_id}/lineage/{symbol}")
+def run_lineage(context: Context, run_id: Id, symbol: Ticker) -> Lineage:
+    """Show the lineage of a symbol's orders, back to the screen hit."""
+    with context.store.read() as session:
+        return Lineage.model_validate(lineage(session, find_run(session, run_id), symbol))
+
+
+@router.get("/runs/{run_id}/turns", tags=["turns"])
+def run_turns(
+    context: Context,
+    run_id: Id,
+    role: TextFilter = None,
+    subject: TextFilter = None,
+    thread: IdFilter = None,
+    limit: Limit = 100,
+    offset: Offset = 0,
+) -> list[Turn]:
+    """List a run's turns in the order of their start."""
+    with context.store.read() as session:
+        found = find_run(session, run_id).id
+        return list(turns(session, limit, offset, run_id=found, role=role, subject=subject, thread_id=thread))
+
+
+@router.get("/turns/{turn_id}", tags=["turns"])
+def turn(context: Context, turn_id: Id) -> TurnDetail:
+    """Show a turn with its text and its tool calls."""
+    with context.store.read() as session:
+        found = find_turn(session, turn_id)
+        return TurnDetail(turn=found, tool_calls=list(tool_calls(session, found)))
+
+
+_STOPPING: dict[int | str, dict[str, Any]] = {
+    202: {"model": Stop, "description": "Steps are still held; the run ends with them, or with their leases."}
+}
+
+
+@router.post("/runs/{run_id}/stop", responses=_STOPPING)
+def stop(context: Context, run_id: Id, asked: StopRequest, response: Response) -> Stop:
+    """End a run now: interrupt its turns and submit none of its orders any more."""
+    with context.store.read() as session:
+        found = find_run(session, run_id).id
+    log.info("api.stop", run=found, by=asked.by)
+    (stopped,) = stop_runs(
+        context.store, context.settings, [found], lambda ids: _notify_workers(context, ids), STOP_SECONDS
+    )
+    response.status_code = HTTPStatus.OK if stopped.over else HTTPStatus.ACCEPTED
+    return stopped
+
+
+def _notify_workers(context: ServiceContext, run_ids: list[str]) -> None:
+    try:
+        context.notifier.stop(run_ids)
+    except RedisDown as error:
+        log.warning("api.workers_not_notified", error=str(error.args[0]))

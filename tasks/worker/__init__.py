@@ -1,0 +1,1 @@
+"""The Celery worker: app, queues, dispatch, turns, maintenance and stopping."""

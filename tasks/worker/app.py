@@ -1,0 +1,169 @@
+"""The Celery app: queues, routes, transport settings, boot steps. `create_app` is called by each process's command."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import platform
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from celery import Celery
+from celery.signals import (
+    worker_process_init,
+    worker_process_shutdown,
+    worker_ready,
+    worker_shutdown,
+    worker_shutting_down,
+)
+from celery.utils.dispatch import Signal
+from kombu.connection import Connection
+from kombu.entity import Exchange, Queue
+
+from models.settings import Settings
+from tasks.bootstrap import Desk, redis_url
+from tasks.engine import draining, kinds
+from tasks.engine.kinds import QUEUES, QueueName, task_name
+from tasks.redis_clients import client, wrong_url
+from tasks.worker.patches import guards, results, task_events
+from tasks.worker.schedule import beat_schedule
+from tasks.worker.work import add_step_tasks
+
+VISIBILITY_SECONDS = 30
+# So many new objects, and Python looks for cycles of garbage among them; its own number is 700. Looking at events that
+# wait to be written again and again was a sixth of the event loop's CPU.
+GARBAGE = 50_000
+# By name, for they lie above: the workflows, whose steps become tasks in every process that sends or does any.
+WORKFLOWS = "tasks.workflows"
+# A worker loads these too: the two passes that are no steps, and its control commands.
+INCLUDE = ("tasks.worker.trading", "tasks.worker.maintenance", "tasks.worker.control")
+PASSES: dict[str, QueueName] = {"desk.maintain": "ops", "desk.orders": "trade"}
+
+
+def create_app(settings: Settings, name: str = "desk", *, warm: bool = False) -> Celery:
+    """Return an app wired to a desk of its own; `name` distinguishes its processes in leases and folders.
+
+    warm: load prices and the exchange's calendar as soon as the worker is up, not with its first task.
+    """
+    importlib.import_module(WORKFLOWS)
+    guards.guard_lost_connection()
+    address = redis_url(settings)
+    broker = _checked(address)
+    app = Celery("desk", broker=broker, backend=broker, include=INCLUDE, set_as_current=True)
+    results.use_chord_counter(app)
+    app.conf.update(_configuration(settings, address))
+    app.desk = Desk(settings, name)
+    add_step_tasks(app)
+    app.steps["consumer"].update((guards.KeepUnacked, task_events.BatchEvents, draining.StopFetching))
+    _follow_worker(app.desk, warm)
+    return app
+
+
+def _checked(address: str) -> str:
+    """Return Celery's form of the URL. Raises SettingError when Celery's client or redis-py, which the schedule uses,
+    cannot read it; neither connects yet."""
+    client(address, 1.0).close()
+    try:
+        Connection(found := celery_url(address))
+    except (KeyError, TypeError, ValueError):
+        raise wrong_url(address) from None
+    return found
+
+
+def _configuration(settings: Settings, address: str) -> dict[str, Any]:
+    return {
+        "task_queues": [_queue(name) for name in QUEUES],
+        "task_default_queue": "ops",
+        "task_create_missing_queues": False,
+        "task_routes": {name: {"queue": queue} for name, queue in routes().items()},
+        "task_acks_late": True,
+        "task_reject_on_worker_lost": True,
+        "task_serializer": "json",
+        "result_serializer": "json",
+        "accept_content": ["json"],
+        "task_ignore_result": True,
+        "task_track_started": False,
+        "result_expires": 3600,
+        "result_chord_join_timeout": 10,
+        "worker_prefetch_multiplier": 1,
+        "worker_hijack_root_logger": False,
+        "worker_send_task_events": True,
+        "task_send_sent_event": False,
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_transport_options": {
+            "visibility_timeout": VISIBILITY_SECONDS,
+            "unacked_restore_interval": 2,
+            "unacked_restore_throttle": 1,
+        },
+        # Results are not read, so a send should not wait long for the server that keeps them.
+        "result_backend_transport_options": {
+            "retry_policy": {"max_retries": 4, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}
+        },
+        "timezone": "America/New_York",
+        "beat_schedule": beat_schedule(settings),
+        "beat_max_loop_interval": 1,
+        "redbeat_redis_url": address,
+        "redbeat_key_prefix": "desk:beat:",
+        "redbeat_lock_timeout": 5,
+    }
+
+
+def routes() -> dict[str, QueueName]:
+    """Return the queue of each task, by the task's name."""
+    return {**{task_name(spec.kind): spec.queue for spec in kinds.steps()}, **PASSES}
+
+
+def _queue(name: str) -> Queue:
+    # Without an exchange and a key of its own a queue takes the default's, and then gets every message of the others.
+    return Queue(name, Exchange(name, type="direct"), routing_key=name)
+
+
+def _follow_worker(desk: Desk, warm: bool) -> None:
+    """Connect the desk to the worker's signals. App-servers are processes: the worker and each prefork child end their
+    own."""
+    starts, ends = (worker_ready, worker_process_init), (worker_shutdown, worker_process_shutdown)
+    _on(starts, _collect_rarely)
+    worker_shutting_down.connect(desk.drain.request, weak=False)
+    _on((worker_ready,), desk.drain.take_signals)
+    _on(starts, lambda: desk.drain.watch(desk.lease_keeper))
+    _on(starts, desk.start_telemetry)
+    if warm:
+        _on(starts, lambda: threading.Thread(target=desk.warm, name="warm", daemon=True).start())
+    _on(ends, desk.close)
+
+
+def _on(signals: Iterable[Signal], do: Callable[[], None]) -> None:
+    for signal in signals:
+        signal.connect(lambda **_: do(), weak=False)
+
+
+def _collect_rarely() -> None:
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
+
+
+def celery_url(address: str) -> str:
+    """Return Celery's form of a redis-py URL, with the same meaning: a unix socket is spelled `redis+socket://` with
+    the login before its path, and TLS checks the server's certificate unless the URL disables that (kombu would
+    not)."""
+    parts = urlsplit(address)
+    query = dict(parse_qsl(parts.query))
+    if parts.scheme == "rediss":
+        query.setdefault("ssl_cert_reqs", "required")
+        return urlunsplit(parts._replace(query=urlencode(query)))
+    if parts.scheme != "unix":
+        return address
+    user, password = query.pop("username", ""), query.pop("password", "")
+    login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user or password else ""
+    if "db" in query:
+        query["virtual_host"] = query.pop("db")
+    rest = f"?{urlencode(query)}" if query else ""
+    return f"redis+socket://{parts.netloc or login}{parts.path}{rest}"
+
+
+def node_name(role: str, suffix: str = "") -> str:
+    """Return a worker's name on the broker; two of the same name on one host would share a mailbox."""
+    return f"{role}{suffix}@{platform.node() or 'localhost'}"

@@ -1,0 +1,100 @@
+"""Control commands: what a worker answers outside its queues, and how other processes broadcast them."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import psutil
+import structlog
+from celery import Celery
+from celery.worker.control import control_command, inspect_command
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from agents.runtime import ProcessStatus, Runtime
+from models.errors import RedisDown
+from tasks.bootstrap import Desk, desk_of
+
+log = structlog.get_logger(__name__)
+
+STATUS = "desk_status"
+STOP = "desk_stop"
+CANCEL = "desk_cancel"
+# The thread that waits here for the loop also keeps the worker's connection alive: it must not wait for long.
+LOOP_SECONDS = 0.5
+
+
+def stop_on_workers(app: Celery, run_ids: Sequence[str]) -> None:
+    """Have every worker interrupt what it holds of these runs. Raises RedisDown."""
+    if not run_ids:
+        return
+    try:
+        app.control.broadcast(STOP, arguments={"run_ids": list(run_ids)})
+    except (OperationalError, RedisError, OSError) as error:
+        raise RedisDown(f"the workers could not be notified: {error}") from None
+
+
+def cancel_on_workers(app: Celery, parent_id: str, reason: str) -> None:
+    """Have every worker interrupt what it holds under a parent. Without Redis they find it with their next renewal."""
+    try:
+        app.control.broadcast(CANCEL, arguments={"reasons": {parent_id: reason}})
+    except (OperationalError, RedisError, OSError) as error:
+        log.warning("cancel.not_sent", parent=parent_id, error=str(error))
+
+
+@control_command(name=STOP)  # type: ignore[untyped-decorator]
+def desk_stop(state: Any, run_ids: Sequence[str] = ()) -> dict[str, int]:
+    """Interrupt the turns of these runs. Prefork children do it with the next renewal of their leases."""
+    keeper = desk_of(state.app).lease_keeper()
+    ended = keeper.end_runs(run_ids) if keeper is not None else 0
+    if ended:
+        log.info("stop.interrupts", runs=list(run_ids), steps=ended)
+    return {"interrupted": ended}
+
+
+@control_command(name=CANCEL)  # type: ignore[untyped-decorator]
+def desk_cancel(state: Any, reasons: Mapping[str, str]) -> dict[str, int]:
+    """Interrupt the turns of steps that are not needed any more. reasons: why, by the parent of the steps."""
+    keeper = desk_of(state.app).lease_keeper()
+    return {"interrupted": keeper.end_children(reasons) if keeper is not None else 0}
+
+
+@inspect_command(name=STATUS)  # type: ignore[untyped-decorator]
+def desk_status(state: Any) -> dict[str, Any]:
+    """Return process, held steps and app-servers; `trouble` when a part of it is not known."""
+    desk = desk_of(state.app)
+    servers, trouble = app_servers(desk)
+    leases = desk.made("leases")
+    return {
+        "pid": os.getpid(),
+        "rss_mb": round(psutil.Process().memory_info().rss / 2**20, 1),
+        "steps_held": leases.count() if leases is not None else 0,
+        "app_servers": [asdict(server) for server in servers],
+        "trouble": trouble or _prefork_note(state),
+    }
+
+
+def app_servers(desk: Desk) -> tuple[list[ProcessStatus], str | None]:
+    """Return this process's app-servers without starting any, and why they are not known if they are not."""
+    runtime: Runtime | None = desk.made("runtime")
+    if runtime is None:
+        return [], None
+
+    async def read() -> list[ProcessStatus]:
+        return runtime.status()
+
+    try:
+        return desk.loop.submit(read()).result(LOOP_SECONDS), None
+    except concurrent.futures.TimeoutError:
+        return [], f"its event loop did not answer within {LOOP_SECONDS:g} s"
+
+
+def _prefork_note(state: Any) -> str | None:
+    """Return why a prefork worker's figures are incomplete: its turns are its children's, which get no command."""
+    pool = getattr(getattr(state, "consumer", None), "pool", None)
+    forks = type(pool).__module__.endswith("prefork")
+    return "prefork: steps and app-servers are its children's and not counted here" if forks else None

@@ -1,0 +1,41 @@
+"""The label of a run: its provider, model, market and market time. A worker that has another model, or cannot have
+the run's market, refuses its steps, so the label stays true."""
+
+from __future__ import annotations
+
+import datetime as dt
+from functools import lru_cache
+from typing import Any
+
+from models.errors import UsageError
+from models.tables.runs import Run
+from tasks.bootstrap import Desk
+
+REMEDY = "open runs with the workers' own DESK_PROVIDER and DESK_MODEL"
+
+
+def label_of(desk: Desk) -> dict[str, Any]:
+    """Return the label of a run that this process opens, by column."""
+    return {
+        "provider": desk.settings.provider,
+        "model": desk.settings.spoken_by,
+        "market": desk.market.name,
+        "market_now": desk.market.clock.now(),
+    }
+
+
+@lru_cache(maxsize=256)
+def require_speaker(desk: Desk, run_id: str) -> None:
+    """Raise UsageError when this process has another model than the run's label names, or cannot have its market.
+    Neither ever changes, so the database is asked once a run."""
+    with desk.store.read() as session:
+        run = session.get_one(Run, run_id)
+    here = desk.settings
+    if (run.provider, run.model) != (here.provider, here.spoken_by):
+        raise UsageError(f"in run {run.id} {run.model} speaks; this worker has {here.spoken_by}", remedy=REMEDY)
+    desk.market_of(run_id)
+
+
+def moment(market: str, at: dt.datetime) -> str:
+    """Return a market and its time as text."""
+    return f"{market} at {at.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"

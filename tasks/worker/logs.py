@@ -1,0 +1,62 @@
+"""Logs: one format for our lines and the libraries', to stderr, as text or JSON."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+from celery.signals import setup_logging
+
+from models.settings import Settings
+
+# Two lines a task repeat what is in the database, and cost a tenth of a task's time.
+_CHATTY = ("celery.worker.strategy", "celery.app.trace")
+# At DEBUG they write what goes over a stream: the login of the broker's is its key and secret.
+_TELLTALE = ("websockets",)
+
+
+def quiet() -> None:
+    """Set up logging for a command that ends: warnings alone, on stderr. Its answer is on stdout."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.dev.ConsoleRenderer(colors=False),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+    )
+
+
+def configure(settings: Settings) -> None:
+    """Set up logging for this process, in place of Celery's own."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso"),
+        structlog.processors.format_exc_info,
+    ]
+    last = structlog.processors.JSONRenderer() if settings.log_json else structlog.dev.ConsoleRenderer(colors=False)
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, settings.log_level)),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=last, foreign_pre_chain=shared))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.log_level)
+    for name in _TELLTALE:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    if root.level > logging.DEBUG:
+        for name in _CHATTY:
+            logging.getLogger(name).setLevel(logging.WARNING)
+    setup_logging.connect(_keep, weak=False)
+
+
+def _keep(**_: Any) -> None:
+    """Do nothing: Celery leaves logging alone when this signal has a receiver."""

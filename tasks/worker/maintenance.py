@@ -1,0 +1,162 @@
+"""The sweep: sends again what is due and not held, fires joins, fails exhausted steps, closes overdue runs.
+
+It is driven by the database alone, so that a lost message, worker or Redis costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+import redis
+import structlog
+from celery import Celery, Task, shared_task
+from sqlmodel import Session, col, select
+
+from models.errors import RedisDown
+from models.states import RunState, StepKind, StepState
+from models.tables.columns import utcnow
+from models.tables.runs import Run, Step
+from tasks.approvals import requests
+from tasks.bootstrap import Desk, desk_of
+from tasks.engine import graph, sweep_lease, sweeping
+from tasks.engine.steps import ReadyStep
+from tasks.engine.summary import run_state, summarise
+from tasks.engine.sweep_lease import LeaseTrust
+from tasks.events import lost_turns, retention
+from tasks.threads.retention import collect_daily
+from tasks.worker import stopping
+from tasks.worker.dispatch import send
+
+log = structlog.get_logger(__name__)
+
+# A sweep that takes longer may be joined by another; each of its changes is a compare-and-set, so that costs no more
+# than time.
+LEASE_SECONDS = 5.0
+_POLL_SECONDS = 0.1
+MARK_KEY = "desk:mark"
+
+
+@shared_task(bind=True, name="desk.maintain")  # type: ignore[untyped-decorator]
+def maintain(self: Task) -> dict[str, int]:
+    """Sweep, unless another process is at it or has just been, and return what was found."""
+    return sweep_if_due(self.app)
+
+
+def sweep_if_due(app: Celery) -> dict[str, int]:
+    """Sweep if it is time, and return what was found; else return an empty dict."""
+    desk = desk_of(app)
+    rest = desk.settings.maintain_seconds / 2
+    with desk.store.session() as session:
+        taken = sweep_lease.claim_sweep(session, desk.owner, LEASE_SECONDS, rest)
+    if taken is None:
+        return {}
+    mark = _mark(desk)
+    if mark is not None and taken.redis_mark is not None and mark != taken.redis_mark:
+        with desk.store.session() as session:
+            lost = sweeping.mark_unsent(session)
+        log.warning("sweep.redis_lost", steps=lost)
+    found, view = _sweep(app)
+    with desk.store.session() as session:
+        sweep_lease.release_sweep(session, desk.owner, found, mark or taken.redis_mark)
+    if mark is not None:
+        collect_daily(desk)
+        retention.trim_hourly(desk.redis_client, desk.store, desk.settings, utcnow())
+    if view.grace_seconds and _waited(desk, view.grace_seconds):
+        sweep(app)  # now, not with some later tick: in doubt a dead worker's steps have waited for long
+    return found
+
+
+def _waited(desk: Desk, seconds: float) -> bool:
+    """Wait and return True, or False as soon as this process is to end. Not by the clock that is doubted."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not desk.drain.requested:
+        time.sleep(_POLL_SECONDS)
+    return not desk.drain.requested
+
+
+def _mark(desk: Desk) -> str | None:
+    try:
+        return redis_mark(desk.redis_client)
+    except RedisDown as error:
+        log.warning("sweep.redis_away", error=str(error))
+        return None
+
+
+def redis_mark(client: redis.Redis) -> str:
+    """Return a text that stays the same for as long as Redis has lost no message. Raises RedisDown.
+
+    It is a key that a flushed or empty server has lost, and the server's run id: one that was started again may have
+    lost the last second of its append-only file.
+    """
+    try:
+        client.set(MARK_KEY, uuid.uuid4().hex, nx=True)
+        found = client.get(MARK_KEY)
+        server = client.info("server")
+    except redis.RedisError as error:
+        raise RedisDown(f"Redis does not answer: {error}") from None
+    text = found.decode() if isinstance(found, bytes) else str(found)
+    return f"{text}:{server.get('run_id', '')}"
+
+
+def sweep(app: Celery) -> dict[str, int]:
+    """Return how many steps were sent again and joins freed, and how many runs closed. Safe to run twice at once, since
+    each change is a compare-and-set or a claim away."""
+    found, _ = _sweep(app)
+    return found
+
+
+def _sweep(app: Celery) -> tuple[dict[str, int], LeaseTrust]:
+    desk = desk_of(app)
+    with desk.store.session() as session:
+        view = _look(desk, session)
+        worn_out = sweeping.fail_exhausted(session, trusted=view.trusted)
+        freed = [*worn_out, *sweeping.fire_joins(session)]
+        again = sweeping.resend(session, trusted=view.trusted)
+        requests.expire_overdue(session)
+    send(app, _unique([*freed, *again]))
+    closed = close_overdue(desk) + stopping.settle_all(desk.store, desk.settings, trusted=view.trusted)
+    lost_turns.end_left_over(desk.store, utcnow())
+    found = {"sent": len(again), "freed": len(freed), "closed": closed}
+    if any(found.values()):
+        log.info("sweep", **found)
+    return found, view
+
+
+def _look(desk: Desk, session: Session) -> LeaseTrust:
+    lease_seconds = desk.settings.lease_seconds
+    view = sweep_lease.lease_trust(session, desk.settings.maintain_seconds, lease_seconds)
+    moved = sweeping.correct_times(session, lease_seconds, view.put_back)
+    if view.grace_seconds:
+        log.warning("sweep.doubts_leases", grace_seconds=view.grace_seconds, put_back=view.put_back, steps_moved=moved)
+    return view
+
+
+def _unique(steps: list[ReadyStep]) -> list[ReadyStep]:
+    return list({step.id: step for step in steps}.values())
+
+
+def close_overdue(desk: Desk) -> int:
+    """Close runs past their deadline, and runs with a failed finish step; return how many."""
+    with desk.store.read() as session:
+        overdue = session.exec(
+            select(Run.id).where(Run.state == RunState.RUNNING, col(Run.deadline_at) < utcnow())
+        ).all()
+        unfinished = session.exec(
+            select(Run.id)
+            .join(Step, col(Step.run_id) == col(Run.id))
+            .where(Run.state == RunState.RUNNING, Step.kind == StepKind.FINISH, Step.state == StepState.FAILED)
+        ).all()
+    return sum(_close(desk, run_id, RunState.PARTIAL, "the run's deadline passed") for run_id in overdue) + sum(
+        _close(desk, run_id, RunState.FAILED, "the run could not be closed") for run_id in unfinished
+    )
+
+
+def _close(desk: Desk, run_id: str, state: RunState, reason: str) -> bool:
+    with desk.store.session() as session:
+        run = session.get_one(Run, run_id)
+        # First, so that no step ends between the counting and the closing.
+        graph.fail_open_steps(session, run_id, reason)
+        steps = session.exec(select(Step).where(Step.run_id == run_id)).all()
+        _, notes = run_state([step for step in steps if step.error != reason])
+        return graph.close_run(session, run_id, state, summarise(session, run, desk.settings), [*notes, reason])

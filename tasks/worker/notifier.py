@@ -1,0 +1,48 @@
+"""Notifications to the workers from commands and the HTTP API. They make things quick; without Redis the workers read
+the database."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from celery import Celery
+
+from models.errors import RedisDown
+from models.settings import Settings
+from tasks.bootstrap import redis_url
+from tasks.redis_clients import wait_ready
+from tasks.worker.app import create_app
+from tasks.worker.control import stop_on_workers
+from tasks.worker.trading import request_order_pass
+
+REDIS_SECONDS = 1.0
+
+
+class WorkerNotifier:
+    """A sender of notifications with one Celery app, made with the first. Threads may share it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._made: Celery | None = None
+
+    def stop(self, run_ids: Sequence[str]) -> None:
+        """Have the workers interrupt what they hold of these runs. Raises RedisDown; they read it from the database
+        within a third of a lease then."""
+        stop_on_workers(self._app(), run_ids)
+
+    def trade(self) -> bool:
+        """Request an order pass of the trade queue now; False when that failed, and the pass comes within a minute."""
+        try:
+            return request_order_pass(self._app())
+        except RedisDown:
+            return False
+
+    def _app(self) -> Celery:
+        """Return the app. Raises RedisDown when the server does not answer: Celery's own attempts would take longer."""
+        wait_ready(redis_url(self._settings), REDIS_SECONDS)
+        with self._lock:
+            if self._made is None:
+                self._made = create_app(self._settings, "cli")
+            return self._made

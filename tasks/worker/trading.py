@@ -1,0 +1,98 @@
+"""The order pass of the trade queue: each minute, and whenever an order has changed at the broker."""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+from celery import Celery, Task, shared_task
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
+
+from models.errors import DeskError, FencedOff
+from tasks.bootstrap import Desk, desk_of
+from tools.brokers.protocol import Streaming
+from tools.market.protocol import MarketData
+from tools.orders.maintenance import maintain_orders
+from tools.orders.submitting import SubmissionContext
+
+log = structlog.get_logger(__name__)
+
+TASK = "desk.orders"
+# A message that waited this long is of no use: the next minute's does the same.
+EXPIRES_SECONDS = 60
+# For so long a worker that is fenced off leaves the queue to the one that is not.
+ASIDE_SECONDS = 5.0
+
+
+@shared_task(bind=True, name=TASK)  # type: ignore[untyped-decorator]
+def orders(self: Task) -> dict[str, int]:
+    """Expire approvals, compare the account with its broker, submit approved orders and query those that were sent."""
+    desk = desk_of(self.app)
+    if desk.drain.requested:
+        return {}
+    desk.order_pass_due.clear()
+    try:
+        account = submission_context(desk)
+        found = maintain_orders(account, lambda run_id: _order_context(desk, account, run_id))
+        _listen(self.app, desk)
+        return found
+    except FencedOff as error:
+        log.error("orders.fenced_off", error=str(error))
+        request_order_pass(self.app)  # the message was for the process that has the account
+        stand_aside(desk)
+        return {"fenced_off": 1}
+    except (DeskError, SQLAlchemyError) as error:
+        # The database and the broker keep what there is to do; the next minute comes.
+        log.warning("orders.put_off", error=str(error))
+        return {}
+
+
+def stand_aside(desk: Desk) -> None:
+    """Take no message for a while if another process submits for the account. It has work with each of them, this one
+    has none and would get most."""
+    until = time.monotonic() + ASIDE_SECONDS
+    while desk.submission_lease.is_fenced_off and not desk.drain.requested and time.monotonic() < until:
+        time.sleep(0.1)
+
+
+def submission_context(desk: Desk) -> SubmissionContext:
+    """Return the context of the account as a whole: the market and day of its last trade, if it has one."""
+    return _context_on(desk, desk.account_market())
+
+
+def _order_context(desk: Desk, account: SubmissionContext, run_id: str) -> SubmissionContext:
+    """Return the context of an order: its run's market and day, or the account's where that is later."""
+    market = desk.market_of(run_id, instead=account.market)
+    return account if market.clock.now() <= account.market.clock.now() else _context_on(desk, market)
+
+
+def _context_on(desk: Desk, market: MarketData) -> SubmissionContext:
+    return SubmissionContext(desk.store, desk.settings, market, desk.broker_on(market), desk.submission_lease)
+
+
+def _listen(app: Celery, desk: Desk) -> None:
+    """Have a broker that streams report changed orders, so that fills are booked before the minute is over."""
+    broker = desk.broker
+    if desk.settings.trader_live and isinstance(broker, Streaming):
+        broker.listen(lambda order_id: _on_change(app, order_id))
+
+
+def _on_change(app: Celery, order_id: str) -> None:
+    """Request one pass for all changes until it begins: a hundred fills must not queue up a hundred."""
+    waiting = desk_of(app).order_pass_due
+    if not waiting.is_set():
+        waiting.set()
+        if not request_order_pass(app):
+            waiting.clear()
+
+
+def request_order_pass(app: Celery) -> bool:
+    """Request an order pass of the trade queue now; False when that failed, and the pass comes within a minute."""
+    try:
+        app.send_task(TASK, expires=EXPIRES_SECONDS, ignore_result=True, retry=False)
+    except (OperationalError, RedisError, OSError) as error:
+        log.warning("orders.not_nudged", error=str(error))
+        return False
+    return True

@@ -1,0 +1,164 @@
+"""A step's turn: runs a role on the worker's loop, cancelled when the step's lease or time is gone."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Mapping
+from typing import Any
+
+from agents.role_models import role_labels, role_models
+from agents.roles import ROLES
+from agents.runner import Assignment, InterruptSignal, RoleRun
+from models.errors import LeaseLost
+from models.research import Completed, Failed, Interrupted, Refused, ReportStatus, Skipped
+from models.tables.columns import utcnow
+from models.tables.runs import Turn
+from tasks.bootstrap import Desk
+from tasks.engine import budgets, policy
+from tasks.engine.admission import PARK_SECONDS
+from tasks.engine.leases import EndReason, HeldStep, StepEnded
+from tasks.engine.steps import ClaimedStep
+from tasks.worker.labels import require_speaker
+from tasks.worker.work import RetryLater, attempts_of
+
+PARK_ANSWER_SECONDS = 10.0
+
+
+def run_role(
+    desk: Desk,
+    step: ClaimedStep,
+    held: HeldStep,
+    role: str,
+    subject: str,
+    brief: Mapping[str, Any],
+    *,
+    memory: str | None = None,
+    budgeted: bool = True,
+) -> RoleRun:
+    """Run one role's turn and return its outcome and rows; Skipped when a budget is used up, unless it is not
+    `budgeted`.
+
+    memory: what the prompt repeats from earlier runs. Raises LeaseLost when another worker has the step, UsageError
+    when this worker differs from the run's label, StepEnded when the turn was interrupted and has ended, Postponed when
+    it may not start yet.
+    """
+    require_speaker(desk, step.run_id)
+    if budgeted and (why := _no_budget(desk, step)) is not None:
+        return RoleRun(Skipped(reason=why), [_skipped_turn(desk, step, role, subject)])
+    opening = policy.opening(step.error)
+    job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief, opening, memory)
+    halt = InterruptSignal()
+    future = desk.loop.submit(desk.runner.run(job, halt))
+
+    def end() -> None:
+        # A halted turn is waited for until it has ended; one that is past its time, or another's, is left to itself.
+        if held.interrupted:
+            desk.loop.loop.call_soon_threadsafe(halt.ask)
+        else:
+            future.cancel()
+
+    held.on_end(end)
+    try:
+        run = future.result()
+        desk.telemetry.record_turns(step, role, subject, run)
+        if held.interrupted and isinstance(run.outcome, Interrupted | Failed):
+            raise StepEnded(held.ended or EndReason.STOPPED, run.turns, run.calls)
+        return run
+    except concurrent.futures.CancelledError:
+        if held.interrupted:
+            raise StepEnded(held.ended or EndReason.STOPPED) from None
+        if held.ended != EndReason.DEADLINE:
+            raise LeaseLost(f"step {step.id}: {held.ended or 'cancelled'}") from None
+        seconds = desk.settings.step_deadline_seconds
+        message = f"the step did not end within {seconds:g} s (DESK_STEP_DEADLINE_SECONDS)"
+        run = RoleRun(Failed(kind="deadline", retryable=True, message=message))
+        desk.telemetry.record_turns(step, role, subject, run)
+        return run
+
+
+def retry_of(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
+    """Return another attempt, when the policy has one for the failure and attempts are left."""
+    outcome = run.outcome
+    if isinstance(outcome, Interrupted):
+        outcome = Failed(kind="interrupted", retryable=True, message="the turn was interrupted")
+    if not isinstance(outcome, Failed):
+        return None
+    rule = policy.retry(outcome.kind)
+    if rule.how is policy.How.FRESH and not outcome.retryable:
+        return None  # it was a fresh thread already
+    wait = policy.next_attempt(outcome.kind, *attempts_of(desk, step))
+    if wait is None:
+        return None
+    seconds = max(wait.seconds, _park(desk, run, outcome)) if rule.parks else wait.seconds
+    reason = policy.reason(outcome.kind, outcome.message)
+    return RetryLater(seconds, reason, (run.turns, run.calls), counts=wait.counts)
+
+
+def _park(desk: Desk, run: RoleRun, outcome: Failed) -> float:
+    """Park the turn's model for every worker; return the seconds until this step may come back."""
+    gate = desk.admission.of(role_models(desk.settings)[run.turns[-1].role].model)
+    parking = desk.loop.submit(gate.park(outcome.reset_seconds, outcome.message))
+    try:
+        parked = parking.result(PARK_ANSWER_SECONDS)
+    except TimeoutError:
+        parked = None
+    return policy.jittered(parked if parked is not None else PARK_SECONDS)
+
+
+def _no_budget(desk: Desk, step: ClaimedStep) -> str | None:
+    settings = desk.settings
+    if settings.budget_run_tokens is None and settings.budget_day_tokens is None:
+        return None
+    with desk.store.read() as session:
+        return budgets.used_up(session, settings, step.run_id)
+
+
+def _skipped_turn(desk: Desk, step: ClaimedStep, role: str, subject: str) -> Turn:
+    """Return the row of a turn that was not run, for a report to rest on."""
+    now = utcnow()
+    return Turn(
+        run_id=step.run_id,
+        step_id=step.id,
+        attempt=step.attempt,
+        ordinal=0,
+        role=role,
+        subject=subject,
+        kept=ROLES[role].keeps_thread,
+        provider=desk.settings.provider,
+        model=role_labels(desk.settings)[role],
+        status="skipped",
+        outcome="skipped",
+        started_at=now,
+        finished_at=now,
+    )
+
+
+def status_of(run: RoleRun) -> tuple[ReportStatus, str | None]:
+    """Return the status of a role's report, and why it is not `completed`. Set by code, whatever the model wrote: an
+    answer that rests on no data is `no_data`."""
+    outcome = run.outcome
+    if isinstance(outcome, Refused):
+        return ReportStatus.REFUSED, outcome.text
+    if isinstance(outcome, Skipped):
+        return ReportStatus.SKIPPED, outcome.reason
+    if isinstance(outcome, Failed):
+        return ReportStatus.FAILED, f"{outcome.kind}: {outcome.message}"
+    if isinstance(outcome, Interrupted):
+        return ReportStatus.FAILED, "interrupted"
+    if not run.has_data:
+        return ReportStatus.NO_DATA, _no_data_reason(run)
+    return ReportStatus.COMPLETED, None
+
+
+def _no_data_reason(run: RoleRun) -> str:
+    if not run.calls:
+        return "no data tool was called"
+    return "no data from " + ", ".join(dict.fromkeys(call.tool for call in run.calls))
+
+
+def value_of(run: RoleRun) -> dict[str, Any]:
+    return run.outcome.value if isinstance(run.outcome, Completed) else {}
+
+
+def last_turn(run: RoleRun) -> Turn | None:
+    return run.turns[-1] if run.turns else None

@@ -1,0 +1,222 @@
+"""The work on one step: claim it, hold the lease, call the handler, write the end and its rows in one transaction, then
+send the steps that became ready.
+
+Nothing raises: a header task of a chord that raised would end the chord.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from celery import Celery, Task
+from celery.exceptions import Reject
+from sqlmodel import Session, SQLModel
+
+from agents.runtime import Scope
+from models.database.persistence import transact
+from models.database.store import insert_rows
+from models.errors import DeskError, LeaseLost, Postponed
+from models.events import event_log
+from models.events.envelope import Envelope
+from models.states import AttemptEnd, StepState
+from tasks.bootstrap import Desk, desk_of
+from tasks.engine import graph, kinds, policy
+from tasks.engine.kinds import StepSpec, task_name
+from tasks.engine.leases import EndReason, HeldStep, StepEnded
+from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep, ready_of, started_event
+from tasks.worker.control import cancel_on_workers
+from tasks.worker.dispatch import send
+
+log = structlog.get_logger(__name__)
+
+# A step that could not be claimed is sent again by the sweep.
+CLAIM_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The step's end. Rows are written in the order given, each group before the next (foreign keys); then `also` may
+    write in the same transaction, and is called again when that is begun again. error: why it failed or, with
+    `stopped`, why it was not needed. cancels: why the other steps of this kind under the same parent are not needed
+    any more."""
+
+    result: dict[str, Any] = field(default_factory=dict)
+    rows: Sequence[Sequence[SQLModel]] = ()
+    children: Sequence[NewStep] = ()
+    error: str | None = None
+    stopped: bool = False
+    also: Callable[[Session], object] | None = None
+    cancels: str | None = None
+
+    @property
+    def state(self) -> StepState:
+        return StepState.STOPPED if self.stopped else StepState.DONE if self.error is None else StepState.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class RetryLater:
+    """Another attempt after a delay; the rows of this one are kept. A drained step may go at once. counts: whether the
+    attempt is used up."""
+
+    delay_seconds: float
+    reason: str
+    rows: Sequence[Sequence[SQLModel]] = ()
+    outcome: AttemptEnd = AttemptEnd.AGAIN
+    counts: bool = True
+
+
+Ending = Done | RetryLater
+Handler = Callable[[Desk, ClaimedStep, HeldStep], Ending]
+
+
+def add_step_tasks(app: Celery) -> None:
+    """Make the Celery task of each kind of step."""
+    for spec in kinds.steps():
+        _add_task(app, spec)
+
+
+def _add_task(app: Celery, spec: StepSpec) -> None:
+    def run(self: Task, step_id: str | None = None, schedule: str = "") -> str | None:
+        if step_id is None:
+            return spec.opens(self.app, schedule) if spec.opens else None
+        done = work(self.app, step_id, spec.handler, in_chord=bool(self.request.chord))
+        if spec.released is not None:
+            spec.released(desk_of(self.app))
+        return done
+
+    app.task(run, name=task_name(spec.kind), bind=True, shared=False)
+
+
+def work(app: Celery, step_id: str, handler: Handler, *, in_chord: bool = False) -> str:
+    """Do a step if it can be claimed, and return its id in any case. Raises Reject, which puts the message back on its
+    queue, when this worker is ending. in_chord: the message is of a chord's header."""
+    desk = desk_of(app)
+    if desk.drain.requested:
+        raise Reject("this worker is ending", requeue=True)
+    try:
+        seconds = desk.settings.lease_seconds
+        step = transact(desk.store, lambda one: graph.claim(one, step_id, desk.owner, seconds), CLAIM_SECONDS)
+        if step is None:
+            return step_id
+        with structlog.contextvars.bound_contextvars(run=step.run_id, step=step_id, kind=step.kind, role=step.role):
+            _run_held(desk, app, step, handler, in_chord=in_chord)
+    except LeaseLost as error:
+        log.warning("step.lease_lost", step=step_id, error=str(error))
+    except Exception:
+        # The lease runs out by itself and the sweep takes the step up again.
+        log.exception("step.broke", step=step_id)
+    return step_id
+
+
+def _run_held(desk: Desk, app: Celery, step: ClaimedStep, handler: Handler, *, in_chord: bool) -> None:
+    # Not in the transaction of the claim: that is one statement, and an event would make it three.
+    desk.recorder.record(Scope(step.run_id, step.id), [started_event(step)])
+    with desk.telemetry.step(step) as ended:
+        with desk.leases.hold(step) as held:
+            ending = _attempt(desk, step, held, handler)
+            ready = settle(desk, step, ending)
+        ended(*_outcome(ending))
+        if isinstance(ending, Done) and ending.cancels is not None:
+            cancel_on_workers(app, str(step.parent_id), ending.cancels)
+        # A chord sends its body itself; that of a step tried again has counted the first attempt already.
+        left_to_chord = step.parent_id if in_chord and step.attempt == 1 else None
+        send(app, [one for one in ready if one.id != left_to_chord])
+
+
+def _outcome(ending: Ending) -> tuple[str, str | None]:
+    """Return how an attempt ended, and why it did not end well."""
+    return (ending.state, ending.error) if isinstance(ending, Done) else (ending.outcome, ending.reason)
+
+
+def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) -> Ending:
+    try:
+        if step.attempt > 1 and (why := _needless(desk, step)) is not None:
+            return Done(error=why, stopped=True)
+        return handler(desk, step, held)
+    except LeaseLost:
+        raise
+    except StepEnded as ended:
+        return _interrupted(ended, held.why)
+    except Exception as error:
+        if held.interrupted:
+            return _interrupted(StepEnded(held.ended or EndReason.STOPPED), held.why)
+        if isinstance(error, Postponed):
+            return RetryLater(error.seconds, policy.waiting(step.error, str(error)), counts=False)
+        if not isinstance(error, DeskError):
+            log.exception("step.failed")
+        kind = policy.kind_of_exception(error)
+        reason = policy.reason(kind, str(error) if isinstance(error, DeskError) else f"{type(error).__name__}: {error}")
+        wait = policy.next_attempt(kind, *attempts_of(desk, step))
+        if wait is None:
+            return Done(error=reason)
+        return RetryLater(wait.seconds, reason, counts=wait.counts)
+
+
+def attempts_of(desk: Desk, step: ClaimedStep) -> tuple[int, int]:
+    """Return how many attempts are used up, with this one, and how many are left. Attempts that did not count raised
+    the number that the step may have."""
+    left = step.max_attempts - step.attempt
+    return max(desk.settings.step_attempts - left, 1), left
+
+
+def _needless(desk: Desk, step: ClaimedStep) -> str | None:
+    """Return why a step that was given back need not be done; it ends with the others when it was waiting then."""
+    if step.parent_id is None:
+        return None
+    with desk.store.read() as session:
+        return graph.cancelled(session, [step.parent_id]).get(step.parent_id)
+
+
+def _interrupted(ended: StepEnded, why: str) -> Ending:
+    """Return the end of an interrupted step: a stopped or cancelled one has ended, a drained one is for another worker.
+    why: of a cancelled one."""
+    if ended.end is EndReason.DRAINED:
+        reason = policy.reason("drained", "its worker was ended")
+        return RetryLater(0.0, reason, ended.rows, AttemptEnd.DRAINED, counts=False)
+    return Done(error=why or "the run was stopped", stopped=True, rows=ended.rows)
+
+
+def settle(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
+    """Write a step's end, with its rows, in one transaction fenced with its owner; tried for as long as the step may
+    take, for a turn was paid for."""
+    attempts, patience = desk.settings.step_attempts, desk.settings.step_deadline_seconds
+    with desk.recorder.taken(step.id) as events:
+        return transact(desk.store, lambda session: _write(session, step, ending, attempts, events), patience)
+
+
+def _write(
+    session: Session, step: ClaimedStep, ending: Ending, attempts: int, events: Sequence[Envelope]
+) -> list[ReadyStep]:
+    event_log.append(session, events)  # of its turns: before its end
+    # The fence comes first: a second try after a commit with a lost answer must find it, not its own rows.
+    if isinstance(ending, RetryLater):
+        drained = ending.outcome is AttemptEnd.DRAINED
+        graph.give_back(
+            session,
+            step,
+            ending.delay_seconds,
+            ending.reason,
+            outcome=ending.outcome,
+            counts=ending.counts,
+            sent=drained,
+        )
+        ready = [ready_of(step)] if drained else []
+    else:
+        ready = graph.finish(
+            session,
+            step,
+            ending.state,
+            result=ending.result,
+            error=ending.error,
+            children=ending.children,
+            attempts=attempts,
+            cancels=ending.cancels,
+        )
+    for group in ending.rows:
+        insert_rows(session, group)
+    if isinstance(ending, Done) and ending.also is not None:
+        ending.also(session)
+    return ready

@@ -1,0 +1,280 @@
+"""Research on one candidate: the quick report alone, then the other roles as a flat chord, and their verdict."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Literal
+
+from celery import Celery
+from sqlmodel import Session, col, select
+
+from agents.roles import ROLES, default_roles, following, rejecting, research_roles, roots, validators
+from agents.runner import RoleRun
+from agents.subjects import validator_subject
+from agents.verdict import reduce_reports
+from models.research import Instrument, ReportStatus, RoleReport, ScreenConfidence, Stance
+from models.states import RunKind, StepKind
+from models.tables.columns import new_id
+from models.tables.orders import Account
+from models.tables.runs import Candidate, Report, Run, Step, Verdict, VerdictReport
+from tasks.bootstrap import Desk, desk_of
+from tasks.engine import kinds
+from tasks.engine.kinds import StepSpec, Workflow
+from tasks.engine.leases import HeldStep
+from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
+from tasks.worker.work import Done, Ending
+from tasks.workflows.memory import symbol_memory
+from tasks.workflows.portfolio.due import DueReason, HoldingSnapshot
+from tasks.workflows.portfolio.plan import PLANS, plan_portfolio
+from tasks.workflows.portfolio.schedule import LOOKED, RoleScheduleStore
+from tasks.workflows.runs import new_run, open_run
+from tasks.workflows.speculation import after, beside, spare_turns
+from tools.holdings import holdings, holds
+from tools.market.universe import resolve_universe
+from tools.registry import ToolContext
+
+
+def open_research(app: Celery, symbols: Sequence[str]) -> Run:
+    """Start research on symbols that a person named; it ends with their verdicts."""
+    found = resolve_universe(",".join(symbols), desk_of(app).market)
+    return _open(app, found, "manual", lambda run, symbol: all_roles(run, DueReason.MANUAL))
+
+
+def open_portfolio(app: Celery, *, force: bool = False) -> Run:
+    """Start research on what the account holds: of each holding the roles that are due, or with `force` all of them.
+
+    Raises UsageError when nothing is held.
+    """
+    plans = {one.symbol: one for one in plan_portfolio(desk_of(app), force=force)}
+
+    def asked(run: Run, symbol: str) -> RequestedRoles:
+        due, skipped = plans[symbol].due, plans[symbol].skipped
+        stored = [one.report_id for one in skipped if one.report_id]
+        return RequestedRoles({one.role: one.reason for one in due}, stored)
+
+    return _open(app, plans, "position", asked, {PLANS: [one.model_dump(mode="json") for one in plans.values()]})
+
+
+def _open(
+    app: Celery,
+    symbols: Iterable[str],
+    origin: Literal["manual", "position"],
+    asked: Callable[[Run, str], RequestedRoles],
+    extra: Mapping[str, Any] = MappingProxyType({}),
+) -> Run:
+    """asked: returns the roles of a symbol. extra: parameters of the run besides those of all research."""
+    desk = desk_of(app)
+    params = {"symbols": list(symbols), "roles": list(research_roles(desk.settings)), "trade": False, **extra}
+
+    def write(session: Session, run: Run, finish: str) -> list[NewStep]:
+        candidates = unscreened(run.id, symbols, origin, first=1)
+        session.add_all(candidates)
+        session.flush()
+        capital, spare = session.get_one(Account, run.account).cash, spare_turns(session, desk.settings, run.id)
+        return candidate_steps(candidates, partial(asked, run), capital, finish, spare=spare)
+
+    return open_run(app, new_run(desk, RunKind.RESEARCH, params), write)
+
+
+def unscreened(
+    run_id: str, symbols: Iterable[str], origin: Literal["manual", "position"], first: int
+) -> list[Candidate]:
+    """Return candidates that no lens named, in the order given. first: the rank of the first."""
+    same: dict[str, Any] = {
+        "instrument": Instrument.EQUITY,
+        "confidence": ScreenConfidence.SPECULATIVE,
+        "origin": origin,
+        "score": 0.0,
+    }
+    return [Candidate(run_id=run_id, symbol=symbol, rank=rank, **same) for rank, symbol in enumerate(symbols, first)]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedRoles:
+    """The roles of one candidate.
+
+    roles: those that run, each with why; stored: ids of reports of earlier runs, of roles that do not, on which its
+    verdict rests too.
+    """
+
+    roles: Mapping[str, str]
+    stored: Sequence[str] = ()
+
+
+def all_roles(run: Run, reason: str) -> RequestedRoles:
+    """Return every role that researches the candidates of a run; one that an older version opened has those of then."""
+    return RequestedRoles(dict.fromkeys(run.params.get("roles", default_roles()), reason))
+
+
+def candidate_steps(
+    candidates: Sequence[Candidate],
+    asked: Callable[[str], RequestedRoles],
+    capital: float,
+    parent: str,
+    theses: Mapping[str, list[dict[str, str]]] | None = None,
+    *,
+    spare: int = 0,
+) -> list[NewStep]:
+    """Return for each candidate its conclusion and its first reports, of the roles that follow none of the others. The
+    conclusion waits for them; without any it is ready at once.
+
+    asked: by symbol; theses: by symbol, what each lens wrote; capital: buying power in account currency.
+    spare: idle turns. As far as they go beyond the first reports, the roles that a rejection would skip start too.
+    """
+    steps: list[NewStep] = []
+    spare -= sum(len(roots(asked(candidate.symbol).roles)) for candidate in candidates)
+    for candidate in candidates:
+        wanted = asked(candidate.symbol)
+        concluded = {"candidate_id": candidate.id, "stored": list(wanted.stored)}
+        payload = {
+            "candidate_id": candidate.id,
+            "instrument": candidate.instrument,
+            "theses": (theses or {}).get(candidate.symbol, []),
+            "capital": capital,
+            "roles": dict(wanted.roles),
+        }
+        first = roots(wanted.roles)
+        early = beside(wanted.roles)
+        if early and len(early) <= spare:
+            first, spare = (*first, *early), spare - len(early)
+            payload["beside"] = list(early)
+        join = NewStep(StepKind.CONCLUDE, parent, candidate.symbol, payload=concluded, waits=bool(first))
+        steps += [join, *(NewStep(StepKind.REPORT, join.id, candidate.symbol, role, payload) for role in first)]
+    return steps
+
+
+def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Run one role on one candidate, store its report, and start the roles that follow it."""
+    symbol, payload = step.subject, step.payload
+    context = desk.tool_context(step.run_id)
+    brief = validator_subject(symbol, payload["instrument"], payload["theses"], desk.settings, payload["capital"])
+    with desk.store.read() as session:
+        memory, is_held = symbol_memory(session, context, symbol), holds(session, context.account, symbol)
+    found = holdings(context, only=symbol) if is_held else []
+    looks = [HoldingSnapshot(context.clock.now(), one.price, one.unrealized) for one in found]
+    run = run_role(desk, step, held, step.role, symbol, brief, memory=memory)
+    again = retry_of(desk, step, run)
+    if again is not None:
+        return again
+    status, reason = status_of(run)
+    report = _report(desk, step, run, context)
+    children: list[NewStep] = []
+    stance = report.verdict if report is not None else None
+    early, cancels = payload.get("beside", ()), None
+    if stance == Stance.REJECT and step.role in rejecting():
+        cancels = f"{step.role} rejected it" if early else None
+    else:
+        later = [role for role in following(payload.get("roles", default_roles()), step.role) if role not in early]
+        children = [NewStep(StepKind.REPORT, str(step.parent_id), symbol, role, payload) for role in later]
+    error = reason if status is ReportStatus.FAILED else None
+    result = {"status": status, "verdict": stance, "reason": reason}
+    rows = (run.turns, run.calls, [report] if report is not None else [])
+    also = _scheduled(context, step, report, looks[0]) if report is not None and looks and status in LOOKED else None
+    return Done(result, rows, children, error=error, also=also, cancels=cancels)
+
+
+def _report(desk: Desk, step: ClaimedStep, run: RoleRun, context: ToolContext) -> Report | None:
+    """Return the row of a role's report; None when it has no turn to rest on."""
+    turn = last_turn(run)
+    if turn is None:
+        return None
+    status, reason = status_of(run)
+    value = value_of(run) if status is ReportStatus.COMPLETED else {}
+    return Report(
+        id=new_id(),
+        run_id=step.run_id,
+        step_id=step.id,
+        candidate_id=step.payload["candidate_id"],
+        turn_id=turn.id,
+        symbol=step.subject,
+        role=step.role,
+        status=status,
+        verdict=value.get("verdict"),
+        confidence=value.get("confidence"),
+        summary=value.get("summary", ""),
+        key_risks=value.get("key_risks", []),
+        answer=value or None,
+        answer_schema=ROLES[step.role].schema.__name__ if value else None,
+        reason=reason,
+        spoken_by=turn.model,
+        market_at=context.clock.now(),
+    )
+
+
+def _scheduled(
+    context: ToolContext, step: ClaimedStep, report: Report, look: HoldingSnapshot
+) -> Callable[[Session], None]:
+    """Return the writer of a holding's review, for the transaction that ends the step."""
+    kept = RoleScheduleStore(context.account, context.market.name)
+    reason = step.payload.get("roles", {}).get(step.role, DueReason.MANUAL)  # a step of an older version has none
+    details = {"reason": reason, "run_id": step.run_id, "report_id": report.id}
+    return lambda session: kept.record(session, step.subject, step.role, look, **details)
+
+
+def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Reduce a candidate's reports to its verdict."""
+    with desk.store.read() as session:
+        found = session.exec(select(Report).where(Report.run_id == step.run_id, Report.symbol == step.subject)).all()
+        steps = session.exec(select(Step).where(Step.parent_id == step.id)).all()
+        earlier = session.exec(select(Report).where(col(Report.id).in_(step.payload.get("stored", ())))).all()
+    # Reports that were begun beside a role which then rejected are not used, as if they had waited for it.
+    unused = _unused(found)
+    found = [row for row in found if row.role not in unused]
+    steps = [row for row in steps if row.role not in unused]
+    now = desk.market_of(step.run_id).clock.now()
+    known = validators()  # a stored report may be of a role that no longer exists: these come last
+    reports = sorted((*found, *earlier), key=lambda row: known.index(row.role) if row.role in known else len(known))
+    given = [_role_report(row, now if row in earlier else None) for row in reports]
+    reduced = reduce_reports(given + _lost(steps, {row.role for row in reports}))
+    verdict = Verdict(
+        id=new_id(),
+        run_id=step.run_id,
+        candidate_id=step.payload["candidate_id"],
+        symbol=step.subject,
+        **reduced.model_dump(),
+    )
+    links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
+    return Done({"rating": reduced.rating}, ([verdict], links))
+
+
+def _unused(reports: Sequence[Report]) -> set[str]:
+    """Return the roles that follow one of these reports which ended the research."""
+    ended = (row.role for row in reports if row.role in rejecting() and row.verdict == Stance.REJECT)
+    return set().union(*(after(validators(), role) for role in ended))
+
+
+def _role_report(row: Report, now: dt.datetime | None) -> RoleReport:
+    """Return a row as the verdict's input. now: of the market, for a report of an earlier run."""
+    age_hours = None if now is None else (now - row.market_at).total_seconds() / 3600
+    return RoleReport.model_validate(row, from_attributes=True).model_copy(update={"age_hours": age_hours})
+
+
+def _lost(steps: Sequence[Step], reported: set[str]) -> list[RoleReport]:
+    """Return a failed report for each role without one at the end of its step."""
+    return [
+        RoleReport(role=step.role, status=ReportStatus.FAILED, reason=step.error or "no report was left")
+        for step in steps
+        if step.role not in reported
+    ]
+
+
+kinds.register(
+    Workflow(
+        RunKind.RESEARCH,
+        "research",
+        (
+            StepSpec(
+                *(StepKind.REPORT, "research", run_report, "research", "reports"),
+                turn=True,
+                fan_out="chord",
+                body=StepKind.CONCLUDE,
+            ),
+            StepSpec(StepKind.CONCLUDE, "ops", reduce_to_verdict, "research", "verdicts", spine=True, join=True),
+        ),
+    )
+)

@@ -1,0 +1,83 @@
+"""The beginning and the end of every run: its row with its first steps, and the step that closes it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+from celery import Celery
+from sqlmodel import Session, select
+
+from models.states import RunState, StepKind
+from models.tables.columns import new_id, utcnow
+from models.tables.runs import Run, Step
+from tasks.bootstrap import Desk, desk_of
+from tasks.engine import graph, kinds
+from tasks.engine.kinds import StepSpec
+from tasks.engine.leases import HeldStep
+from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
+from tasks.engine.summary import run_state, summarise
+from tasks.worker.dispatch import send
+from tasks.worker.labels import label_of
+from tasks.worker.work import Done, Ending
+from tools.ledger import ensure_account
+
+Writer = Callable[[Session, Run, str], list[NewStep]]
+
+
+def new_run(
+    desk: Desk,
+    kind: str,
+    params: dict[str, Any],
+    *,
+    parent: str | None = None,
+    schedule: str | None = None,
+    slot: str | None = None,
+) -> Run:
+    """Return the row of a run that this process opens. slot: at most one run of a schedule has it."""
+    now = utcnow()
+    return Run(
+        id=new_id(),
+        kind=kind,
+        state=RunState.RUNNING,
+        account=desk.settings.account,
+        **label_of(desk),
+        params=params,
+        schedule=schedule,
+        slot=slot,
+        parent_run_id=parent,
+        created_at=now,
+        deadline_at=now + dt.timedelta(minutes=desk.settings.run_deadline_minutes),
+    )
+
+
+def open_run(app: Celery, run: Run, write: Writer) -> Run:
+    """Write a run with its first steps in one transaction, send them and return the run.
+
+    write: adds the workflow's own rows and returns the first steps; called with the session, the run and the id of its
+    finish step, which is their parent.
+    """
+    desk = desk_of(app)
+    finish = new_id()
+    ready: list[ReadyStep] = []
+    with desk.store.session() as session:
+        ensure_account(session, run.account, desk.settings.starting_cash)
+        graph.open_run(session, run, finish, desk.settings.step_attempts)
+        first = write(session, run, finish)
+        ready = graph.add(session, run.id, first, desk.settings.step_attempts)
+    send(app, ready)
+    return run
+
+
+def close_run_step(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Close the run with its state, notes and figures."""
+    with desk.store.read() as session:
+        run = session.get_one(Run, step.run_id)
+        steps = session.exec(select(Step).where(Step.run_id == run.id, Step.id != step.id)).all()
+        state, notes = run_state(steps)
+        summary = summarise(session, run, desk.settings)
+    return Done({"state": state}, also=lambda session: graph.close_run(session, run.id, state, summary, notes))
+
+
+kinds.register_steps(StepSpec(StepKind.FINISH, "ops", close_run_step, join=True))

@@ -1,0 +1,206 @@
+"""The screen: shards of the universe times lenses as a group, and their merge into candidates."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Sequence
+from zoneinfo import ZoneInfo
+
+from celery import Celery
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, select
+
+from agents.roles import research_roles
+from agents.screeners import Hit, RankedCandidate, accept, lenses_of, rank, shards
+from agents.subjects import screener_subject
+from models.research import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
+from models.states import RunKind, StepKind
+from models.tables.columns import new_id
+from models.tables.orders import Account, Position
+from models.tables.runs import Candidate, CandidateHit, Run, ScreenHit, Step
+from tasks.bootstrap import Desk, desk_of
+from tasks.engine import kinds
+from tasks.engine.kinds import StepSpec, Workflow
+from tasks.engine.leases import HeldStep
+from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
+from tasks.worker.work import Done, Ending
+from tasks.workflows.memory import lens_memory
+from tasks.workflows.portfolio.schedule import SCREENED
+from tasks.workflows.research import all_roles, candidate_steps, unscreened
+from tasks.workflows.runs import new_run, open_run
+from tasks.workflows.speculation import spare_turns
+from tools.market.clock import exchange_hours
+from tools.market.universe import resolve_universe
+
+NO_CANDIDATES = "no candidates; no decision was made"
+NEW_YORK = ZoneInfo("America/New_York")
+
+
+def open_screen(
+    app: Celery,
+    universe: str | None = None,
+    lenses: Sequence[str] | None = None,
+    max_candidates: int | None = None,
+    schedule: str | None = None,
+    slot: str | None = None,
+) -> Run | None:
+    """Start a screen over a universe. None when this slot of the schedule has its run already."""
+    desk = desk_of(app)
+    settings = desk.settings
+    symbols = resolve_universe(universe or settings.universe, desk.market)
+    params = {
+        "universe": universe or settings.universe,
+        "symbols": symbols,
+        "lenses": list(lenses or lenses_of(settings)),
+        "roles": list(research_roles(settings)),
+        "max_candidates": max_candidates or settings.max_candidates,
+    }
+    run = new_run(desk, RunKind.SCREEN, params, schedule=schedule, slot=slot)
+    try:
+        return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.SCREEN, finish)])
+    except IntegrityError:
+        if schedule is None:
+            raise
+        return None
+
+
+def session_slot(now: dt.datetime | None = None) -> str | None:
+    """Return the slot of a scheduled screen, the date in New York; None when the exchange is closed all day."""
+    today = (now or dt.datetime.now(dt.UTC)).astimezone(NEW_YORK).date()
+    return today.isoformat() if exchange_hours().is_session(today) else None
+
+
+def open_scheduled(app: Celery, schedule: str) -> str | None:
+    """Open the run of today's slot of the schedule and return its id; None when the exchange is closed today or the
+    slot has its run already."""
+    slot = session_slot()
+    run = open_screen(app, schedule=schedule, slot=slot) if slot is not None else None
+    return run.id if run else None
+
+
+def split_universe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Split the universe into shards, and fan out one step for each lens and shard."""
+    with desk.store.read() as session:
+        run = session.get_one(Run, step.run_id)
+        params, capital = run.params, session.get_one(Account, run.account).cash
+    join = NewStep(StepKind.MERGE, str(step.parent_id), waits=True)
+    slices = shards(params["symbols"], desk.settings.shard_size)
+    children = [
+        NewStep(
+            StepKind.SCREEN_SHARD,
+            join.id,
+            subject=f"{lens}:{number}",
+            role=f"screener_{lens}",
+            payload={"lens": lens, "shard": number, "symbols": list(symbols), "capital": capital},
+        )
+        for lens in params["lenses"]
+        for number, symbols in enumerate(slices)
+    ]
+    return Done(result={"symbols": len(params["symbols"]), "shards": len(children)}, children=[join, *children])
+
+
+def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Run one lens over one shard, and store its hits."""
+    asked = step.payload
+    lens, symbols = asked["lens"], asked["symbols"]
+    brief = screener_subject(lens, asked["shard"], symbols, desk.settings, asked["capital"])
+    with desk.store.read() as session:
+        memory = lens_memory(session, desk.tool_context(step.run_id), lens, symbols)
+    run = run_role(desk, step, held, step.role, f"shard-{asked['shard']}", brief, memory=memory)
+    again = retry_of(desk, step, run)
+    if again is not None:
+        return again
+    status, reason = status_of(run)
+    turn = last_turn(run)
+    hits: list[ScreenHit] = []
+    notes: list[str] = []
+    if status is ReportStatus.COMPLETED and turn is not None:
+        output = ScreenOutput.model_validate(value_of(run))
+        kept, notes = accept(output, lens, symbols, options_allowed=desk.settings.options_allowed)
+        hits = [_hit(step, turn.id, lens, item) for item in kept]
+    result = {"status": status, "reason": reason, "hits": len(hits), "notes": notes}
+    error = reason if status is ReportStatus.FAILED else None
+    return Done(result, (run.turns, run.calls, hits), error=error)
+
+
+def _hit(step: ClaimedStep, turn_id: str, lens: str, item: ScreenCandidate) -> ScreenHit:
+    return ScreenHit(run_id=step.run_id, step_id=step.id, turn_id=turn_id, lens=lens, **item.model_dump())
+
+
+def merge_hits(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Merge hits into candidates, and start each one's reports."""
+    with desk.store.read() as session:
+        run = session.get_one(Run, step.run_id)
+        hits = session.exec(select(ScreenHit).where(ScreenHit.run_id == run.id)).all()
+        positions = session.exec(select(Position).where(Position.account == run.account)).all()
+        capital = session.get_one(Account, run.account).cash
+        notes, spare = lens_notes(session, run.id), spare_turns(session, desk.settings, run.id)
+    chosen = rank(map(_ranked_hit, hits), run.params["max_candidates"])
+    candidates = [_candidate(run.id, item) for item in chosen]
+    paired = list(zip(candidates, chosen, strict=True))
+    taken = {candidate.symbol for candidate in candidates}
+    # Holdings are researched again in every screen, whether a lens named them or not.
+    held_too = [position.symbol for position in positions if position.symbol not in taken]
+    candidates += unscreened(run.id, held_too, "position", first=len(taken) + 1)
+    links = [CandidateHit(candidate_id=one.id, hit_id=hit.id) for one, item in paired for hit in item.hits]
+    theses = {item.symbol: [_thesis(hit) for hit in item.hits] for item in chosen}
+    result = {"hits": len(hits), "candidates": len(candidates), "notes": notes}
+    if not candidates:
+        return Done({**result, "notes": [*notes, NO_CANDIDATES]})
+    decide = NewStep(StepKind.DECIDE, str(step.parent_id), waits=True)
+    asked = all_roles(run, SCREENED)
+    steps = candidate_steps(candidates, lambda symbol: asked, capital, decide.id, theses, spare=spare)
+    return Done(result, (candidates, links), [decide, *steps])
+
+
+def _ranked_hit(row: ScreenHit) -> Hit:
+    instrument, confidence = Instrument(row.instrument), ScreenConfidence(row.confidence)
+    return Hit(row.id, row.lens, row.symbol, instrument, confidence, row.thesis)
+
+
+def _thesis(hit: Hit) -> dict[str, str]:
+    return {"lens": hit.lens, "confidence": hit.confidence, "thesis": hit.thesis}
+
+
+def _candidate(run_id: str, item: RankedCandidate) -> Candidate:
+    return Candidate(
+        id=new_id(),
+        run_id=run_id,
+        symbol=item.symbol,
+        instrument=item.instrument,
+        confidence=item.confidence,
+        origin="screen",
+        rank=item.rank,
+        score=item.score,
+    )
+
+
+def lens_notes(session: Session, run_id: str) -> list[str]:
+    """Return one line for each lens and reason that kept shards from answering; a failing lens never fails the
+    screen."""
+    rows = session.exec(select(Step).where(Step.run_id == run_id, Step.kind == StepKind.SCREEN_SHARD)).all()
+    reasons: Counter[tuple[str, str]] = Counter()
+    shards_of: Counter[str] = Counter()
+    for row in rows:
+        shards_of[lens := str(row.payload["lens"])] += 1
+        status = row.result.get("status", "failed")
+        if status != ReportStatus.COMPLETED:
+            reasons[lens, f"{status}: {row.result.get('reason') or row.error}"] += 1
+    return [
+        f"lens {lens}: {why} ({count} of {shards_of[lens]} shards)" for (lens, why), count in sorted(reasons.items())
+    ]
+
+
+kinds.register(
+    Workflow(
+        RunKind.SCREEN,
+        "screener",
+        (
+            StepSpec(StepKind.SCREEN, "screen", split_universe, "screener", opens=open_scheduled),
+            StepSpec(StepKind.SCREEN_SHARD, "screen", run_shard, "screener", "screen", turn=True, fan_out="group"),
+            StepSpec(StepKind.MERGE, "ops", merge_hits, "screener", spine=True, join=True),
+        ),
+    )
+)

@@ -1,0 +1,41 @@
+"""Speculation (DESK_SPECULATE): roles that follow a rejecting one start beside it while there are turns to spare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlmodel import Session, col, func, select
+
+from agents.roles import following, rejecting, roots
+from models.settings import Settings
+from models.states import RunState, StepState
+from models.tables.runs import Run, Step
+from tasks.engine import budgets, kinds
+
+
+def spare_turns(session: Session, settings: Settings, run_id: str) -> int:
+    """Return how many turns of one worker are idle now; 0 without DESK_SPECULATE or when half a budget is used."""
+    if not settings.speculate or not budgets.has_spare(session, settings, run_id):
+        return 0
+    slots = min(settings.worker_threads, settings.codex_turns, settings.model_turns or settings.codex_turns)
+    due = session.exec(
+        select(func.count())
+        .select_from(Step)
+        .join(Run, col(Run.id) == col(Step.run_id))
+        .where(col(Run.state) == RunState.RUNNING, col(Step.state).in_((StepState.READY, StepState.RUNNING)))
+        .where(col(Step.kind).in_(kinds.kinds_of(lambda spec: spec.turn)))
+    ).one()
+    return max(slots - due, 0)
+
+
+def beside(roles: Iterable[str]) -> tuple[str, ...]:
+    """Return the roles of a candidate that wait for nothing but the rejection of one that starts at once."""
+    given = tuple(roles)
+    return tuple(later for first in roots(given) if first in rejecting() for later in following(given, first))
+
+
+def after(roles: Iterable[str], role: str) -> set[str]:
+    """Return the roles that follow a role, and those that follow these."""
+    given = tuple(roles)
+    found = set(following(given, role))
+    return found.union(*(after(given, later) for later in found))

@@ -1,0 +1,178 @@
+"""The trader's turn on all verdicts of a run, then orders by code alone, then the end of the run."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import structlog
+from celery import Celery
+from sqlmodel import Session, col, select
+
+from agents.subjects import JudgedSymbol, trader_subject
+from models.errors import FencedOff, Postponed, UsageError
+from models.research import Refused, Skipped
+from models.states import RUN_FINAL, RunKind, RunState, StepKind
+from models.tables.runs import Candidate, Decision, Run, Verdict
+from tasks.bootstrap import Desk, desk_of
+from tasks.engine import budgets, kinds
+from tasks.engine.kinds import StepSpec, Workflow
+from tasks.engine.leases import HeldStep
+from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.worker.labels import moment
+from tasks.worker.trading import stand_aside
+from tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
+from tasks.worker.work import Done, Ending
+from tasks.workflows.memory import trader_memory
+from tasks.workflows.runs import new_run, open_run
+from tools.market.protocol import MarketData
+from tools.orders.flow import process_decision
+from tools.orders.records.trader_notes import last_notes
+from tools.portfolio import portfolio_get
+from tools.registry import Arguments, ToolContext
+from tools.risk import underlying_of
+
+log = structlog.get_logger(__name__)
+
+CLOCK_SKEW = dt.timedelta(minutes=5)  # of two hosts
+
+
+def open_trade(app: Celery, source_run: str) -> Run:
+    """Start the trader on the verdicts of an earlier run."""
+    desk = desk_of(app)
+    with desk.store.read() as session:
+        source = session.get(Run, source_run)
+        if source is None:
+            raise UsageError(f"there is no run {source_run}", remedy="`desk runs list` shows them")
+        check_source(source, desk.market)
+        cut = budgets.cut_short(session, source_run)
+        verdicts = session.exec(select(Verdict).where(Verdict.run_id == source_run)).all()
+    if cut is not None and not desk.settings.trade_on_partial:
+        remedy = "start a run with a larger budget, or set DESK_TRADE_ON_PARTIAL=true"
+        raise UsageError(f"run {source_run} was cut short: {cut}", remedy=remedy)
+    if not verdicts:
+        raise UsageError(f"run {source_run} has no verdicts to trade on", remedy="`desk runs show RUN` tells why")
+    run = new_run(desk, RunKind.TRADE, {"source_run": source_run}, parent=source_run)
+    return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.DECIDE, finish)])
+
+
+def check_source(source: Run, market: MarketData) -> None:
+    """Raises UsageError for a run that has no verdicts of its own, not all of them yet, or verdicts of another market
+    or of a later day than the market's now."""
+    require_same_market(source, market)
+    if source.kind == RunKind.TRADE:
+        origin = source.params["source_run"]
+        raise UsageError(f"run {source.id} is a trade itself", remedy=f"`desk trade {origin}` trades on its research")
+    if source.state not in RUN_FINAL:
+        raise UsageError(f"run {source.id} is still running", remedy="trade on it when it has ended")
+    if source.state == RunState.STOPPED:
+        raise UsageError(f"run {source.id} was stopped", remedy="`desk research SYMBOL...` starts a run to trade on")
+
+
+def require_same_market(run: Run, market: MarketData) -> None:
+    """Raises UsageError when a run looked at another market than this process does, or at a later time."""
+    now = market.clock.now()
+    if run.market != market.name or run.market_now - now > CLOCK_SKEW:
+        seen, here = moment(run.market, run.market_now), moment(market.name, now)
+        raise UsageError(f"run {run.id} looked at {seen}; this is {here}", remedy="trade on the same market and day")
+
+
+def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Run the trader on all verdicts of a run, and store its decision."""
+    with desk.store.read() as session:
+        run = session.get_one(Run, step.run_id)
+        verdicts = _verdicts(session, run)
+        cut = budgets.cut_short(session, run.params.get("source_run", run.id))
+    allowed = desk.settings.trade_on_partial
+    if cut is not None and not allowed:
+        return Done({"status": "skipped", "reason": cut})
+    if not verdicts:
+        return Done({"status": "skipped", "reason": "no verdict to decide on"})
+    context = desk.tool_context(run.id)
+    portfolio = portfolio_get(context, Arguments())["portfolio"]
+    notes, memory = _past(desk, context, [row["symbol"] for row in portfolio["positions"]], verdicts)
+    brief = trader_subject(run.account, verdicts, portfolio, desk.settings, notes)
+    # With DESK_TRADE_ON_PARTIAL the one turn of the trader is wanted though the budget is used up.
+    turned = run_role(desk, step, held, "trader", run.account, brief, memory=memory, budgeted=not allowed)
+    again = retry_of(desk, step, turned)
+    if again is not None:
+        return again
+    if isinstance(turned.outcome, Skipped):
+        return Done({"status": "skipped", "reason": turned.outcome.reason}, (turned.turns,))
+    turn = last_turn(turned)
+    value, status = value_of(turned), turned.outcome.outcome
+    reason = None if value else status_of(turned)[1]
+    if turn is None:
+        return Done({"status": status, "reason": reason}, error=reason or status)
+    decision = Decision(
+        run_id=run.id,
+        step_id=step.id,
+        turn_id=turn.id,
+        account=run.account,
+        status=status,
+        actions=value.get("actions", []),
+        reasoning=value.get("reasoning") or reason or "",
+        spoken_by=turn.model,
+    )
+    rows = (turned.turns, turned.calls, [decision])
+    if not value:
+        error = None if isinstance(turned.outcome, Refused) else reason or status
+        return Done({"status": status, "reason": reason}, rows, error=error)
+    child = NewStep(StepKind.SUBMIT, str(step.parent_id), payload={"decision_id": decision.id})
+    return Done({"status": status, "actions": len(decision.actions)}, rows, [child])
+
+
+def _past(
+    desk: Desk, context: ToolContext, held: list[str], verdicts: list[JudgedSymbol]
+) -> tuple[dict[str, list[str]], str | None]:
+    """Return the notes on held and judged symbols, and the account's last decisions."""
+    symbols = [*map(underlying_of, held), *(one["symbol"] for one in verdicts)]
+    with desk.store.read() as session:
+        notes = last_notes(session, desk.settings, context.account, symbols, context.clock.now())
+        return notes, trader_memory(session, context)
+
+
+def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
+    source = run.params.get("source_run", run.id)
+    rows = session.exec(
+        select(Verdict, Candidate.instrument)
+        .join(Candidate, col(Candidate.id) == col(Verdict.candidate_id))
+        .where(Verdict.run_id == source)
+        .order_by(col(Candidate.rank))
+    ).all()
+    return [
+        JudgedSymbol(
+            symbol=verdict.symbol,
+            instrument=instrument,
+            rating=verdict.rating,
+            confidence=verdict.confidence,
+            summary=verdict.summary,
+            keyRisks=verdict.key_risks,
+            missing=verdict.missing,
+        )
+        for verdict, instrument in rows
+    ]
+
+
+def submit_orders(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Check, preview and, when live trading is on, submit the orders of a decision. No model is involved."""
+    decision_id, market = step.payload["decision_id"], desk.market_of(step.run_id)
+    try:
+        broker, lease = desk.broker_on(market), desk.submission_lease
+        outcomes = process_decision(desk.store, desk.settings, market, broker, decision_id, lease)
+    except FencedOff as error:
+        log.error("orders.fenced_off", decision=decision_id, error=str(error))
+        raise Postponed(f"the process that submits for the account does this: {error.args[0]}", 0.0) from None
+    return Done({"orders": [outcome.model_dump(mode="json") for outcome in outcomes]})
+
+
+kinds.register(
+    Workflow(
+        RunKind.TRADE,
+        "trader",
+        (
+            StepSpec(StepKind.DECIDE, "research", run_trader, "trader", "trader", turn=True, spine=True),
+            StepSpec(StepKind.SUBMIT, "trade", submit_orders, "trader", "orders", spine=True, released=stand_aside),
+        ),
+    )
+)
+kinds.register(Workflow(RunKind.FLATTEN))  # a person's: its one step is written when it is done

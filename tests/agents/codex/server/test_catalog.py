@@ -1,0 +1,212 @@
+"""How the app-server is launched: flags, catalog, provider, environment, and what of it reaches the model's wire."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from agents.codex.config import runtime_config
+from agents.codex.server.catalog import ALLOCATOR, LEAN, STRIP, link_login, login_digest, prepare, slim_catalog
+from agents.codex.server.certificate import LOOPBACK_PEM
+from models.errors import BinaryMissing, CodexError, LoginMissing, SettingError
+from models.settings import Settings
+from tests.agents.codex.kit import FINAL, Kit, config, one_turn, run, running, spec
+from tests.fakes.responses import FakeResponses, tool_then_final
+
+NOWHERE = "http://127.0.0.1:9/v1"
+
+
+def test_the_catalog_has_one_model_without_what_hides_tools() -> None:
+    bundled = {
+        "models": [{"slug": "gpt-5.5", "tool_mode": "code_mode_only", "context_window": 1}, {"slug": "b", "x": 2}]
+    }
+    (entry,) = slim_catalog(bundled, ["gpt-5.5"])["models"]
+    assert (entry["slug"], entry["tool_mode"], entry["context_window"]) == ("gpt-5.5", None, 1)
+    (entry,) = slim_catalog(bundled, ["local-llm"])["models"]
+    assert (entry["slug"], entry["context_window"]) == ("local-llm", 1)
+    with pytest.raises(CodexError, match=r"neither local-llm nor gpt-5.5; it has b"):
+        slim_catalog({"models": bundled["models"][1:]}, ["local-llm"])
+
+
+def test_the_catalog_is_cached_by_version_and_model(tmp_path: Path) -> None:
+    async def work() -> None:
+        launch = await prepare(config(NOWHERE, tmp_path, model="qwen/3:8b"))
+        (path,) = (tmp_path / "codex" / "catalog").glob(f"{launch.version}-qwen_3_8b-*.json")
+        assert [entry["slug"] for entry in json.loads(path.read_text())["models"]] == ["qwen/3:8b"]
+        path.write_text("{}")
+        await prepare(config(NOWHERE, tmp_path, model="qwen/3:8b"))
+        assert path.read_text() == "{}"
+
+    run(work())
+
+
+@pytest.mark.parametrize("name", ["gpt-5.5", "gpt-6-sol", "some-local-model"])
+def test_any_model_sees_exactly_our_tools(model: FakeResponses, tmp_path: Path, registry: str, name: str) -> None:
+    """Most bundled entries would hide them behind a script tool."""
+    kit = Kit()
+    model.policy = tool_then_final("quotes_get", '{"symbols":["ACME"]}', FINAL)
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry, model=name) as runtime:
+            result = await one_turn(runtime, spec(kit, model=name))
+        assert result.text == FINAL
+        assert len(kit.calls) == 1
+        assert [seen.tools for seen in model.calls()] == [["quotes_get"], ["quotes_get"]]
+        assert {seen.body["model"] for seen in model.calls()} == {name}
+
+    run(work())
+
+
+def test_a_key_goes_out_as_a_bearer_token_and_nowhere_else(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    async def work() -> None:
+        changes: dict[str, Any] = {"provider": "endpoint", "provider_key": "sk-secret"}
+        async with running(model, tmp_path, registry, **changes) as runtime:
+            await one_turn(runtime, spec())
+            assert model.requests[-1].headers["authorization"] == "Bearer sk-secret"
+            assert "sk-secret" not in " ".join(psutil.Process(runtime.status()[0].pid).cmdline())
+        assert "sk-secret" not in repr(config(model, tmp_path, **changes))
+
+    run(work())
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"sk-secret" in path.read_bytes()]
+
+
+def test_the_environment_is_minimal(
+    model: FakeResponses, tmp_path: Path, registry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROKER_SECRET", "x")
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry, environ={"HTTPS_PROXY": "http://proxy:1"}) as runtime:
+            await one_turn(runtime, spec())
+            environ = psutil.Process(runtime.status()[0].pid).environ()
+        home = str(tmp_path / "codex" / "w" / "ephemeral")
+        pem = tmp_path / "codex" / "catalog" / "loopback.pem"
+        assert environ == {
+            "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HTTPS_PROXY": "http://proxy:1",
+            "SSL_CERT_FILE": str(pem), "HOME": home, "CODEX_HOME": home, ALLOCATOR: LEAN,
+        }  # fmt: skip
+        assert pem.read_text() == LOOPBACK_PEM
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("url", "ca_file", "expected"),
+    [
+        ("http://127.0.0.1:8000/v1", None, "loopback.pem"),
+        ("http://localhost:8000/v1", None, "loopback.pem"),
+        ("https://localhost:8000/v1", None, None),
+        ("https://api.example.com/v1", None, None),
+        ("https://api.example.com/v1", Path("/etc/roots.pem"), "roots.pem"),
+        ("http://127.0.0.1:8000/v1", Path("/etc/roots.pem"), "roots.pem"),
+    ],
+)
+def test_which_certificates_are_trusted(tmp_path: Path, url: str, ca_file: Path | None, expected: str | None) -> None:
+    async def work() -> None:
+        launch = await prepare(config(url, tmp_path, provider="endpoint", ca_file=ca_file))
+        found = launch.env.get("SSL_CERT_FILE")
+        assert (Path(found).name if found else None) == expected
+
+    run(work())
+
+
+def test_every_strip_flag_is_on_the_command_line(tmp_path: Path) -> None:
+    async def work() -> None:
+        launch = await prepare(config(NOWHERE, tmp_path))
+        line = launch.argv(tmp_path)
+        given = {line[at + 1].split("=", 1)[0] for at, word in enumerate(line) if word == "-c"}
+        assert set(STRIP) <= given
+        assert line[-1] == "--strict-config"
+
+    run(work())
+
+
+def test_the_codex_login_is_linked_and_used(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    login = tmp_path / "login"
+    login.mkdir()
+    (login / "auth.json").write_text('{"auth_mode":"apikey","OPENAI_API_KEY":"sk-login"}')
+
+    async def work() -> None:
+        flags = {"openai_base_url": model.url}
+        changes: dict[str, Any] = {"provider": "codex", "provider_url": None, "login_home": login, "flags": flags}
+        async with running(model, tmp_path / "home", registry, **changes) as runtime:
+            result = await one_turn(runtime, spec())
+        assert result.status == "completed"
+        assert model.requests[-1].headers["authorization"] == "Bearer sk-login"
+        assert model.requests[-1].tools == ["quotes_get"]
+        link = tmp_path / "home" / "codex" / "w" / "ephemeral" / "auth.json"
+        assert link.resolve() == login / "auth.json"
+
+    run(work())
+
+
+def test_no_login_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    wanted = config(NOWHERE, tmp_path, provider="codex", provider_url=None, login_home=tmp_path / "none")
+    with pytest.raises(LoginMissing, match="codex login --device-auth"):
+        link_login(wanted, tmp_path)
+
+
+def test_no_binary_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    async def work() -> None:
+        with pytest.raises(BinaryMissing, match="DESK_CODEX_BINARY"):
+            await prepare(config(NOWHERE, tmp_path, binary=tmp_path / "codex"))
+
+    run(work())
+
+
+def test_a_binary_that_fails_is_an_error(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho no luck >&2\nexit 7\n")
+    broken.chmod(0o755)
+
+    async def work() -> None:
+        with pytest.raises(CodexError, match=r"ended with 7: no luck"):
+            await prepare(config(NOWHERE, tmp_path, binary=broken))
+
+    run(work())
+
+
+def test_the_settings_become_a_config(tmp_path: Path) -> None:
+    settings = Settings(
+        home=tmp_path, provider="rulebook", rulebook_url=NOWHERE, provider_key="sk-other", codex_turns=7
+    )
+    made = runtime_config(settings, "research@host")
+    assert (made.worker, made.provider_url, made.provider_key, made.turns) == ("research@host", NOWHERE, None, 7)
+    assert made.loopback
+    made = runtime_config(
+        Settings(home=tmp_path, provider="endpoint", provider_url="https://x/v1", provider_key="k"), "w"
+    )
+    assert (made.provider_url, made.provider_key, made.loopback) == ("https://x/v1", "k", False)
+    with pytest.raises(SettingError, match="DESK_RULEBOOK_URL"):
+        runtime_config(Settings(home=tmp_path, provider="rulebook"), "w")
+
+
+def test_runtimes_that_start_at_once_in_one_home_share_the_files(tmp_path: Path) -> None:
+    async def work() -> None:
+        settings = config("http://127.0.0.1:9/v1", tmp_path)
+        found = await asyncio.gather(*(prepare(settings) for _ in range(6)))
+        assert len({launch.flags for launch in found}) == 1
+        assert not list((tmp_path / "codex" / "catalog").glob(".aside-*"))
+
+    run(work())
+
+
+def test_another_login_has_another_digest(tmp_path: Path) -> None:
+    def digest(text: str) -> str:
+        (tmp_path / "auth.json").write_text(text)
+        return login_digest(config(NOWHERE, tmp_path, provider="codex", provider_url=None, login_home=tmp_path))
+
+    first, again, other = (
+        digest(f'{{"tokens":{{"account_id":"{account}","access_token":"{token}"}}}}')
+        for account, token in (("acct-1", "x"), ("acct-1", "y"), ("acct-2", "y"))
+    )
+    assert first == again, "a token that was renewed is the same account's"
+    assert first != other
+    assert "acct" not in first
+    assert digest('{"tokens":null,"OPENAI_API_KEY":"sk-login"}') == digest("no JSON") == digest("[]") == ""
+    assert login_digest(config(NOWHERE, tmp_path)) == "", "other providers have no login"

@@ -1,0 +1,92 @@
+"""What a role's model is asked with: several models in one runtime, effort, summary and verbosity, and images."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.codex.runtime import CodexRuntime
+from models.errors import RedisDown
+from tests.agents.codex.kit import Kit, config, deadline, one_turn, run, running, spec, turn
+from tests.fakes.responses import Call, FakeResponses
+from tools.registry import ToolAnswer, ToolImage
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+class Charts(Kit):
+    """A toolset whose answers have a picture."""
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+        return replace(await super().call(name, arguments), image=ToolImage(PIXEL, "image/png"))
+
+
+def test_roles_of_one_runtime_have_models_and_efforts_of_their_own(
+    model: FakeResponses, tmp_path: Path, registry: str
+) -> None:
+    async def work() -> None:
+        changes = {"roles_models": ("gpt-5.6-sol", "local/llm:8b"), "summary": "concise", "verbosity": "high"}
+        async with running(model, tmp_path, registry, personality="friendly", **changes) as runtime:
+            await one_turn(runtime, replace(spec(), effort="high"))
+            await one_turn(runtime, replace(spec(model="gpt-5.6-sol"), effort="max"))
+            await one_turn(runtime, spec(model="local/llm:8b"))
+        first, second, third = model.calls()
+        assert [call.body["model"] for call in (first, second, third)] == ["gpt-5.5", "gpt-5.6-sol", "local/llm:8b"]
+        assert [call.tools for call in (first, second, third)] == [["quotes_get"]] * 3
+        assert first.body["reasoning"] == {"effort": "high", "summary": "concise"}
+        assert second.body["reasoning"]["effort"] == "max"
+        assert {call.body["text"]["verbosity"] for call in (first, second, third)} == {"high"}
+
+    run(work())
+
+
+def test_a_kept_thread_of_another_model_starts_afresh(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    async def work() -> None:
+        async with running(model, tmp_path, registry, roles_models=("gpt-5.6-sol",)) as runtime:
+            reasons = []
+            for name in ("gpt-5.5", "gpt-5.5", "gpt-5.6-sol"):
+                async with runtime.conversation(spec(keep=True, model=name), deadline()) as conversation:
+                    await turn(conversation)
+                    reasons.append(conversation.reason)
+        assert reasons == ["initial", "resumed", "model_changed"]
+
+    run(work())
+
+
+def test_an_image_of_a_tool_reaches_the_model_beside_its_json(
+    model: FakeResponses, tmp_path: Path, registry: str
+) -> None:
+    async def work() -> None:
+        model.script(Call("quotes_get", '{"symbols":["ACME"]}'))
+        async with running(model, tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec(Charts()))
+        assert result.status == "completed"
+        answer = next(item for item in model.calls()[-1].body["input"] if item["type"] == "function_call_output")
+        text, image = answer["output"]
+        assert text == {"type": "input_text", "text": '{"echo":{"symbols":["ACME"]}}'}
+        assert image["type"] == "input_image"
+        kind, data = image["image_url"].split(";base64,")
+        assert (kind, base64.b64decode(data)) == ("data:image/png", PIXEL)
+
+    run(work())
+
+
+def test_a_runtime_without_redis_runs_turns_of_threads_that_are_not_kept(model: FakeResponses, tmp_path: Path) -> None:
+    async def work() -> None:
+        runtime = CodexRuntime(config(model, tmp_path))
+        await runtime.start()
+        try:
+            assert (await one_turn(runtime, spec())).status == "completed"
+            with pytest.raises(RedisDown, match="a kept thread needs a Redis"):
+                await one_turn(runtime, spec(keep=True))
+        finally:
+            await runtime.close(5)
+
+    run(work())

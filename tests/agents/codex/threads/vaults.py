@@ -1,0 +1,53 @@
+"""Vaults for tests: real ones, over a database of the test's own, each worker with connections of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlmodel import col, select
+
+from agents.codex.threads.vault import ThreadVault
+from models.database.blobs import blob_store
+from models.database.store import Store
+from models.tables.threads import KeptThread, Rollout
+from tests.databases import make_database
+
+
+@contextmanager
+def vault_over(database: str, blob_url: str | None = None) -> Iterator[ThreadVault]:
+    """What one worker has. The database has its tables already."""
+    store = Store(database)
+    try:
+        yield ThreadVault(store, blob_store(blob_url, store))
+    finally:
+        store.close()
+
+
+def database_in(folder: Path) -> str:
+    """The URL of a new database with the newest schema."""
+    url = f"sqlite:///{folder / 'vault.db'}"
+    make_database(url)
+    return url
+
+
+def copies(database: str, thread_id: str) -> list[Rollout]:
+    """A thread's copies, the oldest first."""
+    store = Store(database)
+    try:
+        with store.read() as session:
+            wanted = select(Rollout).where(Rollout.thread_id == thread_id).order_by(col(Rollout.generation))
+            return list(session.exec(wanted).all())
+    finally:
+        store.close()
+
+
+def kept_threads(database: str) -> list[KeptThread]:
+    """Every thread that was ever recorded, the oldest first."""
+    store = Store(database)
+    try:
+        with store.read() as session:
+            return list(session.exec(select(KeptThread).order_by(col(KeptThread.created_at))).all())
+    finally:
+        store.close()

@@ -1,0 +1,66 @@
+"""The model of each role: the settings' own, or its entry in DESK_ROLE_MODELS."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents import role_models
+from agents.role_models import RoleModel, models_of, role_labels
+from agents.roles import ROLES
+from models.errors import SettingError
+from models.settings import Settings
+
+
+def models(text: str = "", **values: object) -> dict[str, RoleModel]:
+    return dict(role_models.role_models(Settings.model_validate({"role_models": text, **values})))
+
+
+def test_every_role_has_the_settings_model_unless_it_has_an_entry() -> None:
+    assert models() == dict.fromkeys(ROLES, RoleModel("codex", "gpt-5.5"))
+    found = models("trader=codex:gpt-5.6-sol:high; quick = codex:mini ;", effort="medium")
+    assert found["trader"] == RoleModel("codex", "gpt-5.6-sol", "high")
+    assert found["quick"] == RoleModel("codex", "mini", "medium")
+    assert found["risk"] == RoleModel("codex", "gpt-5.5", "medium")
+    assert set(models_of(found.values(), "codex")) == {"gpt-5.5", "gpt-5.6-sol", "mini"}
+    assert models_of(found.values(), "other") == ()
+
+
+def test_a_models_name_may_have_colons_before_its_effort() -> None:
+    assert models("risk=codex:llama3:8b:low")["risk"] == RoleModel("codex", "llama3:8b", "low")
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "remedy"),
+    [
+        ("trader", "'trader'", "ROLE=RUNTIME:MODEL[:EFFORT]"),
+        ("trader=", "'trader='", "ROLE=RUNTIME:MODEL[:EFFORT]"),
+        ("trader=codex", "'trader=codex'", "ROLE=RUNTIME:MODEL[:EFFORT]"),
+        ("=codex:m", "'=codex:m'", "ROLE=RUNTIME:MODEL[:EFFORT]"),
+        ("poet=codex:m", "no role 'poet'", "roles are"),
+        ("trader=other:m", "no runtime 'other'", "runtimes are codex"),
+        ("trader=codex:m:huge", "no effort 'huge'", "efforts are"),
+        ("trader=codex:m:", "no effort ''", "efforts are"),
+        ("trader=codex:a;trader=codex:b", "has an entry already", "one model"),
+        ("trader=codex:a,quick=codex:b:low", "is no model's name", "semicolon between entries"),
+        ("trader=codex:a b", "is no model's name", "semicolon between entries"),
+    ],
+)
+def test_an_entry_that_cannot_be_read_is_named(text: str, what: str, remedy: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        models(text)
+    assert what in str(caught.value)
+    assert "role_models (DESK_ROLE_MODELS)" in str(caught.value)
+    assert remedy in (caught.value.remedy or "")
+
+
+def test_a_runtime_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(role_models, "RUNTIMES", {"codex": "codex_cli_bin", "absent": "no_such_package"})
+    with pytest.raises(SettingError, match="the runtime absent is not installed"):
+        models("trader=absent:m")
+
+
+def test_reports_name_the_roles_own_model() -> None:
+    given = Settings(provider="endpoint", provider_url="http://127.0.0.1:1/v1", role_models="risk=codex:mini")
+    assert role_labels(given)["risk"] == "endpoint:mini"
+    assert role_labels(given)["quick"] == given.spoken_by
+    assert set(role_labels(Settings(role_models="risk=codex:mini")).values()) == {"rulebook (rules, no model)"}

@@ -1,0 +1,113 @@
+"""The runner on a runtime in plain Python: it needs the protocol and no Codex."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agents.roles import ROLES
+from agents.runner import Assignment, InterruptSignal, RoleRun, Runner
+from agents.runtime import Runtime
+from agents.subjects import validator_subject
+from models.research import Completed, Failed, Failure, Interrupted, Refused
+from models.settings import Settings
+from tests.agents.codex.kit import run
+from tests.fakes.runtime import FakeRuntime, FakeTurn
+from tools.market.factory import build_market
+from tools.registry import ToolContext
+
+ROOT = Path(__file__).parents[2]
+GOOD = json.dumps({"verdict": "CONFIRMED", "confidence": "high", "summary": "Steady.", "keyRisks": ["earnings"]})
+SIGNALS = (("signals_get", {"symbols": ["IBM"]}),)
+
+
+@pytest.fixture(scope="module")
+def settings() -> Settings:
+    return Settings(
+        provider="endpoint", provider_url="http://127.0.0.1:1/v1", role_models="risk=codex:other:high",
+        role_approvals="quick:command",
+    )  # fmt: skip
+
+
+def work(runtime: Runtime, settings: Settings, *roles: str, halt_after: float | None = None) -> list[RoleRun]:
+    market = build_market(settings)
+    found: list[RoleRun] = []
+
+    def context(run_id: str) -> ToolContext:
+        return ToolContext(market, market.clock, None, settings, settings.account, run_id)
+
+    async def all_of_them() -> None:
+        runner = Runner({"codex": runtime}, settings, context)
+        for role in roles:
+            brief = validator_subject("IBM", "equity", [], settings, capital=100_000.0)
+            halt = InterruptSignal()
+            if halt_after is not None:
+                asyncio.get_running_loop().call_later(halt_after, halt.ask)
+            found.append(await runner.run(Assignment("run-1", "step-1", 2, ROLES[role], "IBM", brief), halt))
+
+    run(all_of_them())
+    return found
+
+
+def test_a_turn_with_a_real_tool_is_an_outcome_with_its_rows(settings: Settings) -> None:
+    runtime = FakeRuntime()
+    runtime.turns.append(FakeTurn(GOOD, SIGNALS))
+    (done,) = work(runtime, settings, "quick")
+    assert isinstance(done.outcome, Completed)
+    assert done.outcome.value["summary"] == "Steady."
+    assert done.has_data
+    assert [(call.tool, call.success) for call in done.calls] == [("signals_get", True)]
+    (turn,) = done.turns
+    assert (turn.status, turn.model, turn.total_tokens) == ("completed", "endpoint:gpt-5.5", 120)
+    (prompt,) = runtime.prompts
+    assert prompt.spec.approvals == {"command"}
+    assert prompt.metadata["step_id"] == "step-1"
+
+
+def test_each_role_runs_on_its_own_model(settings: Settings) -> None:
+    runtime = FakeRuntime(policy=lambda _prompt: FakeTurn(GOOD, SIGNALS))
+    quick, risk = work(runtime, settings, "quick", "risk")
+    assert [(one.spec.model, one.spec.effort) for one in runtime.prompts] == [("gpt-5.5", None), ("other", "high")]
+    assert [one.turns[0].model for one in (quick, risk)] == ["endpoint:gpt-5.5", "endpoint:other"]
+
+
+def test_an_answer_outside_the_schema_is_repaired_once(settings: Settings) -> None:
+    runtime = FakeRuntime()
+    runtime.turns.extend([FakeTurn("{}"), FakeTurn(GOOD)])
+    (done,) = work(runtime, settings, "quick")
+    assert isinstance(done.outcome, Completed)
+    assert [turn.failure_kind for turn in done.turns] == ["invalid_output", None]
+
+
+def test_a_refusal_and_a_failure_are_outcomes(settings: Settings) -> None:
+    runtime = FakeRuntime()
+    failure = Failure(kind="server_error", retryable=True, message="down")
+    runtime.turns.extend([FakeTurn(refusal="no"), FakeTurn(failure=failure)])
+    refused, failed = work(runtime, settings, "quick", "quick")
+    assert refused.outcome == Refused(text="no")
+    assert isinstance(failed.outcome, Failed)
+    assert failed.outcome.kind == "server_error"
+
+
+def test_a_kept_thread_is_resumed(settings: Settings) -> None:
+    runtime = FakeRuntime(policy=lambda _prompt: FakeTurn(GOOD, SIGNALS))
+    first, second = work(runtime, settings, "risk", "risk")
+    assert [one.turns[0].thread_reason for one in (first, second)] == ["initial", "resumed"]
+    assert first.turns[0].thread_id == second.turns[0].thread_id
+
+
+def test_a_halt_interrupts_the_running_turn(settings: Settings) -> None:
+    runtime = FakeRuntime(policy=lambda _prompt: FakeTurn(GOOD, seconds=20))
+    (done,) = work(runtime, settings, "quick", halt_after=0.05)
+    assert done.outcome == Interrupted()
+
+
+def test_the_runner_loads_no_codex() -> None:
+    script = "import sys, agents.runner; print([name for name in sys.modules if name.startswith('agents.codex')])"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,118 @@
+"""Links, files, commands and settings that the documents mention exist; the README is short."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from models.settings import ALIASES, Settings
+from tasks.cli.main import build
+from tests.stack import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+ALL = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *PAGES]
+README_WORDS = 900
+# What a reader makes by following docs/contributing.md.
+EXAMPLES = {
+    "tools/price_range.py",
+    "tests/tools/test_price_range.py",
+    "agents/prompts/liquidity.md",
+    "agents/rulebook/policies/liquidity.py",
+    "tasks/workflows/checkup.py",
+}
+# A path of the repository in backticks. One with a capital letter in it (tools/NAME.py) is to be filled in.
+_PATH = re.compile(r"`((?:models|tools|agents|tasks|tests|docs|deploy|requirements)/[a-z0-9_./*-]*)`")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+_COMMAND = re.compile(r"(?:^|[`\s/])desk ([a-z]+)")
+_CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
+ROOMS = ("models", "tools", "agents", "tasks")
+_SETTING = re.compile(r"\bDESK_[A-Z0-9_]+\b")
+
+
+def name(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+def anchors(page: Path) -> set[str]:
+    """The ids that the page's headings have."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
+
+
+@pytest.mark.parametrize("page", ALL, ids=name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in _LINK.findall(page.read_text(encoding="utf-8")):
+        assert not link.startswith("http"), f"{link}: the pages need no other host"
+        target, _, anchor = link.partition("#")
+        found = (page.parent / target).resolve() if target else page
+        assert found.exists(), f"{link} leads nowhere"
+        assert not anchor or anchor in anchors(found), f"{link}: there is no such heading"
+
+
+@pytest.mark.parametrize("page", ALL, ids=name)
+def test_every_file_that_is_mentioned_exists(page: Path) -> None:
+    for path in set(_PATH.findall(page.read_text(encoding="utf-8"))) - EXAMPLES:
+        assert list(REPOSITORY.glob(path.rstrip("/"))), f"{path} is mentioned and does not exist"
+
+
+def code(page: Path) -> Iterator[str]:
+    yield from _CODE.findall(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", ALL, ids=name)
+def test_every_command_that_is_mentioned_exists(page: Path) -> None:
+    commands = getattr(typer.main.get_command(build()), "commands")  # noqa: B009
+    mentioned = {word for part in code(page) for word in _COMMAND.findall(part)}
+    assert mentioned <= set(commands)
+
+
+@pytest.mark.parametrize("page", ALL, ids=name)
+def test_every_setting_that_is_mentioned_exists(page: Path) -> None:
+    known = {f"DESK_{field.upper()}" for field in Settings.model_fields} | {"DESK_CONFIG"} | set(ALIASES)
+    mentioned = set(_SETTING.findall(page.read_text(encoding="utf-8")))
+    assert mentioned <= known, mentioned - known
+
+
+def test_the_examples_of_contributing_import_what_there_is() -> None:
+    text = (DOCS / "contributing.md").read_text(encoding="utf-8")
+    found = re.findall(r"^ *```python\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+    blocks = [textwrap.dedent(block) for block in found]
+    modules = [block for block in blocks if block.startswith('"""')]
+    assert len(modules) >= 4
+    for node in (node for block in modules for node in ast.walk(ast.parse(block))):
+        if isinstance(node, ast.ImportFrom):
+            module = importlib.import_module(str(node.module))
+            assert not [each.name for each in node.names if not hasattr(module, each.name)], node.module
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    nav = (REPOSITORY / "zensical.toml").read_text(encoding="utf-8")
+    tomllib.loads(nav)
+    listed = set(re.findall(r'"([\w/-]+\.md)"', nav))
+    assert listed == {page.relative_to(DOCS).as_posix() for page in PAGES}
+
+
+def test_every_class_of_the_glossary_exists() -> None:
+    text = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    files = [file for room in ROOMS for file in (REPOSITORY / room).rglob("*.py")]
+    defined = {name for file in files for name in _CLASS.findall(file.read_text(encoding="utf-8"))}
+    assert set(re.findall(r"`([A-Z]\w+)`", text)) <= defined
+
+
+def test_the_readme_is_short_and_names_the_two_commands() -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= README_WORDS
+    assert text.count("](docs/picture.svg)") == 1
+    assert "\nmake demo " in text
+    assert "\nmake test " in text

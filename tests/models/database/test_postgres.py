@@ -1,0 +1,209 @@
+"""The store, the migrations, the graph, the lineage and a whole run on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import SQLModel, select
+
+import tests.agents.codex.threads.test_vault as vault_cases
+import tests.tasks.engine.test_graph as graph_cases
+import tests.tasks.workflows.portfolio.test_schedule as schedule_cases
+from models.database.store import Store, current, require_current
+from models.errors import DatabaseDown
+from models.states import RUN_FINAL, RunState
+from models.tables.orders import Account, Order
+from models.tables.runs import Run, Turn
+from tasks.views.lineage import lineage
+from tasks.views.run_view import find_run, progress, view
+from tasks.workflows.research import open_research
+from tests.builders import MARKET_NOW, a_report, a_run, a_step, a_turn
+from tests.models.database.test_migrations import answers_come_and_go
+from tests.stack import processes, wait_for
+from tests.tasks.cli.running import desk
+from tests.tasks.workflows.chain import a_chain
+
+pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
+from tests.postgres import Server, binaries, shared
+
+FOUND = binaries()
+WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
+pytestmark = [pytest.mark.postgres, pytest.mark.skipif(FOUND is None, reason=WHY)]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    assert FOUND is not None
+    with shared(FOUND) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def template(postgres: Server) -> str:
+    return postgres.template()
+
+
+@pytest.fixture
+def url(postgres: Server, template: str) -> str:
+    return postgres.url(postgres.fresh(template))
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    made = Store(url)
+    yield made
+    made.close()
+
+
+# Cases that look for the words of SQLite's errors; what they show is shown here in another way.
+SQLITE_WORDS = {"test_a_step_is_unique_in_its_run"}
+
+
+def _cases(module: ModuleType) -> dict[str, Callable[..., None]]:
+    """Every case of a module, to run here too, on this module's `store`."""
+    return {name: case for name, case in vars(module).items() if name.startswith("test_") and name not in SQLITE_WORDS}
+
+
+globals().update(_cases(graph_cases))
+globals().update(_cases(schedule_cases))
+globals().update(_cases(vault_cases))
+
+
+def test_the_command_upgrades_an_empty_database_and_says_where_it_is(postgres: Server, tmp_path: Path) -> None:
+    url = postgres.url(postgres.fresh())
+    assert current(url)[0] is None
+    with pytest.raises(DatabaseDown, match="desk db upgrade"):
+        require_current(url)
+    done = desk(tmp_path, "db", "upgrade", DESK_DATABASE_URL=url)
+    assert done.returncode == 0, done.stderr
+    require_current(url)
+    again = desk(tmp_path, "db", "current", "--json", DESK_DATABASE_URL=url)
+    found = json.loads(again.stdout)
+    assert (again.returncode, found["revision"]) == (0, found["newest"])
+
+
+def test_migrations_and_tables_agree(store: Store) -> None:
+    with store.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), SQLModel.metadata) == []
+
+
+def test_whole_answers_come_and_go(postgres: Server) -> None:
+    answers_come_and_go(postgres.url(postgres.fresh()))
+
+
+def test_it_is_not_sqlite(store: Store) -> None:
+    with store.read() as session:
+        assert "PostgreSQL" in str(session.execute(text("select version()")).scalar_one())
+
+
+def test_json_and_times_come_back_as_they_were(store: Store) -> None:
+    params = {"symbols": ["BRK.B", "é"], "nested": {"none": None, "figure": 0.1, "nul": "a\x00b"}, "on": True}
+    new_york = dt.timezone(dt.timedelta(hours=-4))
+    with store.session() as session:
+        run_id = a_run(session, params=params, notes=["one", "two"], market_now=MARKET_NOW.astimezone(new_york)).id
+    with store.read() as session:
+        run = session.get_one(Run, run_id)
+    assert (run.params, run.notes) == (params, ["one", "two"])
+    assert run.market_now == MARKET_NOW
+    assert run.market_now.utcoffset() == dt.timedelta(0)
+    with store.read() as session:
+        raw = session.execute(text("select market_now from run")).scalar_one()
+    assert raw == MARKET_NOW.replace(tzinfo=None)
+
+
+def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
+    with pytest.raises(RuntimeError), store.session() as session:
+        session.add(Account(name="paper", cash=1.0))
+        session.flush()
+        raise RuntimeError
+    with store.read() as session:
+        assert session.exec(select(Account)).all() == []
+
+
+def test_what_something_rests_on_cannot_be_deleted(store: Store) -> None:
+    with store.session() as session:
+        step = a_step(session, a_run(session))
+        turn_id = a_turn(session, step).id
+        a_report(session, step, session.get_one(Turn, turn_id))
+    with pytest.raises(IntegrityError), store.session() as session:
+        session.delete(session.get_one(Turn, turn_id))
+    with pytest.raises(IntegrityError), store.session() as session:
+        other = a_step(session, a_run(session))
+        a_report(session, other, None, "MSFT")
+
+
+def test_a_step_is_unique_in_its_run(store: Store) -> None:
+    with store.session() as session:
+        run_id = a_step(session, a_run(session), subject="AAPL", role="quick").run_id
+    with pytest.raises(IntegrityError, match="uq_step"), store.session() as session:
+        a_step(session, session.get_one(Run, run_id), subject="AAPL", role="quick")
+
+
+def test_an_order_that_is_not_denied_needs_a_verdict(store: Store) -> None:
+    with store.session() as session:
+        chain = a_chain(session)
+    with pytest.raises(IntegrityError), store.session() as session:
+        session.get_one(Order, chain.order_id).verdict_id = None
+
+
+def test_a_locked_row_makes_writers_wait_and_loses_nothing(store: Store) -> None:
+    with store.session() as session:
+        session.add(Account(name="paper", cash=0.0))
+
+    def add() -> None:
+        for _ in range(10):
+            with store.session() as session:
+                session.get_one(Account, "paper", with_for_update=True).cash += 1.0
+
+    threads = [threading.Thread(target=add) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with store.read() as session:
+        assert session.get_one(Account, "paper").cash == 60.0
+
+
+def test_the_chain_of_an_order_and_the_view_of_its_run(store: Store) -> None:
+    with store.session() as session:
+        chain = a_chain(session)
+    with store.read() as session:
+        run = find_run(session, chain.run_id[:20])
+        found = lineage(session, run, "ACME")
+        seen, whole = progress(session, run.id), view(session, run)
+    assert chain.ids_of(found) == chain.expected()
+    assert (seen.turns, seen.candidates) == (chain.turns, {"BUY": 2})
+    assert [row.symbol for row in whole.candidates] == ["ACME", "IBM"]
+    assert whole.actions[0].order_id == chain.order_id
+
+
+def test_research_runs_whole(url: str, store: Store) -> None:
+    """Real workers, Redis and app-server, with every row in PostgreSQL."""
+    with processes(DESK_DATABASE_URL=url, DESK_WORKER_THREADS="8") as running:
+        running.rulebook()
+        running.workers("all")
+        run = open_research(running.app, ["IBM", "MSFT"])
+        wait_for(lambda: _state(store, run.id) in RUN_FINAL, "the run ends")
+    with store.read() as session:
+        whole = view(session, session.get_one(Run, run.id))
+        found = lineage(session, session.get_one(Run, run.id), "IBM")
+        assert whole.summary["turns"] == progress(session, run.id).turns
+    assert (whole.state, whole.notes) == (RunState.DONE, [])
+    assert {row.symbol: row.tools > 0 and row.tokens > 0 for row in whole.candidates} == {"IBM": True, "MSFT": True}
+    assert all(row.verdict for row in whole.candidates)
+    assert {row["thread"] is not None for row in found["reports"]} == {True}
+
+
+def _state(store: Store, run_id: str) -> str:
+    with store.read() as session:
+        return session.get_one(Run, run_id).state

@@ -1,0 +1,200 @@
+"""The database: pragmas, transactions, migrations, and foreign keys that keep lineage whole."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import DateTime, text
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.exc import IntegrityError, StatementError
+from sqlmodel import SQLModel, select
+
+from models.database import store as store_module
+from models.database.store import Store, current, require_current, upgrade
+from models.errors import DatabaseDown, SettingError
+from models.tables.columns import Utc, new_id
+from models.tables.orders import Account
+from models.tables.runs import Run, Step, Turn
+from tests.builders import a_report, a_run, a_step, a_turn
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    found = f"sqlite:///{tmp_path / 'deep' / 'desk.db'}"
+    upgrade(found)
+    return found
+
+
+def test_upgrade_brings_an_empty_database_to_the_newest_revision_and_is_repeatable(url: str) -> None:
+    upgrade(url)
+    found, newest = current(url)
+    assert found == newest
+    require_current(url)
+
+
+def test_an_old_database_is_named_with_its_remedy(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseDown, match=r"new\.db is at revision none.*start `desk up`.*desk db upgrade"):
+        require_current(f"sqlite:///{tmp_path / 'new.db'}")
+
+
+def test_migrations_and_tables_agree(url: str) -> None:
+    store = Store(url)
+    with store.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), SQLModel.metadata) == []
+
+
+def test_sqlite_runs_in_wal_mode_with_foreign_keys_and_a_busy_timeout(url: str) -> None:
+    store = Store(url)
+    with store.read() as session:
+        names = ("journal_mode", "foreign_keys", "busy_timeout")
+        values = {name: session.execute(text(f"pragma {name}")).scalar() for name in names}
+    assert values == {"journal_mode": "wal", "foreign_keys": 1, "busy_timeout": store_module.BUSY_SECONDS * 1000}
+
+
+def test_a_failed_transaction_leaves_nothing(url: str) -> None:
+    store = Store(url)
+    with pytest.raises(RuntimeError), store.session() as session:
+        session.add(Account(name="paper", cash=1.0))
+        session.flush()
+        raise RuntimeError
+    with store.read() as session:
+        assert session.exec(select(Account)).all() == []
+
+
+def test_what_is_written_in_a_reading_session_is_not_kept(url: str) -> None:
+    store = Store(url)
+    with store.read() as session:
+        session.add(Account(name="paper", cash=1.0))
+        session.flush()
+    with store.read() as session:
+        assert session.exec(select(Account)).all() == []
+
+
+def test_writers_of_many_threads_lose_nothing(url: str) -> None:
+    store = Store(url)
+    with store.session() as session:
+        session.add(Account(name="paper", cash=0.0))
+
+    def add() -> None:
+        for _ in range(20):
+            with store.session() as session:
+                session.get_one(Account, "paper").cash += 1.0
+
+    threads = [threading.Thread(target=add) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with store.read() as session:
+        assert session.get_one(Account, "paper").cash == 160.0
+
+
+def test_a_turn_that_a_report_rests_on_cannot_be_deleted(url: str) -> None:
+    store = Store(url)
+    with store.session() as session:
+        run = a_run(session)
+        step = a_step(session, run)
+        turn = a_turn(session, step)
+        a_report(session, step, turn)
+        turn_id = turn.id
+    with pytest.raises(IntegrityError), store.session() as session:
+        session.delete(session.get_one(Turn, turn_id))
+
+
+def test_a_report_without_a_turn_cannot_be_written(url: str) -> None:
+    store = Store(url)
+    with pytest.raises(IntegrityError), store.session() as session:
+        step = a_step(session, a_run(session))
+        a_report(session, step, None)
+
+
+def test_times_come_back_aware_and_naive_ones_are_refused(url: str) -> None:
+    store = Store(url)
+    with store.session() as session:
+        run_id = a_run(session).id
+    with store.read() as session:
+        assert session.get_one(Run, run_id).created_at.utcoffset() == dt.timedelta(0)
+    with pytest.raises(StatementError, match="naive time"), store.session() as session:
+        session.add(Step(run_id=run_id, kind="merge", state="ready", due_at=dt.datetime(2026, 1, 1)))
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC),
+        dt.datetime(2026, 1, 2, 3, 4, 5, 60, tzinfo=dt.timezone(dt.timedelta(hours=-5))),
+        dt.datetime.min.replace(tzinfo=dt.UTC),
+        dt.datetime.max.replace(tzinfo=dt.UTC),
+    ],
+)
+def test_sqlite_holds_a_time_as_sqlalchemy_writes_it(moment: dt.datetime) -> None:
+    """Rows from before are compared with new ones as texts."""
+    written, usual = (
+        kind.dialect_impl(sqlite.dialect()).bind_processor(sqlite.dialect()) for kind in (Utc(), DateTime())
+    )
+    assert written is not None
+    assert usual is not None
+    assert written(moment) == usual(moment.astimezone(dt.UTC).replace(tzinfo=None))
+
+
+def test_a_slot_of_the_schedule_has_one_run(url: str) -> None:
+    store = Store(url)
+    with store.session() as session:
+        a_run(session, schedule="premarket", slot="2026-11-20")
+    with pytest.raises(IntegrityError), store.session() as session:
+        a_run(session, schedule="premarket", slot="2026-11-20")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "not a url",
+        "mysql://desk:hidden@host/desk",
+        "oracle://desk:hidden@host/desk",
+        "nonsense://desk:hidden@host/desk",
+        "postgresql+asyncpg://desk:hidden@host/desk",
+        "postgresql://desk:hidden@host:hidden/desk@",
+    ],
+)
+def test_an_address_that_is_none_is_refused_by_name(address: str) -> None:
+    with pytest.raises(SettingError, match=r"DESK_DATABASE_URL=.*postgresql\+psycopg://USER:PASSWORD@HOST") as caught:
+        Store(address)
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "deep"
+    with pytest.raises(DatabaseDown, match=rf"{folder} cannot be made: Not a directory \(set DESK_HOME"):
+        upgrade(f"sqlite:///{folder / 'desk.db'}")
+
+
+@pytest.mark.parametrize("ask", [current, require_current, upgrade])
+def test_a_file_that_is_no_database_is_named_with_its_remedy(tmp_path: Path, ask: Callable[[str], object]) -> None:
+    path = tmp_path / "desk.db"
+    path.write_bytes(b"a letter, and not a database " * 40)
+    with pytest.raises(DatabaseDown, match=rf"sqlite:///{path} cannot be used: file is not a database \(name another"):
+        ask(f"sqlite:///{path}")
+    assert path.read_bytes().startswith(b"a letter")
+
+
+def test_a_server_that_is_away_is_a_database_that_is_down() -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(DatabaseDown, match="does not answer"):
+        current("postgresql+psycopg://127.0.0.1:1/none?connect_timeout=1")
+
+
+def test_ids_sort_by_time_and_never_repeat() -> None:
+    spaced = []
+    for _ in range(3):
+        spaced.append(new_id())
+        time.sleep(0.002)
+    assert spaced == sorted(spaced)
+    assert len({new_id() for _ in range(1000)}) == 1000

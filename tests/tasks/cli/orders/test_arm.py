@@ -1,0 +1,94 @@
+"""`desk arm`, `desk mandate`, `desk disarm`, as a person gives them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from sqlmodel import select
+from typer.testing import CliRunner
+
+from models.database.store import Store
+from models.errors import UsageError
+from models.settings.sources import load_settings
+from models.tables.orders import Mandate
+from tasks.cli.main import build
+from tests.databases import make_database
+from tests.tasks.cli.running import desk
+
+LIMITS = ("--broker", "alpaca-live", "--max-notional", "25000", "--max-orders", "5", "--symbols", "aapl,MSFT")
+
+
+class Person:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.key = home / "own" / "mandate.key"
+        self.public = ""
+        desk(home, "db", "upgrade")
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        more = {"DESK_MANDATE_PUBLIC_KEY": self.public} if self.public else {}
+        return desk(self.home, *arguments, DESK_MANDATE_KEY_FILE=str(self.key), **more)
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    return Person(tmp_path / "home")
+
+
+def test_from_the_first_key_to_disarmed(person: Person) -> None:
+    none = person("mandate")
+    assert (none.returncode, "no mandate was ever armed" in none.stdout) == (1, True)
+    armed = person("arm", *LIMITS, "--hours", "2")
+    assert armed.returncode == 0, armed.stderr
+    assert "mandate 1: alpaca-live may take 5 orders of 25,000.00 in all, on AAPL, MSFT" in armed.stdout
+    assert "workers do not know this key yet" in armed.stdout
+    assert person.key.stat().st_mode & 0o777 == 0o600
+    assert "PRIVATE" not in armed.stdout + armed.stderr
+    unknown = person("mandate")
+    assert (unknown.returncode, "DESK_MANDATE_PUBLIC_KEY is not set" in unknown.stdout) == (1, True)
+    person.public = armed.stdout.rpartition("DESK_MANDATE_PUBLIC_KEY=")[2].strip()
+    shown = person("mandate")
+    assert (shown.returncode, "used: 0 of 5 orders, 0.00 of 25,000.00" in shown.stdout) == (0, True)
+    again = person("arm", *LIMITS)
+    assert "workers do not know" not in again.stdout
+    (found,) = json.loads(person("mandate", "--json").stdout)
+    assert (found["in_force"], found["mandate"]["version"], found["mandate"]["max_notional"]) == (True, 2, "25000")
+    assert person("disarm").stdout == "disarmed: mandate 1, 2\n"
+    assert person("disarm").stdout == "there was no mandate to disarm\n"
+    gone = person("mandate")
+    assert (gone.returncode, "mandate 2 was disarmed by" in gone.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"--broker": "paper"}, "moves no real money"),
+        ({"--broker": "alpaca-paper"}, "moves no real money"),
+        ({"--max-notional": "lots"}, "'lots' is no amount"),
+        ({"--max-notional": "-1"}, "'-1' is no amount"),
+        ({"--max-notional": "inf"}, "'inf' is no amount"),
+        ({"--symbols": "two words"}, "is no symbol"),
+        ({"--max-orders": "0"}, "max-orders"),
+        ({"--hours": "169"}, "hours"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_arms_nothing(
+    changes: dict[str, str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DESK_HOME", str(tmp_path))
+    monkeypatch.setenv("DESK_MANDATE_KEY_FILE", str(tmp_path / "mandate.key"))
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings()
+    make_database(settings.database)
+    wanted = dict(zip(LIMITS[::2], LIMITS[1::2], strict=True)) | changes
+    done = CliRunner().invoke(build(), ["arm", *(part for pair in wanted.items() for part in pair)])
+    assert done.exit_code != 0
+    assert words in done.output + str(done.exception)
+    assert isinstance(done.exception, (UsageError, SystemExit))
+    store = Store(settings.database)
+    with store.read() as session:
+        assert session.exec(select(Mandate)).all() == []
+    store.close()

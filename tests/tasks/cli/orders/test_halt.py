@@ -1,0 +1,199 @@
+"""`desk halt` when something that it would like to write cannot be written: it halts by what is left, and says so."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlmodel import col, select, update
+
+from models.database.store import Store
+from models.settings import Settings, running
+from models.tables.columns import utcnow
+from models.tables.orders import Approval, Order, Position, Submitter, Trading
+from tests.databases import make_database
+from tests.tasks.cli.running import desk as command
+from tests.tools.orders.desk import DEFAULTS, Desk, action
+from tools.brokers.factory import build_broker
+from tools.ledger import ensure_account
+from tools.market.factory import build_market
+from tools.orders.audit.reading import check_logs
+from tools.orders.records.fence import FencingLease
+
+
+def place_orders(desk: Desk) -> None:
+    """A position in AAPL, an order on IBM at the broker, and one on GE that waits for a person."""
+    assert desk.process(desk.decide(action("AAPL")), approval="auto")[0].state == "filled"
+    desk.process(desk.decide(action("IBM")), trader_live=False)
+    with desk.store.session() as session:
+        sent = {"state": "submitted", "fence": 1, "sent_at": utcnow()}
+        session.exec(update(Order).where(col(Order.symbol) == "IBM").values(**sent))
+    assert desk.run(action("GE"))[0].state == "approval_pending"
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """A desk that holds AAPL, and has an order on IBM at the broker and one on GE that waits for a person."""
+    settings = Settings(home=tmp_path / "home", approval="above:1", **DEFAULTS)
+    make_database(settings.database)
+    store, market = Store(settings.database), build_market(settings)
+    made = Desk(
+        store, settings, market, build_broker(settings, market, store), FencingLease(store, "paper", "the test")
+    )
+    place_orders(made)
+    yield made
+    store.close()
+
+
+def halt(desk: Desk, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return command(desk.settings.home, "halt", "--why", "fire", *arguments, TRADER_LIVE="1", **environ)
+
+
+def states(desk: Desk) -> dict[str, str]:
+    return {row.symbol: row.state for row in desk.orders() if row.action == "open"}
+
+
+def flag(desk: Desk, account: str = "paper") -> str | None:
+    with desk.store.read() as session:
+        row = session.get(Trading, account)
+    return row.state if row else None
+
+
+def all_was_done(desk: Desk) -> bool:
+    with desk.store.read() as session:
+        question = session.exec(select(Approval)).one()
+    done: Any = (flag(desk), states(desk), desk.positions(), question.state, question.decided_by)
+    wanted = {"AAPL": "filled", "IBM": "cancelled", "GE": "denied"}
+    return bool(done == ("halted", wanted, {}, "denied", "desk"))
+
+
+def test_a_log_that_cannot_be_written_holds_nothing_up(desk: Desk) -> None:
+    log = desk.settings.home / "audit"
+    aside = log.rename(desk.settings.home / "aside")
+    log.write_text("in the way")
+    halted = halt(desk, "--flatten")
+    assert halted.returncode == 1
+    assert "account paper halted; 1 waiting orders denied" in halted.stdout
+    assert "open orders: none" in halted.stdout
+    assert "AAPL: sell 10, filled, 10 filled" in halted.stdout
+    assert f"the audit log {log / 'audit.jsonl'} cannot be written (halt, denied, approval_decided)" in halted.stderr
+    assert "it was done all the same, and is not on record" in halted.stderr
+    assert all_was_done(desk)
+    assert (desk.settings.home / "HALT").exists()
+    log.unlink()
+    aside.rename(log)
+    assert all(chain.whole for chain in check_logs(desk.store, desk.settings))
+
+
+def test_a_file_that_cannot_be_written_leaves_the_rest(desk: Desk) -> None:
+    path = desk.settings.home / "HALT"
+    path.mkdir()
+    halted = halt(desk, "--flatten")
+    assert halted.returncode == 1
+    assert f"the HALT file {path} cannot be written" in halted.stderr
+    assert "halted: " not in halted.stdout
+    assert "AAPL: sell 10, filled, 10 filled" in halted.stdout
+    assert all_was_done(desk)
+
+
+def test_a_database_that_refuses_the_flag_leaves_the_file_and_the_cancels(desk: Desk) -> None:
+    with desk.store.session() as session:
+        rule = "create trigger full before insert on trading begin select raise(abort, 'disk full'); end"
+        session.connection().exec_driver_sql(rule)
+    halted = halt(desk)
+    assert halted.returncode == 1
+    assert "by the file alone" in halted.stderr
+    assert "open orders: none" in halted.stdout
+    assert states(desk) == {"AAPL": "filled", "IBM": "cancelled", "GE": "approval_pending"}
+    assert (desk.settings.home / "HALT").read_text().startswith("fire (")
+    assert flag(desk) is None
+
+
+def test_without_file_and_database_it_says_that_nothing_is_halted(desk: Desk, tmp_path: Path) -> None:
+    (desk.settings.home / "HALT").mkdir()
+    halted = halt(desk, DESK_DATABASE_URL=f"sqlite:///{tmp_path / 'nothing' / 'desk.db'}")
+    assert halted.returncode == 1
+    assert "NOTHING IS HALTED" in halted.stderr
+    assert flag(desk) is None
+
+
+def test_a_halt_and_a_resume_that_go_well_say_so(desk: Desk) -> None:
+    halted = halt(desk, "--flatten")
+    assert (halted.returncode, halted.stderr) == (0, "")
+    assert all_was_done(desk)
+    shown = command(desk.settings.home, "approvals").stdout
+    assert shown == "nothing waits for approval\n"
+    with desk.store.read() as session:
+        question = session.exec(select(Approval)).one()
+    late = command(desk.settings.home, "approve", question.id)
+    assert late.returncode == 2
+    assert "waits for no person: it is denied, halted: trading of paper is halted: fire" in late.stderr
+    resumed = command(desk.settings.home, "resume")
+    assert (resumed.returncode, resumed.stdout) == (0, "account paper trades again\n")
+    assert not (desk.settings.home / "HALT").exists()
+    assert flag(desk) == "active"
+
+
+def elsewhere(desk: Desk, *, held: bool) -> None:
+    """Another account, which a worker of another host may trade; with a position and an order that waits."""
+    with desk.store.session() as session:
+        ensure_account(session, "alpaca-paper", 100_000)
+        session.add(Submitter(account="alpaca-paper", token=3, owner="trade@elsewhere" if held else ""))
+        if held:
+            row = {"symbol": "AAPL", "quantity": 10, "average_cost": 100, "filled_at": utcnow()}
+            session.add(Position(account="alpaca-paper", **row))
+            session.exec(update(Order).where(col(Order.symbol) == "GE").values(account="alpaca-paper"))
+
+
+def test_it_halts_every_account_and_says_which_broker_it_did_not_ask(desk: Desk) -> None:
+    elsewhere(desk, held=True)
+    halted = halt(desk, "--flatten")
+    assert halted.returncode == 1
+    assert "account paper halted; 0 waiting orders denied" in halted.stdout
+    assert "account alpaca-paper halted; 1 waiting orders denied" in halted.stdout
+    assert "AAPL: sell 10, filled, 10 filled" in halted.stdout
+    said = "the broker of account alpaca-paper was not asked, only paper was"
+    assert f"{said}: positions AAPL" in halted.stderr
+    assert "DESK_BROKER=alpaca-paper desk halt --flatten" in halted.stderr
+    assert (flag(desk), flag(desk, "alpaca-paper")) == ("halted", "halted")
+    assert states(desk)["GE"] == "denied"
+
+
+def test_an_account_with_nothing_left_is_halted_without_a_word_more(desk: Desk) -> None:
+    elsewhere(desk, held=False)
+    halted = halt(desk)
+    assert (halted.returncode, halted.stderr) == (0, "")
+    assert flag(desk, "alpaca-paper") == "halted"
+
+
+def test_a_resume_is_of_its_own_account_and_names_those_that_stay_halted(desk: Desk) -> None:
+    elsewhere(desk, held=False)
+    halt(desk)
+    resumed = command(desk.settings.home, "resume")
+    assert resumed.returncode == 0
+    stays = "account alpaca-paper stays halted: DESK_BROKER=alpaca-paper desk resume"
+    assert resumed.stdout.splitlines() == ["account paper trades again", stays]
+    assert (flag(desk), flag(desk, "alpaca-paper")) == ("active", "halted")
+    again = command(desk.settings.home, "resume", DESK_BROKER="alpaca-paper")
+    assert again.stdout == "account alpaca-paper trades again\n"
+    assert flag(desk, "alpaca-paper") == "active"
+
+
+def test_it_asks_another_broker_than_the_running_desks(desk: Desk) -> None:
+    run = desk.settings.home / "run"
+    run.mkdir(exist_ok=True)
+    (run / "services.json").write_text(json.dumps(running.shared_settings(desk.settings)))
+    with (run / "up.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = command(desk.settings.home, "reconcile", DESK_BROKER="alpaca-paper")
+        halted = halt(desk, DESK_BROKER="alpaca-paper")
+    assert "DESK_BROKER='alpaca-paper' (from environment), but its workers have broker='paper'" in refused.stderr
+    assert halted.returncode == 1
+    assert "needs ALPACA_API_KEY and ALPACA_SECRET_KEY" in halted.stderr
+    assert "the broker of account paper was not asked, only alpaca-paper was" in halted.stderr
+    assert (flag(desk), flag(desk, "alpaca-paper")) == ("halted", "halted")

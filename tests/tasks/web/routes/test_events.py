@@ -1,0 +1,289 @@
+"""A run's events over HTTP: stored, then live, each once and in order, for whoever leaves, returns or does not read."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import random
+import socket
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import psutil
+import pytest
+
+from models.errors import HistoryTrimmed
+from models.events import event_log
+from models.events.envelope import Envelope, EventType, event
+from models.tables.columns import utcnow
+from models.tables.events import RuntimeApproval
+from tasks.approvals import requests
+from tasks.web.stream import EventStream, frame
+from tests.builders import a_run
+from tests.patience import PATIENCE
+from tests.stack import wait_for
+from tests.tasks.web.kit import Message, Service, messages, service
+from tests.tasks.web.test_security import problem
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Service]:
+    with service() as made:
+        yield made
+
+
+@pytest.fixture
+def client(running: Service) -> Iterator[httpx.Client]:
+    with running.client() as made:
+        yield made
+
+
+@pytest.fixture
+def run(running: Service) -> str:
+    """A run that has not ended, with events 1 to 10."""
+    with running.store.session() as session:
+        run_id = a_run(session).id
+    running.add_events(run_id, 10)
+    return run_id
+
+
+def read(client: httpx.Client, run_id: str, last: int | None = None, **params: int) -> list[Message]:
+    """All messages until the stream ends."""
+    headers = {} if last is None else {"Last-Event-ID": str(last)}
+    with client.stream("GET", f"/runs/{run_id}/events", params=params, headers=headers) as response:
+        assert response.status_code == 200
+        return list(messages(response))
+
+
+def ids(found: list[Message]) -> list[int | None]:
+    return [one.id for one in found]
+
+
+def test_what_is_stored_comes_first_then_what_happens_then_the_end(
+    running: Service, client: httpx.Client, run: str
+) -> None:
+    with client.stream("GET", f"/runs/{run}/events") as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        assert response.headers["cache-control"] == "no-store"
+        assert response.headers["x-accel-buffering"] == "no"
+        following = messages(response)
+        found = [next(following) for _ in range(10)]
+        running.add_events(run, 5)
+        found += [next(following) for _ in range(5)]
+        running.end_run(run)
+        found += list(following)
+    assert ids(found) == list(range(1, 17))
+    envelopes = [Envelope.model_validate(one.data) for one in found]
+    assert [one.sequence for one in envelopes] == ids(found)
+    assert {one.run_id for one in envelopes} == {run}
+    assert envelopes[-1].type is EventType.RUN_COMPLETED
+    assert [one.payload["n"] for one in envelopes[:10]] == list(range(10))
+
+
+def test_a_reader_goes_on_where_it_was(running: Service, client: httpx.Client, run: str) -> None:
+    running.end_run(run)
+    assert ids(read(client, run, since=4)) == list(range(5, 12))
+    assert ids(read(client, run, last=7)) == list(range(8, 12))
+    assert ids(read(client, run, last=9, since=2)) == [10, 11], "what the reader has seen is stronger than its address"
+
+
+def test_when_nothing_follows_a_browser_is_told_not_to_ask_again(
+    running: Service, client: httpx.Client, run: str
+) -> None:
+    running.end_run(run)
+    done = client.get(f"/runs/{run}/events", headers={"Last-Event-ID": "11"})
+    assert (done.status_code, done.content) == (204, b"")
+    with running.store.session() as session:
+        silent = a_run(session, state="done").id
+    assert client.get(f"/runs/{silent}/events").status_code == 204
+
+
+def test_something_follows_a_run_that_waits_for_a_person(running: Service, client: httpx.Client, run: str) -> None:
+    keys = {"step_id": "", "attempt": 1, "role": "trader", "kind": "command", "thread_id": "t", "turn_id": "u"}
+    with running.store.session() as session:
+        asked = RuntimeApproval(run_id=run, state="pending", expires_at=utcnow() + dt.timedelta(minutes=5), **keys)
+        session.add(asked)
+    running.end_run(run)
+    with client.stream("GET", f"/runs/{run}/events", headers={"Last-Event-ID": "11"}) as response:
+        assert response.status_code == 200
+        with running.store.session() as session:
+            requests.expire(session, asked.id)
+        assert [one.data["type"] for one in messages(response)] == [EventType.APPROVAL_EXPIRED]
+    assert client.get(f"/runs/{run}/events", headers={"Last-Event-ID": "12"}).status_code == 204
+
+
+def test_history_that_is_gone_is_said_to_be(running: Service, client: httpx.Client, run: str) -> None:
+    running.end_run(run)
+    with running.store.session() as session:
+        event_log.trim(session, run, 6)
+    for params, headers in (({"since": 0}, {}), ({}, {"Last-Event-ID": "5"})):
+        gone = client.get(f"/runs/{run}/events", params=params, headers=headers)
+        assert problem(gone, 410) == "history_trimmed"
+        assert (gone.json()["trimmed"], gone.json()["last"]) == (6, 11)
+    assert ids(read(client, run, since=6)) == [7, 8, 9, 10, 11]
+
+
+def test_what_is_no_place_in_a_run(client: httpx.Client, run: str) -> None:
+    assert problem(client.get(f"/runs/{run}/events?since=11"), 409) == "usage_error"
+    assert problem(client.get("/runs/ffff/events"), 404) == "not_found"
+    for wrong in ("-1", "x", "1.5", "9" * 20):
+        assert problem(client.get(f"/runs/{run}/events?since={wrong}"), 422) == "wrong_request"
+        assert problem(client.get(f"/runs/{run}/events", headers={"Last-Event-ID": wrong}), 422) == "wrong_request"
+
+
+def test_what_belongs_to_no_run_has_a_stream_too(running: Service, client: httpx.Client) -> None:
+    with client.stream("GET", "/runs/desk/events") as response:
+        with running.store.session() as session:
+            event_log.append(session, [event(EventType.ORDER_TRADING, "desk", state="halted")])
+        assert next(messages(response)).data["payload"] == {"state": "halted"}
+
+
+READERS, EVENTS = 60, 600
+
+
+def test_readers_that_come_and_go_all_end_with_every_event(running: Service) -> None:
+    with running.store.session() as session:
+        run_id = a_run(session).id
+
+    async def reader(client: httpx.AsyncClient, chance: random.Random) -> list[int]:
+        """Leaves at random, and goes on from what it has seen; done when it is told that nothing follows."""
+        seen: list[int] = []
+        while True:
+            headers = {"Last-Event-ID": str(seen[-1])} if seen else {}
+            async with client.stream("GET", f"/runs/{run_id}/events", headers=headers) as response:
+                if response.status_code == 204:
+                    return seen
+                assert response.status_code == 200
+                stay = chance.randint(1, EVENTS // 2)
+                async for line in response.aiter_lines():
+                    if line.startswith("id: "):
+                        seen.append(int(line.removeprefix("id: ")))
+                        stay -= 1
+                    if not stay:
+                        break
+
+    async def writer() -> None:
+        for _ in range(EVENTS // 20):
+            await asyncio.to_thread(running.add_events, run_id, 20)
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(running.end_run, run_id)
+
+    async def everything() -> list[list[int]]:
+        headers = {"Authorization": f"Bearer {running.token}"}
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(base_url=running.url, headers=headers, timeout=PATIENCE, limits=limits) as client:
+            reading = [reader(client, random.Random(place)) for place in range(READERS)]
+            *found, _ = await asyncio.gather(*reading, writer())
+            return found
+
+    found = asyncio.run(everything())
+    assert len(found) == READERS
+    assert all(seen == list(range(1, EVENTS + 2)) for seen in found)
+
+
+def test_readers_that_left_leave_nothing_behind(running: Service, client: httpx.Client, run: str) -> None:
+    client.get("/runs")
+    process = psutil.Process(running.processes.running["api"].pid)
+
+    def connections() -> int:
+        return sum(c.status == psutil.CONN_ESTABLISHED for c in process.net_connections(kind="tcp"))
+
+    before = connections()
+    for _ in range(2):
+        leaving = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(40)]
+        for one in leaving:
+            ask = f"GET /runs/{run}/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {running.token}\r\n\r\n"
+            one.sendall(ask.encode())
+            assert one.recv(12) == b"HTTP/1.1 200"
+        assert connections() == before + 40
+        wait_for(lambda: running.blocked_reads() == 1, "one task follows the run for all readers")
+        for one in leaving:
+            one.close()
+        wait_for(lambda: connections() == before, "their connections are closed")
+        wait_for(lambda: running.blocked_reads() == 0, "nobody follows the run any more")
+
+
+def test_who_does_not_read_holds_up_nobody_else(running: Service, client: httpx.Client, run: str) -> None:
+    with socket.create_connection(("127.0.0.1", running.port)) as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        ask = f"GET /runs/{run}/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {running.token}\r\n\r\n"
+        deaf.sendall(ask.encode())
+        assert deaf.recv(12) == b"HTTP/1.1 200"
+        for _ in range(10):
+            running.add_events(run, 2000)
+        running.end_run(run)
+        assert ids(read(client, run)) == list(range(1, 20_012))
+
+
+def test_the_end_of_the_server_ends_the_streams_and_the_readers_know_it() -> None:
+    """A stream that was cut off would be an error of the transfer; the last chunk of one that was ended is there."""
+    with service() as made, made.client() as client:
+        with made.store.session() as session:
+            run_id = a_run(session).id
+        made.add_events(run_id, 3)
+        opened = [client.send(client.build_request("GET", f"/runs/{run_id}/events"), stream=True) for _ in range(20)]
+        following = [messages(response) for response in opened]
+        for one in following:
+            assert [next(one).id for _ in range(3)] == [1, 2, 3]
+        process = made.processes.running.pop("api")
+        process.terminate()
+        assert [list(one) for one in following] == [[]] * 20
+        assert process.wait(PATIENCE) == 143
+        log = made.processes.log("api")
+        assert "Traceback" not in log
+        assert "rror" not in log, log
+
+
+def sent_by(stream: EventStream) -> list[bytes]:
+    """The pieces that a stream sends to a reader who stays."""
+    sent: list[bytes] = []
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(bytes(message.get("body", b"")))  # type: ignore[call-overload]
+
+    async def receive() -> dict[str, object]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    asyncio.run(stream({"type": "http", "asgi": {"spec_version": "2.3"}}, receive, send))  # type: ignore[arg-type]
+    return sent
+
+
+def test_a_stream_in_which_nothing_happens_shows_that_it_stands() -> None:
+    async def quiet() -> AsyncIterator[Envelope]:
+        await asyncio.sleep(0.25)
+        yield event(EventType.RUN_COMPLETED, "r").model_copy(update={"sequence": 1})
+
+    sent = sent_by(EventStream(quiet(), quiet_seconds=0.1))
+    assert [one for one in sent if one.startswith(b":")] == [b": ping\n\n"] * 2
+    assert b"id: 1\n" in b"".join(sent)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "told"),
+    [
+        (HistoryTrimmed("r", 3, 7, 9), "history_trimmed", '"trimmed":7,"last":9'),
+        (ZeroDivisionError("a secret-word"), "internal_error", "ZeroDivisionError"),
+    ],
+)
+def test_what_ends_a_stream_before_its_time_is_told_in_it(error: Exception, kind: str, told: str) -> None:
+    """A slow reader's history is trimmed meanwhile, or the server has a fault: there is no status left to say it."""
+
+    async def failing() -> AsyncIterator[Envelope]:
+        yield event(EventType.TOOL_COMPLETED, "r").model_copy(update={"sequence": 1})
+        raise error
+
+    text = b"".join(sent_by(EventStream(failing()))).decode()
+    assert text.startswith('data: {"event_id"')
+    _, problem_told, _ = text.split("\n\n")
+    assert problem_told.startswith("event: problem\ndata: {")
+    assert f'"kind":"{kind}"' in problem_told
+    assert told in problem_told
+    assert "secret-word" not in text
+    assert "id:" not in problem_told, "the reader goes on after the last event that it has"
+
+
+def test_a_delta_has_no_id() -> None:
+    """A reader that comes back goes on from the last stored event."""
+    assert b"id:" not in frame(event(EventType.ITEM_DELTA, "r", text="a\nb"))
+    assert frame(event(EventType.ITEM_DELTA, "r", text="a\nb")).count(b"\n") == 2

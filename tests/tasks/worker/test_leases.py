@@ -1,0 +1,145 @@
+"""Leases of work in hand: renewed while it goes on, ended past its time or when another took it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from celery import Celery
+from sqlalchemy import text
+from structlog.testing import capture_logs
+
+from models.database.store import Store
+from models.states import StepKind, StepState
+from models.tables.columns import utcnow
+from models.tables.runs import Step
+from tasks.bootstrap import Desk, desk_of
+from tasks.engine import graph
+from tasks.engine.leases import HeldStep
+from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.worker.work import Done, Ending, work
+from tests.patience import PATIENCE
+from tests.tasks.worker.steps import change, get, opened, said, until
+
+LEASE = 1.5
+
+
+class Waiting:
+    """A handler that works until it is let go or ended, and tells why it was ended."""
+
+    def __init__(self) -> None:
+        self.began, self.go = threading.Event(), threading.Event()
+        self.ended: str | None = None
+
+    def __call__(self, desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+        held.on_end(self.go.set)
+        self.began.set()
+        assert self.go.wait(PATIENCE)
+        self.ended = held.ended
+        return Done({"attempt": step.attempt})
+
+
+@contextmanager
+def working(app: Celery, step_id: str) -> Iterator[Waiting]:
+    handler = Waiting()
+    thread = threading.Thread(target=work, args=(app, step_id, handler))
+    thread.start()
+    try:
+        assert handler.began.wait(PATIENCE)
+        yield handler
+    finally:
+        handler.go.set()
+        thread.join(PATIENCE)
+
+
+@pytest.fixture
+def app(make_app: Callable[..., Celery]) -> Celery:
+    return make_app(lease_seconds=LEASE)
+
+
+@pytest.fixture
+def step(store: Store) -> str:
+    found = NewStep(StepKind.REPORT, "", "IBM", "quick")
+    opened(store, found)
+    return found.id
+
+
+def claim(store: Store, step_id: str) -> ClaimedStep | None:
+    with store.session() as session:
+        return graph.claim(session, step_id, "another", 60)
+
+
+def test_a_step_longer_than_its_lease_stays_its_workers(app: Celery, store: Store, step: str) -> None:
+    with working(app, step) as handler:
+        end = time.monotonic() + 4 * LEASE
+        while time.monotonic() < end:
+            assert claim(store, step) is None
+            time.sleep(0.05)
+        assert desk_of(app).leases.count() == 1
+        assert handler.ended is None
+    assert (get(store, step).state, get(store, step).attempt) == (StepState.DONE, 1)
+    assert desk_of(app).leases.count() == 0
+
+
+def test_without_renewals_the_step_would_be_anothers(app: Celery, store: Store, step: str) -> None:
+    with working(app, step):
+        desk_of(app).leases.close()
+        until(lambda: claim(store, step) is not None, "the lease runs out")
+    assert get(store, step).owner == "another"
+
+
+def test_work_whose_lease_was_lost_is_ended_and_dropped(app: Celery, store: Store, step: str) -> None:
+    with working(app, step) as handler:
+        change(store, Step, step, owner="another")
+        until(lambda: handler.ended is not None, "the work is ended")
+        assert handler.ended == "lease lost"
+    assert (get(store, step).state, get(store, step).owner) == (StepState.RUNNING, "another")
+
+
+def test_a_later_attempt_of_the_same_worker_is_not_the_same_lease(app: Celery, store: Store, step: str) -> None:
+    with working(app, step) as handler:
+        change(store, Step, step, attempt=2)
+        until(lambda: handler.ended == "lease lost", "the work is ended")
+
+
+def test_work_past_the_step_s_deadline_is_ended(make_app: Callable[..., Celery]) -> None:
+    app = make_app(lease_seconds=LEASE, step_deadline_seconds=3 * LEASE)
+    store, found = desk_of(app).store, NewStep(StepKind.REPORT, "", "IBM", "quick")
+    opened(store, found)
+    with working(app, found.id) as handler:
+        time.sleep(2 * LEASE)
+        assert handler.ended is None
+        until(lambda: handler.ended == "deadline", "the work is ended")
+
+
+def test_one_that_has_ended_is_cancelled_as_soon_as_it_can_be() -> None:
+    step = ClaimedStep("step", "run", None, "report", "IBM", "quick", 1, 3, "worker", {}, utcnow())
+    held, cancelled = HeldStep(step, time.monotonic()), threading.Event()
+    held.end("deadline")
+    held.on_end(cancelled.set)
+    assert cancelled.is_set()
+    held.end("lease lost")
+    assert held.ended == "deadline"
+
+
+def test_renewing_goes_on_after_the_database_was_away(app: Celery, store: Store, step: str) -> None:
+    with working(app, step) as handler:
+        with capture_logs() as lines:
+            rename(store, "step", "step_away")
+            until(lambda: bool(said(lines)), "a renewal fails")
+            rename(store, "step_away", "step")
+        assert [line["event"] for line in said(lines)] == ["leases.renewal_failed"]
+        time.sleep(2 * LEASE)
+        assert claim(store, step) is None
+        assert handler.ended is None
+    assert get(store, step).attempt == 1
+
+
+def rename(store: Store, old: str, new: str) -> None:
+    with store.engine.connect() as connection:
+        connection.execute(text("PRAGMA legacy_alter_table=ON"))
+        connection.execute(text(f"ALTER TABLE {old} RENAME TO {new}"))
+        connection.commit()

@@ -1,0 +1,47 @@
+"""What must not be in a log, whatever its level."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
+from tests.patience import PATIENCE
+from tests.tasks.cli.running import ROOT, environment
+
+STREAMING = """
+import os, sys, threading
+from models.settings.sources import load_settings
+from tasks.worker import logs
+from tools.brokers.alpaca import AlpacaBroker
+from tools.market.clock import LiveClock
+settings = load_settings()
+logs.configure(settings)
+broker = AlpacaBroker(settings, LiveClock(), os.environ)
+broker.listen(lambda order_id: None)
+print(broker.state().account, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_brokers_key_and_secret_are_in_no_line_at_debug(tmp_path: Path) -> None:
+    with serving(Alpaca()) as alpaca:
+        environ = environment(
+            tmp_path / "home",
+            DESK_BROKER="alpaca-paper",
+            DESK_ALPACA_URL=alpaca.url,
+            DESK_LOG_LEVEL="DEBUG",
+            ALPACA_API_KEY=KEY,
+            ALPACA_SECRET_KEY=SECRET,
+        )
+        command = [sys.executable, "-c", STREAMING]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, env=environ, cwd=ROOT, text=True, **pipes) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "alpaca-paper\n"
+            assert alpaca.heard.wait(PATIENCE), "it never logged in to the stream"
+            _, logged = process.communicate(timeout=PATIENCE)
+    assert "GET /v2/account" in logged, "nothing was logged at DEBUG"
+    assert KEY not in logged
+    assert SECRET not in logged

@@ -1,0 +1,257 @@
+"""The sweep: what was lost comes back, what is worn out fails, what is overdue is closed. Driven by the database."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from celery import Celery
+from pydantic import SecretStr
+
+from models.database.store import Store
+from models.errors import LeaseLost
+from models.settings.sources import load_settings
+from models.states import RunState, StepKind, StepState
+from models.tables.columns import utcnow
+from models.tables.runs import Run, Step
+from tasks.bootstrap import Desk, desk_of
+from tasks.engine import graph, sweeping
+from tasks.engine.leases import HeldStep
+from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.worker.app import create_app
+from tasks.worker.maintenance import sweep
+from tasks.worker.work import Done, Ending, work
+from tests import postgres
+from tests.patience import PATIENCE
+from tests.tasks.worker.steps import ago, change, client_of, get, get_run, opened, queued
+
+LATE = sweeping.RESEND_SECONDS + 1
+
+
+def report(subject: str, parent: str = "") -> NewStep:
+    return NewStep(StepKind.REPORT, parent, subject, "quick")
+
+
+def done(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    return Done()
+
+
+def claimed(store: Store, step_id: str) -> ClaimedStep:
+    with store.session() as session:
+        step = graph.claim(session, step_id, "gone", 60)
+    assert step is not None
+    return step
+
+
+def test_a_quiet_desk_is_left_alone(app: Celery, store: Store) -> None:
+    step = report("IBM")
+    run, _ = opened(store, step)
+    assert sweep(app) == {"sent": 0, "freed": 0, "closed": 0}
+    assert (queued(app), get_run(store, run.id).state) == ({}, RunState.RUNNING)
+
+
+def test_lost_messages_are_sent_again_once(app: Celery, store: Store) -> None:
+    steps = [report(name) for name in ("IBM", "AAPL")]
+    opened(store, *steps)
+    with client_of(app) as client:
+        client.flushdb()  # Redis lost them all
+    for step in steps:
+        change(store, Step, step.id, sent_at=ago(LATE))
+    assert sweep(app)["sent"] == 2
+    assert sweep(app)["sent"] == 0
+    assert sorted(queued(app)["research"]) == sorted(("desk.report", [step.id]) for step in steps)
+
+
+def test_a_step_given_back_is_sent_when_it_is_due(app: Celery, store: Store) -> None:
+    step = report("IBM")
+    opened(store, step)
+    held = claimed(store, step.id)
+    with store.session() as session:
+        graph.give_back(session, held, 60, "busy")
+    assert sweep(app)["sent"] == 0
+    change(store, Step, step.id, due_at=ago(0.1))
+    assert sweep(app)["sent"] == 1
+    assert queued(app) == {"research": [("desk.report", [step.id])]}
+
+
+def test_the_step_of_a_lost_worker_is_sent_again(app: Celery, store: Store) -> None:
+    step = report("IBM")
+    opened(store, step)
+    claimed(store, step.id)
+    change(store, Step, step.id, lease_until=ago(0.1), sent_at=ago(5))
+    assert sweep(app)["sent"] == 1
+    work(app, step.id, done)
+    assert (get(store, step.id).state, get(store, step.id).attempt) == (StepState.DONE, 2)
+
+
+def test_a_lost_join_is_sent_again(app: Celery, store: Store) -> None:
+    """The conclusion that a chord should have sent."""
+    join = NewStep(StepKind.CONCLUDE, "", "IBM", waits=True)
+    last = NewStep(StepKind.REPORT, join.id, "IBM", "risk")
+    opened(store, join, last)
+    work(app, last.id, done, in_chord=True)
+    assert (sweep(app)["sent"], queued(app)) == (0, {})
+    change(store, Step, join.id, sent_at=ago(LATE))
+    assert sweep(app)["sent"] == 1
+    assert queued(app) == {"ops": [("desk.conclude", [join.id])]}
+
+
+def test_worn_out_steps_fail_and_their_join_is_sent(app: Celery, store: Store) -> None:
+    step = report("IBM")
+    run, finish = opened(store, step, attempts=1)
+    claimed(store, step.id)
+    change(store, Step, step.id, lease_until=ago(0.1))
+    assert sweep(app) == {"sent": 0, "freed": 1, "closed": 0}
+    assert get(store, step.id).error == "gave up after 1 attempts: its worker was lost"
+    assert queued(app) == {"ops": [("desk.finish", [finish])]}
+    assert get_run(store, run.id).state == RunState.RUNNING
+
+
+def test_a_run_past_its_deadline_ends_as_partial_with_its_steps_failed(app: Celery, store: Store) -> None:
+    over, going, lost = report("IBM"), report("AAPL"), report("MSFT")
+    run, finish = opened(store, over, going, lost)
+    work(app, over.id, done)
+    late = claimed(store, going.id)
+    change(store, Run, run.id, deadline_at=ago(1))
+    assert sweep(app)["closed"] == 1
+    found = get_run(store, run.id)
+    assert (found.state, found.finished_at is not None) == (RunState.PARTIAL, True)
+    assert found.notes[-1] == "the run's deadline passed"
+    assert found.summary["turns"] == 0
+    assert get(store, over.id).state == StepState.DONE
+    for step_id in (going.id, lost.id, finish):
+        assert (get(store, step_id).state, get(store, step_id).error) == (
+            StepState.FAILED,
+            "the run's deadline passed",
+        )
+    with pytest.raises(LeaseLost), store.session() as session:
+        graph.finish(session, late, StepState.DONE)
+    assert sweep(app) == {"sent": 0, "freed": 0, "closed": 0}
+
+
+def test_a_run_whose_finish_step_failed_is_closed_as_failed(app: Celery, store: Store) -> None:
+    step = report("IBM")
+    run, finish = opened(store, step, attempts=1)
+    work(app, step.id, done)
+    claimed(store, finish)
+    change(store, Step, finish, lease_until=ago(0.1))
+    assert sweep(app)["closed"] == 1
+    found = get_run(store, run.id)
+    assert found.state == RunState.FAILED
+    assert found.notes == ["finish: gave up after 1 attempts: its worker was lost", "the run could not be closed"]
+
+
+def test_the_sweep_of_an_ended_run_sends_nothing(app: Celery, store: Store) -> None:
+    step = report("IBM")
+    run, _ = opened(store, step)
+    change(store, Step, step.id, sent_at=ago(LATE))
+    change(store, Run, run.id, state=RunState.DONE, finished_at=utcnow())
+    assert sweep(app)["sent"] == 0
+
+
+def test_the_task_is_the_sweep(app: Celery, store: Store) -> None:
+    step = report("IBM")
+    opened(store, step)
+    change(store, Step, step.id, sent_at=ago(LATE))
+    app.loader.import_default_modules()
+    assert app.tasks["desk.maintain"]() == {"sent": 1, "freed": 0, "closed": 0}
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        path = tmp_path_factory.mktemp("sweeps") / "desk.db"
+        shutil.copy(migrated, path)
+        yield f"sqlite:///{path}"
+        return
+    found = postgres.binaries()
+    if found is None:
+        pytest.skip("no PostgreSQL server binaries on this machine")
+    with postgres.shared(found) as server:
+        yield server.url(server.fresh(server.template()))
+
+
+@pytest.fixture
+def sweepers(database: str, address: str, tmp_path: Path) -> Iterator[list[Celery]]:
+    """Apps of several workers over one database."""
+    settings = load_settings({"DESK_HOME": str(tmp_path), "DESK_REDIS_URL": address}, tmp_path)
+    settings = settings.model_copy(update={"database_url": SecretStr(database)})
+    apps = [create_app(settings, f"sweeper{number}") for number in range(4)]
+    yield apps
+    for app in apps:
+        desk_of(app).close()
+        app.close()
+
+
+def at_once(apps: list[Celery]) -> list[dict[str, int]]:
+    found: list[dict[str, int]] = []
+    start = threading.Barrier(len(apps))
+
+    def one(app: Celery) -> None:
+        start.wait()
+        found.append(sweep(app))
+
+    threads = [threading.Thread(target=one, args=(app,)) for app in apps]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(found) == len(apps)
+    return found
+
+
+def test_sweeps_at_once_do_no_harm(sweepers: list[Celery]) -> None:
+    app, store = sweepers[0], desk_of(sweepers[0]).store
+    worn = [report(f"W{number}") for number in range(24)]
+    lost = [report(f"L{number}") for number in range(24)]
+    others = [report(f"O{number}") for number in range(2)]
+    _, finish = opened(store, *worn, *lost, *others, attempts=1)
+    for step in worn:
+        claimed(store, step.id)
+        change(store, Step, step.id, lease_until=ago(1))
+    for step in lost:
+        change(store, Step, step.id, sent_at=ago(LATE))
+    at_once(sweepers)
+    # Taken off their join once each: it still waits for what was lost and for the others.
+    assert {get(store, step.id).state for step in worn} == {StepState.FAILED}
+    assert (get(store, finish).state, get(store, finish).pending) == (StepState.WAITING, 26)
+    assert sorted(queued(app)["research"]) == sorted(("desk.report", [step.id]) for step in lost)
+
+
+def test_a_sweep_and_a_worker_at_once_take_a_step_off_its_join_once(sweepers: list[Celery]) -> None:
+    """Each step's lease has just run out when its worker ends it after all."""
+    store = desk_of(sweepers[0]).store
+    steps = [report(f"S{number}") for number in range(30)]
+    _, finish = opened(store, *steps, report("last"), attempts=1)
+    held = [claimed(store, step.id) for step in steps]
+    for step in steps:
+        change(store, Step, step.id, lease_until=ago(0.01))
+    outcomes: list[bool] = []
+
+    def end() -> None:
+        for step in reversed(held):
+            try:
+                with store.session() as session:
+                    graph.finish(session, step, StepState.DONE)
+                outcomes.append(True)
+            except LeaseLost:
+                outcomes.append(False)
+
+    worker = threading.Thread(target=end)
+    worker.start()
+    at_once(sweepers)
+    worker.join(PATIENCE)
+    states = [get(store, step.id).state for step in steps]
+    assert states.count(StepState.DONE) == outcomes.count(True)
+    assert (get(store, finish).state, get(store, finish).pending) == (StepState.WAITING, 1)
+
+
+def test_runs_are_closed_once(sweepers: list[Celery]) -> None:
+    store = desk_of(sweepers[0]).store
+    runs = [opened(store, report("IBM"), deadline_at=ago(1))[0] for _ in range(4)]
+    assert sum(found["closed"] for found in at_once(sweepers)) == 4
+    for run in runs:
+        assert get_run(store, run.id).notes.count("the run's deadline passed") == 1

@@ -1,0 +1,191 @@
+"""When screens start, and that beat keeps the time: with a real beat on a real Redis."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import threading
+from collections.abc import Callable, Iterator
+from zoneinfo import ZoneInfo
+
+import pytest
+import redis
+from celery import Celery
+from celery.schedules import crontab
+from sqlmodel import select
+
+from models.database.store import Store
+from models.settings import Settings
+from models.tables.runs import Run, Step
+from tasks.bootstrap import redis_url
+from tasks.worker.schedule import TICK_EXPIRES_SECONDS, beat_schedule
+from tasks.workflows import screen
+from tasks.workflows.screen import session_slot
+from tests.patience import PATIENCE
+from tests.stack import Processes, processes, wait_for
+from tests.tasks.worker.steps import queued
+
+NEW_YORK = ZoneInfo("America/New_York")
+FRIDAY = dt.datetime(2026, 11, 20, 12, tzinfo=NEW_YORK)
+
+
+def next_tick(app: Celery, name: str, now: dt.datetime) -> dt.datetime:
+    """When the entry is next due, in New York time."""
+    entry = app.conf.beat_schedule[name]["schedule"]
+    timed = crontab(
+        minute=entry._orig_minute,
+        hour=entry._orig_hour,
+        day_of_week=entry._orig_day_of_week,
+        nowfun=lambda: now,
+        app=app,
+    )
+    return (now.astimezone(dt.UTC) + timed.remaining_estimate(now)).astimezone(NEW_YORK)
+
+
+@pytest.mark.parametrize(
+    ("name", "now", "due"),
+    [
+        ("premarket", FRIDAY, dt.datetime(2026, 11, 23, 8, 30, tzinfo=NEW_YORK)),  # over the weekend
+        ("midday", FRIDAY, dt.datetime(2026, 11, 20, 12, 30, tzinfo=NEW_YORK)),
+        # The same New York hour on both sides of the change to summer time.
+        ("midday", dt.datetime(2026, 3, 6, 20, tzinfo=NEW_YORK), dt.datetime(2026, 3, 9, 12, 30, tzinfo=NEW_YORK)),
+        ("midday", dt.datetime(2026, 3, 10, 15, tzinfo=dt.UTC), dt.datetime(2026, 3, 10, 12, 30, tzinfo=NEW_YORK)),
+    ],
+)
+def test_screens_start_at_new_york_hours_on_weekdays(
+    app: Celery, name: str, now: dt.datetime, due: dt.datetime
+) -> None:
+    assert app.conf.timezone == "America/New_York"
+    assert next_tick(app, name, now) == due
+
+
+def test_a_late_tick_expires_and_a_sweep_never_piles_up(app: Celery) -> None:
+    entries = app.conf.beat_schedule
+    assert {name: entry["task"] for name, entry in entries.items()} == {
+        "maintain": "desk.maintain",
+        "orders": "desk.orders",
+        "premarket": "desk.screen",
+        "midday": "desk.screen",
+    }
+    assert entries["premarket"]["options"]["expires"] == TICK_EXPIRES_SECONDS
+    every = entries["maintain"]["schedule"].run_every.total_seconds()
+    assert every == 3.0
+    assert every < entries["maintain"]["options"]["expires"] <= 2 * every
+
+
+def test_off_is_off(make_app: Callable[..., Celery]) -> None:
+    assert set(make_app(premarket="off", midday="off").conf.beat_schedule) == {"maintain", "orders"}
+    assert set(make_app(premarket="off", midday="15:05").conf.beat_schedule) == {"maintain", "orders", "midday"}
+
+
+@pytest.mark.parametrize(
+    ("day", "slot"),
+    [
+        ("2026-11-20", "2026-11-20"),
+        ("2026-11-21", None),  # a Saturday
+        ("2026-11-26", None),  # Thanksgiving, a Thursday
+        ("2026-11-27", "2026-11-27"),  # a short session is one
+    ],
+)
+def test_a_slot_is_a_session_of_the_exchange(day: str, slot: str | None) -> None:
+    assert session_slot(dt.datetime.fromisoformat(f"{day}T08:30").replace(tzinfo=NEW_YORK)) == slot
+
+
+def test_the_slot_is_new_yorks_date() -> None:
+    after_midnight_in_london = dt.datetime(2026, 11, 21, 2, tzinfo=dt.UTC)
+    assert session_slot(after_midnight_in_london) == "2026-11-20"
+
+
+def on(monkeypatch: pytest.MonkeyPatch, now: dt.datetime) -> None:
+    monkeypatch.setattr(screen, "session_slot", lambda: session_slot(now))
+
+
+def tick(app: Celery, name: str) -> str | None:
+    app.loader.import_default_modules()
+    run_id: str | None = app.tasks["desk.screen"](schedule=name)
+    return run_id
+
+
+def runs(store: Store) -> list[Run]:
+    with store.read() as session:
+        return list(session.exec(select(Run)).all())
+
+
+def test_a_closed_day_opens_no_run(app: Celery, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    on(monkeypatch, dt.datetime(2026, 11, 26, 8, 30, tzinfo=NEW_YORK))
+    assert tick(app, "premarket") is None
+    assert (runs(store), queued(app)) == ([], {})
+
+
+def test_a_slot_that_ticks_twice_opens_one_run(
+    make_app: Callable[..., Celery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app(universe="IBM,AAPL")
+    store = app.desk.store
+    on(monkeypatch, FRIDAY)
+    first = tick(app, "premarket")
+    assert tick(app, "premarket") is None
+    other = tick(app, "midday")
+    found = runs(store)
+    assert {(run.id, run.schedule, run.slot) for run in found} == {
+        (first, "premarket", "2026-11-20"),
+        (other, "midday", "2026-11-20"),
+    }
+    with store.read() as session:
+        steps = session.exec(select(Step.id).where(Step.kind == "screen")).all()
+    assert sorted(queued(app)["screen"]) == sorted(("desk.screen", [step_id]) for step_id in steps)
+
+
+def test_ticks_at_once_open_one_run(make_app: Callable[..., Celery], monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app(universe="IBM,AAPL")
+    _ = app.desk.market, app.desk.store
+    app.loader.import_default_modules()
+    on(monkeypatch, FRIDAY)
+    opened: list[str | None] = []
+    threads = [threading.Thread(target=lambda: opened.append(tick(app, "premarket"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(opened) == 4
+    assert sum(run_id is not None for run_id in opened) == 1
+    assert len(runs(app.desk.store)) == 1
+
+
+@pytest.fixture(scope="module")
+def beating() -> Iterator[Processes]:
+    with processes(DESK_MAINTAIN_SECONDS="1", DESK_MIDDAY="off") as desk:
+        desk.desk("beat", "beat")
+        yield desk
+
+
+def messages(desk: Processes) -> list[dict[str, object]]:
+    with redis.Redis.from_url(redis_url(desk.settings)) as client:
+        return [json.loads(raw) for raw in client.lrange("ops", 0, -1)]
+
+
+def test_a_real_beat_sends_the_sweep_to_its_queue(beating: Processes) -> None:
+    wait_for(lambda: len(messages(beating)) >= 2, "beat sends the sweep twice")
+    for message in messages(beating):
+        headers = message["headers"]
+        assert isinstance(headers, dict)
+        assert headers["task"] == "desk.maintain"
+        assert headers["expires"]
+        assert json.loads(base64.b64decode(str(message["body"])))[:2] == [[], {}]
+    with redis.Redis.from_url(redis_url(beating.settings)) as client:
+        assert client.llen("screen") == 0
+
+
+def test_a_real_beat_keeps_the_screens_as_plain_crontabs(beating: Processes) -> None:
+    wait_for(lambda: len(messages(beating)) >= 1, "beat is up")
+    settings: Settings = beating.settings
+    with redis.Redis.from_url(redis_url(settings)) as client:
+        stored = json.loads(client.hget("desk:beat:premarket", "definition"))
+        assert client.exists("desk:beat:midday") == 0
+    entry = beat_schedule(settings)["premarket"]
+    assert (stored["task"], stored["kwargs"]) == (entry["task"], entry["kwargs"])
+    assert stored["schedule"]["__type__"] == "crontab"
+    assert (stored["schedule"]["hour"], stored["schedule"]["minute"]) == ("8", "30")
+    assert stored["options"]["expires"] == TICK_EXPIRES_SECONDS
+    assert beating.running["beat"].poll() is None

@@ -1,0 +1,322 @@
+"""How a task does its step, with handlers of all manners, on a real database and Redis."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from celery import Celery
+from pydantic import SecretStr
+from sqlmodel import Session, select
+from structlog.testing import capture_logs
+
+from models.database.store import Store
+from models.errors import LeaseLost, LoginMissing, MarketUnavailable
+from models.states import RunState, StepKind, StepState
+from models.tables.columns import utcnow
+from models.tables.runs import Candidate, Step, Turn
+from tasks.bootstrap import Desk, desk_of
+from tasks.engine import graph
+from tasks.engine.leases import HeldStep
+from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.worker.work import Done, Ending, Handler, RetryLater, work
+from tests.tasks.worker.steps import ago, change, get, get_run, opened, queued, said
+
+
+def report(subject: str = "IBM", parent: str = "", role: str = "quick") -> NewStep:
+    return NewStep(StepKind.REPORT, parent, subject, role)
+
+
+def done(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    return Done({"by": step.owner})
+
+
+def turn_of(step: ClaimedStep) -> Turn:
+    now = utcnow()
+    return Turn(
+        run_id=step.run_id, step_id=step.id, attempt=step.attempt, ordinal=0, role=step.role, subject=step.subject,
+        kept=False, provider="rulebook", model="rulebook", status="failed", outcome="failed", started_at=now,
+        finished_at=now,
+    )  # fmt: skip
+
+
+def raising(error: Exception) -> Handler:
+    def handler(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+        raise error
+
+    return handler
+
+
+def turns(store: Store) -> list[int]:
+    with store.read() as session:
+        return list(session.exec(select(Turn.attempt).order_by(Turn.attempt)).all())
+
+
+def test_a_step_is_done_and_its_join_is_sent(app: Celery, store: Store) -> None:
+    step = report()
+    _, finish = opened(store, step)
+    assert work(app, step.id, done) == step.id
+    found = get(store, step.id)
+    assert (found.state, found.result) == (StepState.DONE, {"by": desk_of(app).owner})
+    assert queued(app) == {"ops": [("desk.finish", [finish])]}
+
+
+def test_a_second_message_does_nothing(app: Celery, store: Store) -> None:
+    step = report()
+    opened(store, step)
+    calls: list[str] = []
+
+    def counted(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+        calls.append(step.id)
+        return Done()
+
+    assert [work(app, step.id, counted) for _ in range(3)] == [step.id] * 3
+    assert calls == [step.id]
+    assert len(queued(app)["ops"]) == 1
+
+
+def test_many_messages_at_once_do_the_work_once(app: Celery, store: Store) -> None:
+    step = report()
+    opened(store, step)
+    calls: list[str] = []
+
+    def counted(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+        calls.append(step.id)
+        time.sleep(0.1)
+        return Done()
+
+    threads = [threading.Thread(target=work, args=(app, step.id, counted)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert calls == [step.id]
+
+
+def test_a_message_for_a_step_that_is_not_there_is_dropped(app: Celery) -> None:
+    assert work(app, "unknown", done) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (MarketUnavailable("the market is away"), "market_unavailable: the market is away"),
+        (RuntimeError("a defect"), "crashed: RuntimeError: a defect"),
+    ],
+)
+def test_a_handler_that_raises_is_tried_again_after_a_delay(
+    app: Celery, store: Store, error: Exception, reason: str
+) -> None:
+    step = report()
+    opened(store, step, attempts=2)
+    work(app, step.id, raising(error))
+    found = get(store, step.id)
+    assert (found.state, found.attempt, found.owner) == (StepState.READY, 1, None)
+    assert found.error == reason
+    assert 0.3 < (found.due_at - utcnow()).total_seconds() <= 5.0
+    assert queued(app) == {}
+    work(app, step.id, done)  # a message that comes too early
+    assert get(store, step.id).attempt == 1
+
+
+def test_without_attempts_left_it_fails_and_frees_its_join(app: Celery, store: Store) -> None:
+    step = report()
+    _, finish = opened(store, step, attempts=1)
+    work(app, step.id, raising(MarketUnavailable("the market is away")))
+    found = get(store, step.id)
+    assert (found.state, found.error) == (StepState.FAILED, "market_unavailable: the market is away")
+    assert queued(app) == {"ops": [("desk.finish", [finish])]}
+
+
+def test_an_error_that_cannot_pass_is_not_tried_again(app: Celery, store: Store) -> None:
+    step = report()
+    _, finish = opened(store, step, attempts=3)
+    work(app, step.id, raising(LoginMissing("no login")))
+    assert (get(store, step.id).state, get(store, step.id).attempt) == (StepState.FAILED, 1)
+    assert queued(app) == {"ops": [("desk.finish", [finish])]}
+
+
+def test_a_defect_is_logged_with_its_traceback_and_an_expected_error_is_not(app: Celery, store: Store) -> None:
+    ours, defect = report("IBM"), report("AAPL")
+    opened(store, ours, defect)
+    with capture_logs() as lines:
+        work(app, ours.id, raising(MarketUnavailable("away")))
+        work(app, defect.id, raising(RuntimeError("a defect")))
+    assert [(line["event"], line["exc_info"]) for line in said(lines)] == [("step.failed", True)]
+
+
+def test_rows_of_a_failed_attempt_are_kept(app: Celery, store: Store) -> None:
+    step = report()
+    opened(store, step)
+
+    def again(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+        return RetryLater(0.0, "server_error: 500", [[turn_of(step)]])
+
+    def ends(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+        return Done(rows=[[turn_of(step)]])
+
+    work(app, step.id, again)
+    assert (turns(store), get(store, step.id).error) == ([1], "server_error: 500")
+    work(app, step.id, ends)
+    assert (turns(store), get(store, step.id).state) == ([1, 2], StepState.DONE)
+
+
+def test_a_lost_lease_drops_everything(app: Celery, store: Store) -> None:
+    step, child = report(), report("AAPL")
+    run, _ = opened(store, step)
+
+    def outrun(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+        change(store, Step, step.id, lease_until=ago(1))
+        with store.session() as session:
+            assert graph.claim(session, step.id, "another", 60) is not None
+        return Done({"by": "me"}, [[turn_of(step)]], [NewStep(StepKind.REPORT, step.parent_id or "", "AAPL", "risk")])
+
+    with capture_logs() as lines:
+        assert work(app, step.id, outrun) == step.id
+    found = get(store, step.id)
+    assert (found.state, found.owner, found.attempt, found.result) == (StepState.RUNNING, "another", 2, {})
+    assert turns(store) == []
+    with store.read() as session:
+        assert session.exec(select(Step).where(Step.run_id == run.id, Step.subject == child.subject)).all() == []
+    assert [line["event"] for line in said(lines)] == ["step.lease_lost"]
+    assert queued(app) == {}
+
+
+def test_a_handler_that_says_its_lease_is_lost_changes_nothing(app: Celery, store: Store) -> None:
+    step = report()
+    opened(store, step)
+    work(app, step.id, raising(LeaseLost("another has it")))
+    found = get(store, step.id)
+    assert (found.state, found.error, found.attempt) == (StepState.RUNNING, None, 1)
+
+
+def test_an_end_that_cannot_be_written_is_no_end(app: Celery, store: Store) -> None:
+    step = report()
+    _, finish = opened(store, step)
+
+    def orphan(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+        row = Candidate(
+            run_id="no such run", symbol="IBM", instrument="equity", confidence="medium", origin="manual", rank=1,
+            score=0.0,
+        )  # fmt: skip
+        return Done({}, [[turn_of(step)], [row]])
+
+    with capture_logs() as lines:
+        assert work(app, step.id, orphan) == step.id
+    assert (get(store, step.id).state, get(store, finish).pending) == (StepState.RUNNING, 1)
+    assert turns(store) == []
+    assert [line["event"] for line in said(lines)] == ["step.broke"]
+    change(store, Step, step.id, lease_until=ago(1))
+    work(app, step.id, done)
+    assert (get(store, step.id).state, get(store, step.id).attempt) == (StepState.DONE, 2)
+
+
+def test_new_children_are_sent_and_counted(app: Celery, store: Store) -> None:
+    join = NewStep(StepKind.CONCLUDE, "", "IBM", waits=True)
+    quick = report("IBM", join.id)
+    opened(store, join, quick)
+    children = [report("IBM", join.id, role) for role in ("fundamentals", "risk")]
+    work(app, quick.id, lambda desk, step, held: Done(children=children))
+    assert queued(app) == {"research": [("desk.report", [child.id]) for child in children]}
+    assert get(store, join.id).pending == 2
+
+
+def test_a_candidate_that_the_quick_role_ends_is_concluded_at_once(app: Celery, store: Store) -> None:
+    """There is no chord yet whose body could send the conclusion."""
+    join = NewStep(StepKind.CONCLUDE, "", "IBM", waits=True)
+    quick = report("IBM", join.id)
+    opened(store, join, quick)
+    work(app, quick.id, done)
+    assert queued(app) == {"ops": [("desk.conclude", [join.id])]}
+
+
+def test_the_last_report_of_a_chord_leaves_the_conclusion_to_it(app: Celery, store: Store) -> None:
+    join = NewStep(StepKind.CONCLUDE, "", "IBM", waits=True)
+    last = report("IBM", join.id, "risk")
+    opened(store, join, last)
+    work(app, last.id, done, in_chord=True)
+    assert get(store, join.id).state == StepState.READY
+    assert queued(app) == {}
+
+
+def test_a_role_that_runs_alone_is_in_no_chord_and_sends_the_conclusion_itself(app: Celery, store: Store) -> None:
+    join = NewStep(StepKind.CONCLUDE, "", "IBM", waits=True)
+    alone = report("IBM", join.id, "risk")
+    opened(store, join, alone)
+    work(app, alone.id, done)
+    assert queued(app) == {"ops": [("desk.conclude", [join.id])]}
+
+
+def test_what_an_end_writes_beside_its_rows_is_written_with_it_or_not_at_all(app: Celery, store: Store) -> None:
+    step, told = report(), []
+
+    def ends(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+        return Done(rows=[[turn_of(step)]], also=lambda session: told.append(len(session.exec(select(Turn)).all())))
+
+    def fails(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+        def also(session: Session) -> None:
+            raise RuntimeError("cannot be written")
+
+        return Done(rows=[[turn_of(step)]], also=also)
+
+    opened(store, step)
+    with capture_logs():
+        work(app, step.id, fails)
+    assert (turns(store), get(store, step.id).state) == ([], StepState.RUNNING)
+    change(store, Step, step.id, lease_until=ago(1))
+    work(app, step.id, ends)
+    assert (turns(store), get(store, step.id).state, told) == ([2], StepState.DONE, [1])
+
+
+def test_the_last_report_of_a_second_attempt_sends_the_conclusion_itself(app: Celery, store: Store) -> None:
+    """Its chord counted the first attempt's end and has fired already."""
+    join = NewStep(StepKind.CONCLUDE, "", "IBM", waits=True)
+    last = report("IBM", join.id, "risk")
+    opened(store, join, last)
+    work(app, last.id, lambda desk, step, held: RetryLater(0.0, "later"), in_chord=True)
+    work(app, last.id, done, in_chord=True)
+    assert queued(app) == {"ops": [("desk.conclude", [join.id])]}
+
+
+def test_a_step_given_back_that_its_sibling_made_needless_ends_without_its_handler(app: Celery, store: Store) -> None:
+    join = NewStep(StepKind.CONCLUDE, "", "IBM", waits=True)
+    quick, risk = report("IBM", join.id), report("IBM", join.id, "risk")
+    opened(store, join, quick, risk)
+
+    def rejects_meanwhile(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+        work(app, quick.id, lambda desk, step, held: Done(cancels="quick rejected it"))
+        return RetryLater(0.0, "later")
+
+    work(app, risk.id, rejects_meanwhile)
+    assert get(store, risk.id).state == StepState.READY
+    work(app, risk.id, lambda desk, step, held: pytest.fail("it is needless"))
+    assert (get(store, risk.id).state, get(store, risk.id).error) == (StepState.STOPPED, "quick rejected it")
+    assert get(store, join.id).state == StepState.READY
+
+
+def test_the_last_step_closes_its_run_in_the_same_transaction(app: Celery, store: Store) -> None:
+    step = report()
+    run, finish = opened(store, step)
+    work(app, step.id, done)
+
+    def close(session: Session) -> bool:
+        return graph.close_run(session, run.id, RunState.DONE, {"turns": 1}, ["a note"])
+
+    work(app, finish, lambda desk, step, held: Done(also=close))
+    found = get_run(store, run.id)
+    assert (found.state, found.summary, found.notes) == (RunState.DONE, {"turns": 1}, ["a note"])
+    assert get(store, finish).state == StepState.DONE
+
+
+def test_redis_down_does_not_undo_an_end(make_app: Callable[..., Celery], tmp_path: Path) -> None:
+    away = make_app(redis_url=SecretStr(f"unix://{tmp_path}/nobody"))
+    step = report()
+    _, finish = opened(desk_of(away).store, step)
+    with capture_logs() as lines:
+        work(away, step.id, done)
+    assert get(desk_of(away).store, step.id).state == StepState.DONE
+    assert get(desk_of(away).store, finish).state == StepState.READY
+    assert [line["event"] for line in said(lines)] == ["dispatch.failed"]

@@ -1,0 +1,95 @@
+"""A model whose every answer the test decides: by role and symbol, after one tool call a turn."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.fakes.responses import Call, Reply, Slow, Text, answered
+
+_SUBJECT = re.compile(r"```subject\n(.*?)\n```", re.DOTALL)
+USAGE = {"input_tokens": 90, "output_tokens": 10, "total_tokens": 100}
+_TOOLS = {
+    "screener_fundamental": "symbol_overview",
+    "fundamentals": "symbol_overview",
+    "catalyst": "sp500_movers",
+    "trader": "portfolio_get",
+}
+
+
+@dataclass(slots=True)
+class Scripted:
+    """hits: symbols by lens; stances by (symbol, role), CONFIRMED unless said; actions of the trader; `instead` is
+    what a role replies whatever is asked; `broken` roles answer once with JSON that does not fit; `told` keeps the last
+    subject of each role. A role of `until` goes on calling its tool while the condition is false."""
+
+    hits: dict[str, list[str]] = field(default_factory=dict)
+    stances: dict[tuple[str, str], str] = field(default_factory=dict)
+    actions: list[dict[str, Any]] = field(default_factory=list)
+    instead: dict[str, Reply] = field(default_factory=dict)
+    once: dict[str, Reply] = field(default_factory=dict)
+    words: str = "It is steady."
+    told: dict[str, dict[str, Any]] = field(default_factory=dict)
+    until: dict[str, Callable[[], bool]] = field(default_factory=dict)
+
+    def reset(self) -> None:
+        fresh = Scripted()
+        for name in ("hits", "stances", "actions", "instead", "once", "words", "told", "until"):
+            setattr(self, name, getattr(fresh, name))
+
+    def __call__(self, body: dict[str, Any]) -> Reply:
+        texts = [part["text"] for item in body["input"] if item["type"] == "message" for part in item["content"]]
+        role = next(text for text in texts if text.startswith("Role: ")).split("\n")[0].removeprefix("Role: ")
+        if role in self.instead:
+            return self.instead[role]
+        if role in self.once:
+            return self.once.pop(role)
+        subject = json.loads(_SUBJECT.findall("\n".join(texts))[-1])
+        self.told[role] = subject
+        if not answered(body):
+            return self._call(role, subject)
+        if role in self.until and not self.until[role]():
+            return Slow(0.1, self._call(role, subject))
+        return Text(json.dumps(self._answer(role, subject)), USAGE)
+
+    def _call(self, role: str, subject: dict[str, Any]) -> Reply:
+        tool = _TOOLS.get(role, "signals_get")
+        symbols = subject.get("symbols") or [subject.get("symbol")]
+        arguments: dict[str, Any] = {"symbols": symbols[:3]}
+        if tool == "symbol_overview":
+            arguments["sections"] = ["fundamentals"]
+        elif tool == "sp500_movers":
+            arguments = {"direction": "up", "limit": 5}
+        return Call(tool, json.dumps(arguments if tool != "portfolio_get" else {}), USAGE)
+
+    def _answer(self, role: str, subject: dict[str, Any]) -> dict[str, Any]:
+        if role == "trader":
+            return {"actions": self.actions, "reasoning": self.words}
+        if role.startswith("screener_"):
+            named = [name for name in self.hits.get(subject["lens"], []) if name in subject["symbols"]]
+            return {"candidates": [self._candidate(name) for name in named]}
+        stance = self.stances.get((subject["symbol"], role), "CONFIRMED")
+        return {"verdict": stance, "confidence": "high", "summary": self.words, "keyRisks": []}
+
+    def _candidate(self, symbol: str) -> dict[str, Any]:
+        return {"symbol": symbol, "instrument": "equity", "confidence": "high", "thesis": self.words}
+
+
+def action(symbol: str, kind: str = "open", **changes: Any) -> dict[str, Any]:
+    """An action of the trader, in the words of the wire."""
+    trades = kind not in ("hold", "watch")
+    made = {
+        "symbol": symbol,
+        "action": kind,
+        "side": "buy" if trades else None,
+        "quantity": None,
+        "notional": 3000.0 if trades else None,
+        "orderType": "market" if trades else None,
+        "limitPrice": None,
+        "confidence": "medium",
+        "reasoning": f"{symbol} is good.",
+    }
+    return {**made, **changes}

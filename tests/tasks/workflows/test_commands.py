@@ -1,0 +1,279 @@
+"""`desk screen`, `research` and `runs` as people and scripts use them, on real workers."""
+
+from __future__ import annotations
+
+import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlmodel import select
+
+from models.errors import SettingError, UsageError
+from models.tables.orders import Position
+from models.tables.runs import Run
+from tasks.cli import start
+from tasks.views.lineage import lineage
+from tasks.views.run_view import find_run
+from tests.builders import MARKET_NOW
+from tests.fakes.responses import Status, Text
+from tests.patience import PATIENCE
+from tests.tasks.workflows.conftest import Floor, plain
+from tests.tasks.workflows.scripted import action
+
+SPEAKER = "endpoint:gpt-5.5"
+
+
+def test_a_screen_of_a_file_with_chosen_lenses(floor: Floor, tmp_path: Path) -> None:
+    """Two lenses, three names of a file, at most two candidates; a quick rejection ends one of them."""
+    listed = tmp_path / "names.txt"
+    listed.write_text("IBM\nMSFT\nGE\n", encoding="utf-8")
+    floor.model.hits = {"technical": ["IBM", "MSFT"], "catalyst": ["MSFT", "IBM", "GE"]}
+    floor.model.stances = {("MSFT", "quick"): "REJECT"}
+    floor.model.actions = [action("IBM"), action("MSFT", "watch"), action("GE"), action("IBM", "close", side="sell")]
+    found = floor.json("screen", "--universe", str(listed), "--lens", "technical,catalyst", "--max", "2")
+    assert (found["kind"], found["state"], found["spoken_by"]) == ("screen", "done", SPEAKER)
+    ibm, msft = found["candidates"]
+    assert (ibm["symbol"], ibm["origin"], ibm["screeners"]) == ("IBM", "screen", ["catalyst", "technical"])
+    assert (ibm["confidence"], ibm["verdict"], ibm["verdict_confidence"]) == ("high", "BUY", "medium")
+    assert ibm["missing"] == ["fundamentals: no_data (no data from symbol_overview)"]
+    assert (ibm["tools"], ibm["tokens"]) == (4, 800)
+    assert (msft["symbol"], msft["verdict"], msft["tools"], msft["tokens"]) == ("MSFT", "PASS", 1, 200)
+    rows = [(row["symbol"], row["group"], row["state"]) for row in found["actions"]]
+    assert rows == [
+        ("IBM", "entry", "previewed"), ("MSFT", "monitor", None), ("GE", "entry", "denied"), ("IBM", "exit", "denied"),
+    ]  # fmt: skip
+    assert found["actions"][0]["payload_hash"]
+    assert "GE" in found["actions"][2]["suppressed"]
+    assert found["portfolio"] is None
+    shown = floor.desk("runs", "show", found["run_id"]).out
+    assert _cells(shown)[0] == ["Symbol", "Screeners", "Conf.", "Verdict", "Conf.", "Tools", "Tokens"]
+    assert _cells(shown)[1] == ["IBM", "catalyst, technical", "high", "BUY", "medium", "4", "800"]
+    assert f"Verdicts, model {SPEAKER}" in shown
+    assert "missing fundamentals: no_data (no data from symbol_overview): 1 of 2 verdicts" in shown
+    assert f"Trader ({SPEAKER}): completed." in shown
+    entry, exits, monitor = (shown.index(f"\n{title}\n") for title in ("Entry", "Exit", "Monitor"))
+    assert entry < exits < monitor
+    assert re.search(r"GE +open .*denied\n +suppressed: .*GE", shown[entry:exits])
+    assert re.search(r"IBM +close .*denied\n +suppressed: ", shown[exits:monitor])
+    assert "live trading is off" in shown
+
+
+def _cells(shown: str) -> list[list[str]]:
+    rows = [line for line in shown.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in row.strip("│").split("│")] for row in rows]
+
+
+def test_lenses_may_be_given_again_and_the_whole_index_is_named(floor: Floor) -> None:
+    floor.model.hits = {"technical": ["IBM"]}
+    arguments = ("screen", "--universe", "sp500", "--lens", "technical", "--lens", "fundamental", "--no-wait")
+    started = floor.json(*arguments)
+    assert started == {"run_id": started["run_id"], "state": "running"}
+    assert floor.ended(started["run_id"]) == "done"
+    found = floor.json("runs", "show", started["run_id"][:16])
+    assert found["summary"]["symbols"] >= 500
+    assert found["progress"]["steps"]["screen_shard"] == [8, 8]
+    assert found["notes"] == ["lens fundamental: no_data: no data from symbol_overview (4 of 4 shards)"]
+    assert found["actions"] == []
+
+
+def test_what_is_held_is_researched_again_in_a_screen(floor: Floor) -> None:
+    with floor.store.session() as session:
+        session.add(Position(account="paper", symbol="GE", quantity=10, average_cost=15.0, filled_at=MARKET_NOW))
+        session.add(Position(account="paper", symbol="IBM", quantity=1, average_cost=120.0, filled_at=MARKET_NOW))
+    floor.model.hits = {"technical": ["IBM"]}
+    found = floor.json("screen", "--universe", "IBM,MSFT", "--lens", "technical")
+    assert [(row["symbol"], row["origin"], row["verdict"]) for row in found["candidates"]] == [
+        ("IBM", "screen", "BUY"), ("GE", "position", "BUY"),
+    ]  # fmt: skip
+    assert "origin is position" in floor.desk("runs", "show", found["run_id"], "--lineage", "ge").out
+
+
+def test_research_piped_is_plain_lines(floor: Floor) -> None:
+    floor.model.stances = {("MSFT", "risk"): "CAUTION", ("MSFT", "catalyst"): "CAUTION"}
+    floor.served.latency = 0.1
+    done = floor.desk("research", "ibm", "MSFT", "IBM")
+    assert (done.code, done.err) == (0, "")
+    assert "\x1b" not in done.out
+    assert "\r" not in done.out
+    lines = done.out.splitlines()
+    assert re.fullmatch(rf"run [0-9a-f]{{32}} started \(model {SPEAKER}, market replay\)", lines[0])
+    assert re.match(r" +\d+\.\d s  reports \d+/\d+ \| verdicts \d/2 \| candidates .* \| turns \d+ \(\+\d+ in", lines[1])
+    assert [row[0] for row in _cells(done.out)] == ["Symbol", "IBM", "MSFT"]
+    assert [row[3] for row in _cells(done.out)[1:]] == ["BUY", "CAUTION"]
+    assert "Trader" not in done.out
+
+
+def test_a_screen_that_finds_nothing_says_that_nothing_was_decided(floor: Floor) -> None:
+    floor.model.hits = {}
+    done = floor.desk("screen", "--universe", "IBM", "--lens", "technical")
+    assert done.code == 0, done.err
+    assert "note: no candidates; no decision was made" in done.out
+    run_id = done.out.split()[1]
+    found = floor.json("runs", "show", run_id)
+    assert (found["state"], found["candidates"], found["decision"]) == ("done", [], None)
+    assert found["notes"] == ["no candidates; no decision was made"]
+    assert "note: no candidates; no decision was made" in floor.desk("runs", "show", run_id).out
+
+
+def test_a_run_whose_lenses_all_fail_ends_with_1(floor: Floor) -> None:
+    floor.model.instead = {"screener_technical": Status(401)}
+    done = floor.desk("screen", "--universe", "IBM", "--lens", "technical", "--json")
+    assert (done.code, done.json["state"]) == (1, "failed")
+    assert done.json["notes"][0].startswith("lens technical: failed: unauthorized")
+    shown = floor.desk("runs", "show", done.json["run_id"])
+    assert shown.code == 0
+    assert "screen failed" in shown.out
+    assert "note: lens technical: failed: unauthorized" in shown.out
+
+
+def test_a_lens_that_fails_alone_leaves_a_note(floor: Floor) -> None:
+    floor.model.instead = {"screener_catalyst": Status(401)}
+    floor.model.hits = {"technical": ["IBM"]}
+    done = floor.desk("screen", "--universe", "IBM", "--lens", "technical,catalyst", "--json")
+    assert (done.code, done.json["state"]) == (0, "partial")
+    assert [row["verdict"] for row in done.json["candidates"]] == ["BUY"]
+    assert any("catalyst" in note for note in done.json["notes"])
+
+
+def test_a_refusal_of_the_trader_is_shown_as_what_it_is(floor: Floor) -> None:
+    floor.model.hits = {"technical": ["IBM"]}
+    floor.model.instead = {"trader": Text("I'm sorry, I cannot help with trades.")}
+    found = floor.json("screen", "--universe", "IBM", "--lens", "technical")
+    assert (found["state"], found["decision"], found["actions"]) == ("done", "refused", [])
+    assert "refused. I'm sorry, I cannot help" in floor.desk("runs", "show", found["run_id"]).out
+
+
+def test_the_list_is_newest_first_and_says_who_spoke(floor: Floor) -> None:
+    ids = [floor.research(symbol) for symbol in ("IBM", "GE")]
+    rows = floor.json("runs", "list", "--limit", "2")
+    assert [row["id"] for row in rows] == ids[::-1]
+    first = floor.desk("runs", "list", "--limit", "1").out.splitlines()[1].split("  ")
+    cells = [cell.strip() for cell in first if cell.strip()]
+    assert cells[:3] == [ids[1][:16], "research", "done"]
+    assert cells[4:] == ["replay 2010-08-12", SPEAKER, "1 BUY"]
+    code, drawn = floor.terminal("runs", "list", "--limit", "3")
+    assert code == 0
+    assert max(len(line) for line in plain(drawn).splitlines()) <= 80
+
+
+def test_ctrl_c_leaves_the_run_to_the_workers(floor: Floor) -> None:
+    floor.served.latency = 3.0
+    process = floor.popen("research", "IBM")
+    assert process.stdout is not None
+    run_id = process.stdout.readline().split()[1]
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE)
+    floor.served.latency = 0.0
+    assert process.returncode == 130
+    assert err == f"the run continues; see it with: desk runs show {run_id}\n"
+    assert floor.ended(run_id) == "done"
+
+
+Wrong = tuple[tuple[str, ...], dict[str, str], str, str]
+WRONG: list[Wrong] = [
+    (("research", "NOSUCH"), {}, "does not carry NOSUCH", "leave them out"),
+    (("screen", "--lens", "magic"), {}, "--lens 'magic' is not a lens", "technical, fundamental, catalyst, options"),
+    (("screen", "--universe", "none.txt"), {}, "'none.txt' cannot be read", "one symbol a line"),
+    (("runs", "show", "zzz"), {}, "there is no run 'zzz'", "desk runs list"),
+    (("trade", "zzz"), {}, "there is no run 'zzz'", "desk runs list"),
+    (("research", "IBM"), {"DESK_REDIS_URL": "redis://127.0.0.1:1/0"}, "127.0.0.1:1/0 does not answer", "desk up"),
+    (("research", "IBM"), {"DESK_DATABASE_URL": "sqlite:///{home}/new.db"}, "revision none", "desk db upgrade"),
+    (("runs", "list"), {"DESK_DATABASE_URL": "sqlite:///{home}/new.db"}, "revision none", "desk db upgrade"),
+]
+
+
+@pytest.mark.parametrize("named", [["magic"], [","], [""], ["technical,magic"]])
+def test_what_is_no_lens_is_named(named: list[str]) -> None:
+    with pytest.raises(SettingError, match="is not a lens"):
+        start.screen(lens=named)
+
+
+def test_an_empty_universe_is_not_taken_for_the_usual_one() -> None:
+    with pytest.raises(UsageError, match="--universe is empty"):
+        start.screen(universe=" ")
+
+
+def test_what_cannot_be_is_told_in_a_line_with_a_remedy(floor: Floor, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        for problem in pool.map(lambda wrong: _problem(floor, tmp_path, wrong), WRONG):
+            assert problem == ""
+
+
+def _problem(floor: Floor, home: Path, wrong: Wrong) -> str:
+    """What is not as it should be when this command is given; empty when all is well."""
+    arguments, environ, error, remedy = wrong
+    done = floor.desk(*arguments, "--json", **{name: value.format(home=home) for name, value in environ.items()})
+    lines = done.err.splitlines()
+    well = (
+        (done.code, done.out, len(lines)) == (2, "", 2)
+        and lines[0].startswith("error: ")
+        and error in lines[0]
+        and lines[1].startswith("remedy: ")
+        and remedy in lines[1]
+    )
+    return "" if well else f"{arguments} {environ}: {done}"
+
+
+def test_lineage_of_a_symbol_that_was_not_looked_at(floor: Floor) -> None:
+    run_id = floor.research("IBM")
+    done = floor.desk("runs", "show", run_id, "--lineage", "GE")
+    assert (done.code, done.out) == (2, "")
+    assert f"run {run_id} has no candidate GE" in done.err
+
+
+def test_the_live_view_on_a_terminal(floor: Floor) -> None:
+    floor.served.latency = 0.3
+    floor.model.hits = {"technical": ["IBM", "MSFT"], "catalyst": ["IBM"], "options": ["IBM"], "fundamental": ["IBM"]}
+    floor.model.words = "It is [bold]steady[/] " + "and it is long " * 60
+    floor.model.actions = [action("IBM", reasoning="Because of the trend. \x1b[31m" + "word " * 200)]
+    code, drawn = floor.terminal("screen", "--universe", "IBM,MSFT")
+    assert code == 0
+    assert "\x1b[" in drawn
+    text = plain(drawn)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    live, closing = text[: text.rindex("Verdicts, model")], text[text.rindex("Verdicts, model") :]
+    for words in ("screen ", "reports ", "verdicts ", "trader ", "candidates ", "tokens ", "elapsed ", SPEAKER):
+        assert words in live
+    assert re.search(r"[1-9]\d* in flight", live)
+    assert re.search(r"candidates +quick [12]", live)
+    assert re.search(r"research [12]", live)
+    assert "[31m" in closing, "the model's own escape is shown as text"
+    assert _cells(closing)[0] == ["Symbol", "Screeners", "Conf.", "Verdict", "Conf.", "Tools", "Tokens"]
+    assert closing.count("…") == 2, "the trader's words and the action's are cut"
+    assert "[bold]steady[/]" in closing
+
+
+def test_the_settings_choose_the_screener_and_the_researchers(floor: Floor) -> None:
+    """One screener in place of the lenses, two roles in place of four; each report keeps its whole answer."""
+    floor.model.hits = {"unified": ["IBM"], "technical": ["GE"]}
+    chosen = {"DESK_SCREENER": "unified", "DESK_RESEARCH_ROLES": "overview,quick"}
+    done = floor.desk("screen", "--universe", "IBM,GE", "--json", **chosen)
+    assert done.code == 0, done.err
+    found = floor.json("runs", "show", done.json["run_id"])
+    assert found["progress"]["steps"]["screen_shard"] == [1, 1]
+    (ibm,) = found["candidates"]
+    assert (ibm["symbol"], ibm["screeners"], ibm["verdict"], ibm["missing"]) == ("IBM", ["unified"], "BUY", [])
+    with floor.store.read() as session:
+        run = find_run(session, found["run_id"])
+        reports = lineage(session, run, "IBM")["reports"]
+    assert run.params["roles"] == ["quick", "overview"]
+    answer = {"verdict": "CONFIRMED", "confidence": "high", "summary": "It is steady.", "key_risks": []}
+    assert [(row["role"], row["answer_schema"], row["answer"]) for row in reports] == [
+        ("quick", "ValidatorOutput", answer), ("overview", "ValidatorOutput", answer),
+    ]  # fmt: skip
+
+
+def test_a_role_that_there_is_not_starts_nothing(floor: Floor) -> None:
+    with floor.store.read() as session:
+        before = len(session.exec(select(Run.id)).all())
+    done = floor.desk("research", "IBM", DESK_RESEARCH_ROLES="quick,astrology")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines() == [
+        "error: research_roles (DESK_RESEARCH_ROLES) has 'astrology'",
+        "remedy: choose among quick, overview, fundamentals, risk, catalyst",
+    ]
+    with floor.store.read() as session:
+        assert len(session.exec(select(Run.id)).all()) == before

@@ -1,0 +1,152 @@
+"""A run's closing figures are what its tables say, whatever happened in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from sqlmodel import Session, select
+
+from models.database.store import Store
+from models.research import Rating
+from models.settings import Settings
+from models.states import RUN_FINAL, StepState
+from models.tables.orders import Order
+from models.tables.runs import Candidate, Report, Run, Step, ToolCall, Turn, Verdict
+from tasks.cli.live import UNCLAIMED, UNCLAIMED_SECONDS, _Lines, _unclaimed
+from tasks.engine.summary import summarise
+from tasks.views.run_view import NO_VERDICT, progress, view
+from tests.builders import a_candidate, a_run, a_step, a_turn
+from tests.databases import make_database
+from tests.fakes.responses import Status, Text
+from tests.tasks.workflows.conftest import Floor
+from tests.tasks.workflows.scripted import action
+
+
+def rows_of(session: Session, table: Any, run_id: str) -> list[Any]:
+    return [row for row in session.exec(select(table)).all() if row.run_id == run_id]
+
+
+def check_figures(session: Session, run: Run, summary: dict[str, Any]) -> None:
+    """Every figure against the rows, counted here one by one."""
+    turns = rows_of(session, Turn, run.id)
+    ratings = Counter(row.rating for row in rows_of(session, Verdict, run.id))
+    assert summary["turns"] == len(turns)
+    assert summary["tokens"] == sum(turn.total_tokens for turn in turns)
+    assert summary["verdicts"] == dict(ratings)
+    assert summary["candidates"] == len(rows_of(session, Candidate, run.id))
+    assert summary["reports"] == dict(Counter(row.status for row in rows_of(session, Report, run.id)))
+    assert summary["orders"] == dict(Counter(row.state for row in rows_of(session, Order, run.id)))
+    seen = progress(session, run.id)
+    assert (seen.turns, seen.tokens) == (summary["turns"], summary["tokens"])
+    assert sum(seen.candidates.values()) == summary["candidates"]
+    assert {name: count for name, count in seen.candidates.items() if name in set(Rating)} == dict(ratings)
+    steps = {step.id: step for step in rows_of(session, Step, run.id)}
+    for row in view(session, run).candidates if not run.params.get("source_run") else ():
+        mine = [turn for turn in turns if steps[turn.step_id].kind == "report" and turn.subject == row.symbol]
+        assert row.tokens == sum(turn.total_tokens for turn in mine)
+        ids = {turn.id for turn in mine}
+        assert row.tools == sum(call.turn_id in ids for call in session.exec(select(ToolCall)).all())
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('figures') / 'desk.db'}"
+    make_database(url)
+    made = Store(url)
+    yield made
+    made.close()
+
+
+# Of one candidate: its rating or None, and of each of its turns the tokens and how many tools it called.
+CANDIDATES = st.lists(
+    st.tuples(
+        st.sampled_from([*Rating, None]),
+        st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 3)), max_size=3),
+    ),
+    max_size=5,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(found=CANDIDATES)
+def test_any_run_adds_up(store: Store, found: list[tuple[Rating | None, list[tuple[int, int]]]]) -> None:
+    """The runs of earlier examples stay in the tables and must not count."""
+    with store.session() as session:
+        run = a_run(session)
+        for place, (rating, turns) in enumerate(found):
+            _judge(session, run, f"S{place}", rating, turns)
+        session.flush()
+        check_figures(session, run, summarise(session, run, Settings(home=Path("/nonexistent"))))
+
+
+def _judge(session: Session, run: Run, symbol: str, rating: Rating | None, turns: list[tuple[int, int]]) -> None:
+    candidate = a_candidate(session, run, symbol)
+    step = a_step(session, run, subject=symbol, role="quick", state=StepState.DONE)
+    for ordinal, (tokens, calls) in enumerate(turns):
+        turn = a_turn(session, step, ordinal=ordinal, total_tokens=tokens)
+        for number in range(calls):
+            call = {"turn_id": turn.id, "ordinal": number, "tool": "signals_get", "output": ""}
+            session.add(ToolCall(**call, success=True, has_data=True, seconds=0.0))
+    if rating is not None:
+        verdict = {"run_id": run.id, "candidate_id": candidate.id, "symbol": symbol, "rating": rating}
+        session.add(Verdict(**verdict, confidence="low", summary=""))
+
+
+def test_candidates_by_where_they_are(store: Store) -> None:
+    with store.session() as session:
+        run = a_run(session)
+        for symbol in ("QUICK", "CHORD", "LOST", "JUDGED"):
+            candidate = a_candidate(session, run, symbol)
+            a_step(session, run, subject=symbol, role="quick", state=StepState.DONE)
+            if symbol != "QUICK":
+                a_step(session, run, subject=symbol, role="risk", state=StepState.RUNNING)
+        a_step(session, run, kind="conclude", subject="LOST", state=StepState.FAILED)
+        a_step(session, run, kind="decide", subject="", state=StepState.RUNNING)
+        verdict = {"run_id": run.id, "candidate_id": candidate.id, "symbol": "JUDGED", "rating": "HOLD"}
+        session.add(Verdict(**verdict, confidence="low", summary=""))
+        session.flush()
+        seen = progress(session, run.id)
+    assert seen.candidates == {"quick": 1, "research": 1, "HOLD": 1, NO_VERDICT: 1}
+    assert seen.turns_in_flight == 4, "three reports and the trader"
+
+
+def test_a_run_that_nobody_takes_up_gets_a_hint_once(store: Store) -> None:
+    with store.session() as session:
+        run = a_run(session)
+        a_step(session, run, kind="screen")
+        seen = progress(session, run.id).model_copy(update={"seconds": UNCLAIMED_SECONDS + 1})
+    assert not seen.begun
+    assert _unclaimed(seen)
+    assert not _unclaimed(seen.model_copy(update={"begun": True}))
+    console = Console(width=200, record=True, quiet=False)
+    lines = _Lines(console)
+    for _ in range(3):
+        lines.show(seen)
+    assert console.export_text().count(UNCLAIMED) == 1
+
+
+def test_every_real_run_adds_up(floor: Floor) -> None:
+    """With a lens that fails, an answer that is repaired, a turn that is tried again, a rejection and a trade."""
+    floor.model.hits = {"technical": ["IBM", "MSFT"], "catalyst": ["GE"]}
+    floor.model.stances = {("MSFT", "quick"): "REJECT", ("GE", "risk"): "CAUTION"}
+    floor.model.once = {"risk": Text('{"verdict":"PERHAPS"}'), "catalyst": Status(500)}
+    floor.model.instead = {"screener_fundamental": Status(401)}
+    floor.model.actions = [action("IBM"), action("XOM")]
+    found = floor.json("screen", "--universe", "IBM,MSFT,GE")
+    assert found["state"] == "partial"
+    floor.json("trade", found["run_id"])
+    with floor.store.read() as session:
+        runs = [run for run in session.exec(select(Run)).all() if run.state in RUN_FINAL and run.summary]
+        assert len(runs) >= 2
+        for run in runs:
+            check_figures(session, run, run.summary)
+        turns = rows_of(session, Turn, found["run_id"])
+    assert {"invalid_output", "unauthorized"} <= {turn.failure_kind for turn in turns}
+    assert any(turn.ordinal == 1 and turn.outcome == "completed" for turn in turns), "the repair turn is on record"

@@ -1,0 +1,307 @@
+"""`desk research --portfolio` on real workers: which roles run, why, and what the verdict rests on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import redis
+from sqlmodel import col, delete, select
+
+from models.states import StepKind
+from models.tables.orders import Position
+from models.tables.runs import Report, Run, Step, Turn, Verdict, VerdictReport
+from models.tables.threads import RoleSchedule
+from tasks.bootstrap import desk_of, redis_url
+from tasks.engine.kinds import QUEUES, task_name
+from tasks.views.run_view import view
+from tasks.workflows.research import open_portfolio
+from tests.builders import MARKET_NOW
+from tests.fakes.responses import Status
+from tests.stack import wait_for
+from tests.tasks.workflows.conftest import Floor, plain
+from tests.tasks.workflows.scripted import action
+from tools.ledger import ensure_account
+
+ROLES = ["quick", "fundamentals", "risk", "catalyst"]
+TOMORROW = "due 2010-08-13 15:55 EDT"
+
+
+@pytest.fixture(autouse=True)
+def _account_without_reviews(floor: Floor) -> None:
+    with floor.store.session() as session:
+        ensure_account(session, "paper", desk_of(floor.processes.app).settings.starting_cash)
+        session.execute(delete(RoleSchedule))
+
+
+def hold(floor: Floor, *symbols: str, cost: float = 100.0) -> None:
+    with floor.store.session() as session:
+        session.add_all(
+            Position(account="paper", symbol=symbol, quantity=10, average_cost=cost, filled_at=MARKET_NOW)
+            for symbol in symbols
+        )
+
+
+def rows(floor: Floor) -> dict[tuple[str, str], RoleSchedule]:
+    with floor.store.read() as session:
+        return {(row.symbol, row.role): row for row in session.exec(select(RoleSchedule)).all()}
+
+
+def change(floor: Floor, role: str, **values: Any) -> None:
+    """What the schedule says of a role's last look at IBM."""
+    with floor.store.session() as session:
+        row = session.get_one(RoleSchedule, ("paper", "replay", "IBM", role))
+        for name, value in values.items():
+            setattr(row, name, value)
+
+
+def holding(found: dict[str, Any]) -> dict[str, Any]:
+    """The only one of a run."""
+    (row,) = found["portfolio_research"]["holdings"]
+    return dict(row)
+
+
+def ran(found: dict[str, Any]) -> dict[str, str]:
+    return {row["role"]: row["why"] for row in holding(found)["executed_roles_with_reasons"]}
+
+
+def skipped(found: dict[str, Any]) -> dict[str, str]:
+    return {row["role"]: row["why"] for row in holding(found)["skipped_roles"]}
+
+
+def researched(floor: Floor, *, force: bool = False) -> dict[str, Any]:
+    """A run over the portfolio to its end, without the command; as `--json` shows it."""
+    run = open_portfolio(floor.processes.app, force=force)
+    floor.ended(run.id)
+    with floor.store.read() as session:
+        return view(session, session.get_one(Run, run.id)).model_dump(mode="json")
+
+
+def steps_of(floor: Floor, run_id: str) -> list[Step]:
+    with floor.store.read() as session:
+        return list(session.exec(select(Step).where(Step.run_id == run_id)).all())
+
+
+def rests_on(floor: Floor, run_id: str) -> dict[str, str]:
+    """By role the run of each report that the run's only verdict rests on."""
+    with floor.store.read() as session:
+        found = session.exec(
+            select(Report.role, Report.run_id)
+            .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
+            .join(Verdict, col(Verdict.id) == col(VerdictReport.verdict_id))
+            .where(Verdict.run_id == run_id)
+        ).all()
+    return dict(found)
+
+
+def verdict_of(floor: Floor, run_id: str) -> Verdict:
+    with floor.store.read() as session:
+        return session.exec(select(Verdict).where(Verdict.run_id == run_id)).one()
+
+
+@contextmanager
+def day(floor: Floor, date: str) -> Iterator[None]:
+    """The desk on another day of the replay, with live trading on."""
+    names = ("research", "ops", "trade")
+    changed = {"DESK_REPLAY_DATE": date, "TRADER_LIVE": "1"}
+    for name in names:
+        floor.processes.end(name)
+    floor.processes.environ.update(changed)
+    floor.processes.workers(*names)
+    try:
+        yield
+    finally:
+        for name in names:
+            floor.processes.end(name)
+        for name in changed:
+            floor.processes.environ.pop(name)
+        floor.processes.workers(*names)
+
+
+def test_from_a_fill_to_the_price_move_that_makes_its_roles_due(floor: Floor) -> None:
+    """JNPR is bought on a screen of the 10th and filled at the next open; by the 12th it has lost a tenth."""
+    floor.model.hits = {"technical": ["JNPR"]}
+    floor.model.actions = [action("JNPR")]
+    with day(floor, "2010-08-10"):
+        screen = floor.json("screen", "--universe", "JNPR", "--lens", "technical")
+        assert [row["state"] for row in screen["actions"]] == ["filled"]
+        assert rows(floor) == {}, "it was not held yet"
+        first = floor.json("research", "--portfolio")
+        assert ran(first) == dict.fromkeys(ROLES, "initial run")
+        one = holding(first)
+        assert (one["symbol"], one["price"], one["unrealized"]) == ("JNPR", pytest.approx(28.69), None)
+        assert one["missing"] == ["unrealized: filled at the next open, at a price that is not known yet"]
+        assert first["candidates"][0]["origin"] == "position"
+        again = floor.desk("research", "--portfolio").out
+        assert "ran " not in again
+        assert "quick: due 2010-08-11 15:55 EDT; looked 0 min ago; unrealized not known now" in again
+    second = floor.json("research", "--portfolio")
+    assert ran(second) == dict.fromkeys(ROLES, "price -10.1%")
+    assert holding(second)["unrealized"] < -0.05
+    statuses = {row["role"]: row["status"] for row in holding(second)["executed_roles_with_reasons"]}
+    assert statuses == {"quick": "completed", "fundamentals": "no_data", "risk": "completed", "catalyst": "completed"}
+    found = rows(floor)
+    assert {row.reason for row in found.values()} == {"price_move_trigger"}
+    assert {row.run_id for row in found.values()} == {second["run_id"]}
+    assert {(row.last_price, row.last_unrealized is None) for row in found.values()} == {(25.78, False)}
+    assert floor.model.told["risk"]["memory"].startswith("2010-08-10 verdict BUY")
+    assert "last trade note: 2010-08-10 open JNPR: buy" in floor.model.told["risk"]["memory"]
+
+
+def test_one_role_that_is_due_runs_alone_and_the_verdict_rests_on_the_others_last_reports(floor: Floor) -> None:
+    hold(floor, "IBM")
+    first = researched(floor)["run_id"]
+    gain = rows(floor)["IBM", "fundamentals"].last_unrealized
+    assert gain == pytest.approx(0.283)
+    change(floor, "fundamentals", last_unrealized=gain - 0.07)
+    floor.model.stances = {("IBM", "fundamentals"): "REJECT"}
+    found = researched(floor)
+    assert found["state"] == "done"
+    assert ran(found) == {"fundamentals": "unrealized +7%"}
+    assert skipped(found) == dict.fromkeys(["quick", "risk", "catalyst"], "looked 0 min ago")
+    assert [step.role for step in steps_of(floor, found["run_id"]) if step.kind == StepKind.REPORT] == ["fundamentals"]
+    own = found["run_id"]
+    assert rests_on(floor, own) == {"quick": first, "fundamentals": own, "risk": first, "catalyst": first}
+    verdict = verdict_of(floor, own)
+    # The replay has no company figures: what the role said of them does not count.
+    assert (verdict.rating, verdict.completed) == ("BUY", ["quick", "risk", "catalyst"])
+    assert verdict.missing == ["fundamentals: no_data (no data from symbol_overview)"]
+    assert "risk CONFIRMED (high), 0 h before: It is steady." in verdict.summary
+    shown = plain(floor.desk("runs", "show", own).out)
+    assert "Portfolio research: roles run 1, skipped 3" in shown
+    assert re.search(r"IBM +price 128\.30, unrealized \+28\.3%", shown)
+    assert re.search(r"ran +fundamentals \(unrealized \+7%\): no_data", shown)
+    assert re.search(rf"skipped +quick: {TOMORROW}; looked 0 min ago *\n +risk: {TOMORROW}", shown)
+    story = floor.desk("runs", "show", own, "--lineage", "IBM").out
+    assert story.count(f"of run {first}: the role was not due") == 3
+    assert f"of run {own}" not in story
+
+
+def test_two_roles_that_are_due_run_together(floor: Floor) -> None:
+    hold(floor, "IBM")
+    researched(floor)
+    for role in ("risk", "catalyst"):
+        change(floor, role, last_price=100.0)
+    floor.model.stances = {("IBM", "risk"): "CAUTION", ("IBM", "catalyst"): "CAUTION"}
+    found = researched(floor)
+    assert ran(found) == {"risk": "price +28.3%", "catalyst": "price +28.3%"}
+    assert found["candidates"][0]["verdict"] == "CAUTION", "two of three completed reports say so"
+
+
+def test_when_nothing_is_due_the_run_ends_without_a_turn(floor: Floor) -> None:
+    hold(floor, "IBM", "GE")
+    first = researched(floor)["run_id"]
+    found = researched(floor)
+    assert (found["state"], found["summary"]["turns"]) == ("done", 0)
+    assert [row["executed_roles_with_reasons"] for row in found["portfolio_research"]["holdings"]] == [[], []]
+    assert [row["verdict"] for row in found["candidates"]] == ["BUY", "BUY"]
+    with floor.store.read() as session:
+        linked = session.exec(
+            select(Report.run_id)
+            .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
+            .join(Verdict, col(Verdict.id) == col(VerdictReport.verdict_id))
+            .where(Verdict.run_id == found["run_id"])
+        ).all()
+    assert linked == [first] * 8
+
+
+def test_what_its_role_had_no_data_for_or_declined_was_looked_at_and_what_failed_was_not(floor: Floor) -> None:
+    hold(floor, "IBM")
+    floor.model.instead = {"risk": Status(401)}
+    first = researched(floor)
+    assert first["state"] == "partial"
+    assert rows(floor).keys() == {("IBM", role) for role in ("quick", "fundamentals", "catalyst")}
+    assert [row["status"] for row in holding(first)["executed_roles_with_reasons"]][2] == "failed"
+    floor.model.instead = {}
+    second = researched(floor)
+    assert ran(second) == {"risk": "initial run"}
+    assert verdict_of(floor, second["run_id"]).missing == [
+        "fundamentals: no_data (no data from symbol_overview), 0 h before"
+    ]
+
+
+def test_a_rejection_of_the_quick_role_ends_the_research_of_a_holding(floor: Floor) -> None:
+    hold(floor, "IBM")
+    floor.model.stances = {("IBM", "quick"): "REJECT"}
+    first = researched(floor)
+    assert (ran(first), first["candidates"][0]["verdict"]) == ({"quick": "initial run"}, "PASS")
+    assert skipped(first) == dict.fromkeys(ROLES[1:], "still due: quick rejected it")
+    second = researched(floor)
+    assert (ran(second), second["candidates"][0]["verdict"]) == ({}, "PASS")
+    assert skipped(second) == {"quick": "looked 0 min ago", **dict.fromkeys(ROLES[1:], "quick rejected it")}
+
+
+def test_a_holding_without_a_price_is_looked_at_by_age_alone(floor: Floor) -> None:
+    hold(floor, "WYE")
+    first = researched(floor)
+    assert ran(first) == dict.fromkeys(ROLES, "initial run")
+    assert holding(first)["missing"][0].startswith("price: WYE has not traded since")
+    assert {row.last_price for row in rows(floor).values()} == {None}
+    shown = plain(floor.desk("research", "--portfolio").out)
+    assert re.search(r"WYE +price not known, unrealized unknown", shown)
+    assert "price not known now; unrealized not known now" in " ".join(shown.split())
+    assert re.search(r"missing price: WYE has not traded since .*: no role becomes due by it", " ".join(shown.split()))
+
+
+def test_force_runs_every_role_and_a_person_s_and_a_screen_s_looks_count_too(floor: Floor) -> None:
+    hold(floor, "IBM")
+    floor.research("IBM", "GE")
+    assert {key: row.reason for key, row in rows(floor).items()} == {("IBM", role): "manual" for role in ROLES}
+    assert ran(researched(floor)) == {}
+    assert ran(researched(floor, force=True)) == dict.fromkeys(ROLES, "manual")
+    floor.json("screen", "--universe", "MSFT", "--lens", "technical")
+    assert {row.reason for row in rows(floor).values()} == {"screen"}
+    assert ran(researched(floor)) == {}
+
+
+def test_copies_of_its_messages_change_nothing(floor: Floor) -> None:
+    hold(floor, "IBM")
+    found = researched(floor)
+    before = _everything(floor, found["run_id"])
+    for step in steps_of(floor, found["run_id"]):
+        floor.processes.app.send_task(task_name(step.kind), args=(step.id,))
+    with redis.Redis.from_url(redis_url(floor.processes.settings)) as client:
+        wait_for(
+            lambda: not client.hlen("unacked") and not any(client.llen(queue) for queue in QUEUES), "all is taken", 10
+        )
+    assert _everything(floor, found["run_id"]) == before
+
+
+def _everything(floor: Floor, run_id: str) -> dict[str, list[Any]]:
+    with floor.store.read() as session:
+        return {
+            "looks": sorted(map(str, rows(floor).values())),
+            "steps": sorted((step.id, step.attempt, str(step.finished_at)) for step in steps_of(floor, run_id)),
+            "turns": sorted(session.exec(select(Turn.id).where(Turn.run_id == run_id)).all()),
+            "reports": sorted(session.exec(select(Report.id).where(Report.run_id == run_id)).all()),
+        }
+
+
+def test_its_verdicts_can_be_traded_on(floor: Floor) -> None:
+    hold(floor, "IBM")
+    found = researched(floor)
+    floor.model.actions = [action("IBM", "close", side="sell", notional=None, quantity=10)]
+    traded = floor.json("trade", found["run_id"])
+    assert [(row["symbol"], row["state"]) for row in traded["actions"]] == [("IBM", "previewed")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "remedy"),
+    [
+        (("--portfolio",), "the account paper holds nothing", "desk research SYMBOL..."),
+        (("--portfolio", "IBM"), "both symbols and --portfolio are given", "name symbols, or give --portfolio"),
+        ((), "neither symbols nor --portfolio are given", "name symbols, or give --portfolio"),
+        (("IBM", "--force"), "--force goes with --portfolio", "in any case"),
+    ],
+)
+def test_what_cannot_be_is_said(floor: Floor, arguments: tuple[str, ...], error: str, remedy: str) -> None:
+    done = floor.desk("research", *arguments, "--json")
+    assert (done.code, done.out) == (2, "")
+    said, told = done.err.splitlines()
+    assert said.startswith("error: ")
+    assert error in said
+    assert told.startswith("remedy: ")
+    assert remedy in told

@@ -1,0 +1,149 @@
+"""Roles that start beside the quick one, and what becomes of them when it rejects: whole runs through real workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlmodel import Session, select
+
+from models.database.store import Store
+from models.settings import Settings
+from models.states import StepKind, StepState
+from models.tables.runs import Report, Step, Turn, Verdict, VerdictReport
+from tasks.workflows.research import open_research
+from tasks.workflows.speculation import after, beside, spare_turns
+from tests.builders import a_run, a_step, a_turn
+from tests.fakes.responses import FakeResponses, Slow, Text
+from tests.stack import processes
+from tests.tasks.workflows.conftest import Floor
+from tests.tasks.workflows.scripted import Scripted
+
+LATER = ("fundamentals", "risk", "catalyst")
+ALL = ("quick", *LATER)
+
+
+@pytest.fixture(scope="module")
+def eager() -> Iterator[Floor]:
+    model = Scripted()
+    with (
+        FakeResponses(model, log=False) as served,
+        processes(
+            DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=served.url, DESK_WORKER_THREADS="24", DESK_SPECULATE="on"
+        ) as running,
+    ):  # fmt: skip
+        running.workers("research", "ops")
+        store = Store(running.settings.database)
+        yield Floor(running, served, model, store)
+        store.close()
+
+
+@pytest.fixture
+def floor(eager: Floor) -> Floor:
+    eager.model.reset()
+    return eager
+
+
+def reports(floor: Floor, run_id: str) -> dict[str, Step]:
+    with floor.store.read() as session:
+        found = session.exec(select(Step).where(Step.run_id == run_id, Step.kind == StepKind.REPORT)).all()
+    return {step.role: step for step in found}
+
+
+def reported(floor: Floor, symbol: str) -> set[str]:
+    with floor.store.read() as session:
+        return set(session.exec(select(Report.role).where(Report.symbol == symbol)).all())
+
+
+def verdict(floor: Floor, run_id: str) -> tuple[str, list[str], list[str], set[str]]:
+    """Rating, roles it rests on, roles it misses, and the roles of the reports it is linked with."""
+    with floor.store.read() as session:
+        found = session.exec(select(Verdict).where(Verdict.run_id == run_id)).one()
+        links = select(Report.role).join(VerdictReport).where(VerdictReport.verdict_id == found.id)
+        return found.rating, found.completed, found.missing, set(session.exec(links).all())
+
+
+def test_all_roles_start_at_once_and_count_when_none_rejects(floor: Floor) -> None:
+    floor.model.until["quick"] = lambda: reported(floor, "IBM") == set(LATER)
+    run_id = floor.research("IBM")
+    found = reports(floor, run_id)
+    assert tuple(sorted(found)) == tuple(sorted(ALL))
+    assert {(step.state, step.attempt, step.sends) for step in found.values()} == {(StepState.DONE, 1, 1)}
+    rating, _, _, linked = verdict(floor, run_id)
+    assert (rating, linked) == ("BUY", set(ALL))
+
+
+def test_a_rejection_interrupts_the_others_and_their_turns_are_kept(floor: Floor) -> None:
+    """The run ends long before the model would have answered them."""
+    floor.model.stances["AAPL", "quick"] = "REJECT"
+    for role in LATER:
+        floor.model.instead[role] = Slow(100, Text("{}"))
+    run = open_research(floor.processes.app, ["AAPL"])
+    floor.model.until["quick"] = lambda: all(
+        step.state == StepState.RUNNING for step in reports(floor, run.id).values()
+    )
+    assert floor.ended(run.id) == "done"
+    found = reports(floor, run.id)
+    assert {role: (step.state, step.error) for role, step in found.items()} == {
+        "quick": (StepState.DONE, None), **dict.fromkeys(LATER, (StepState.STOPPED, "quick rejected it"))
+    }  # fmt: skip
+    assert verdict(floor, run.id) == ("PASS", ["quick"], [], {"quick"})
+    with floor.store.read() as session:
+        turns = session.exec(select(Turn.role, Turn.outcome).where(Turn.run_id == run.id)).all()
+    assert set(turns) - {("quick", "completed")} <= {(role, "interrupted") for role in LATER}
+
+
+def test_a_rejection_after_the_others_have_reported_decides_alone(floor: Floor) -> None:
+    floor.model.stances["MSFT", "quick"] = "REJECT"
+    floor.model.until["quick"] = lambda: reported(floor, "MSFT") == set(LATER)
+    run_id = floor.research("MSFT")
+    assert {step.state for step in reports(floor, run_id).values()} == {StepState.DONE}
+    assert reported(floor, "MSFT") == set(ALL)
+    assert verdict(floor, run_id) == ("PASS", ["quick"], [], {"quick"})
+
+
+def test_roles_that_still_wait_for_a_worker_end_without_a_turn(floor: Floor) -> None:
+    floor.processes.end("research")
+    floor.processes.workers("research", concurrency=1)
+    try:
+        floor.model.stances["KO", "quick"] = "REJECT"
+        run_id = floor.research("KO")
+    finally:
+        floor.processes.end("research")
+        floor.processes.workers("research")
+    found = reports(floor, run_id)
+    assert {role: step.state for role, step in found.items()} == {
+        "quick": StepState.DONE, **dict.fromkeys(LATER, StepState.STOPPED)
+    }  # fmt: skip
+    assert {found[role].attempt for role in LATER} == {0}
+    assert verdict(floor, run_id)[:3] == ("PASS", ["quick"], [])
+
+
+def test_the_roles_that_may_start_early_are_those_that_only_a_rejection_would_skip() -> None:
+    assert beside(ALL) == LATER
+    assert beside(LATER) == ()
+    assert after(ALL, "quick") == set(LATER)
+    assert after(ALL, "risk") == set()
+
+
+@pytest.fixture
+def session(eager: Floor) -> Iterator[Session]:
+    with eager.store.session() as found:
+        yield found
+        found.rollback()
+
+
+def test_turns_are_spare_beyond_those_that_are_due_and_while_half_a_budget_is_left(
+    eager: Floor, session: Session
+) -> None:
+    settings: Settings = eager.processes.settings
+    run = a_run(session)
+    assert spare_turns(session, settings, run.id) == 24
+    step = a_step(session, run)
+    a_step(session, run, kind=StepKind.MERGE)
+    assert spare_turns(session, settings, run.id) == 23
+    assert spare_turns(session, settings.model_copy(update={"model_turns": 1}), run.id) == 0
+    assert spare_turns(session, settings.model_copy(update={"speculate": False}), run.id) == 0
+    a_turn(session, step, total_tokens=50)
+    assert spare_turns(session, settings.model_copy(update={"budget_run_tokens": 101}), run.id) == 23
+    assert spare_turns(session, settings.model_copy(update={"budget_run_tokens": 100}), run.id) == 0

@@ -1,0 +1,151 @@
+"""`desk trade`: on a research run, on runs it cannot be on, and twice, with live trading off and on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+import pytest
+from sqlmodel import col, select
+
+from models.errors import UsageError
+from models.settings import Settings
+from models.states import RunState
+from models.tables.orders import Account, Fill, Order, Position, Preview
+from models.tables.runs import Run
+from tasks.workflows.trade import require_same_market
+from tests.builders import a_run, run_row
+from tests.fakes.responses import Status
+from tests.tasks.workflows.conftest import Floor
+from tests.tasks.workflows.scripted import action
+from tools.market.factory import build_market
+
+
+def test_with_live_trading_off_a_preview_is_the_end_and_starts_no_cooldown(floor: Floor) -> None:
+    source = floor.research("IBM", "GE")
+    floor.model.actions = [action("IBM"), action("GE", "watch"), action("XOM")]
+    found = floor.json("trade", source[:20])
+    assert (found["kind"], found["state"], found["source_run"]) == ("trade", "done", source)
+    assert [(row["symbol"], row["verdict"]) for row in found["candidates"]] == [("IBM", "BUY"), ("GE", "BUY")]
+    assert [(row["symbol"], row["state"]) for row in found["actions"]] == [
+        ("IBM", "previewed"), ("GE", None), ("XOM", "denied"),
+    ]  # fmt: skip
+    assert "XOM" in found["actions"][2]["suppressed"]
+    assert (found["portfolio"], found["summary"]["orders"]) == (None, {"denied": 1, "previewed": 1})
+    with floor.store.read() as session:
+        assert session.exec(select(Fill)).all() == []
+    shown = floor.desk("trade", source).out
+    assert "IBM    open   buy 3,000 notional" not in shown, "a preview says how many shares"
+    assert re.search(r"IBM    open   buy \d+ shares, medium confidence, previewed", shown)
+    assert f"Verdicts of run {source[:16]}" in shown
+    assert "Gate: live trading is off (TRADER_LIVE is not 1); previews are stored, nothing was submitted" in shown
+    assert "Portfolio" not in shown
+
+
+def test_lineage_of_a_trade_goes_back_to_its_sources_research(floor: Floor) -> None:
+    source = floor.research("IBM")
+    floor.model.actions = [action("IBM"), action("XOM")]
+    run_id = floor.json("trade", source)["run_id"]
+    found = floor.json("runs", "show", run_id, "--lineage", "IBM")
+    assert (found["run"], found["source_run"]) == (run_id, source)
+    (order,) = found["orders"]
+    assert order["verdict"] == found["verdict"]["verdict"]
+    assert {row["role"] for row in found["reports"]} == {"quick", "fundamentals", "risk", "catalyst"}
+    with floor.store.read() as session:
+        preview = session.exec(select(Preview).where(Preview.order_id == order["order"])).one()
+    assert order["payload_hash"] == preview.payload_hash
+    unknown = floor.desk("runs", "show", run_id, "--lineage", "XOM").out
+    assert "verdict: none, the run did not research this symbol" in unknown
+    assert "suppressed, no_verdict" in unknown
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "remedy"),
+    [
+        ({"state": RunState.RUNNING}, "is still running", "when it has ended"),
+        ({"state": RunState.DONE}, "has no verdicts to trade on", "desk runs show"),
+        ({"state": RunState.DONE, "kind": "trade", "params": {"source_run": "abc"}}, "is a trade itself", "trade abc"),
+    ],
+)
+def test_runs_that_cannot_be_traded_on(floor: Floor, values: dict[str, object], error: str, remedy: str) -> None:
+    with floor.store.session() as session:
+        run_id = a_run(session, **values).id
+    try:
+        done = floor.desk("trade", run_id)
+        assert (done.code, done.out) == (2, "")
+        assert f"run {run_id} {error}" in done.err
+        assert remedy in done.err
+    finally:
+        with floor.store.session() as session:
+            session.delete(session.get_one(Run, run_id))
+
+
+def test_a_trader_that_fails_fails_the_trade(floor: Floor) -> None:
+    source = floor.research("IBM")
+    floor.model.instead = {"trader": Status(401)}
+    done = floor.desk("trade", source, "--json")
+    assert (done.code, done.json["state"], done.json["decision"]) == (1, "failed", "failed")
+    (note,) = done.json["notes"]
+    assert note.startswith("decide: ")
+    assert "401" in note
+
+
+def test_with_live_trading_on_an_order_is_filled_and_the_next_one_waits(floor: Floor) -> None:
+    live = floor
+    live.live(True)
+    source = live.research("CVX", "GE")
+    live.model.actions = [action("CVX", quantity=10, notional=None)]
+    first = live.desk("trade", source, "--json")
+    assert first.code == 0, first.err
+    found = first.json
+    assert [(row["symbol"], row["state"], row["suppressed"]) for row in found["actions"]] == [("CVX", "filled", None)]
+    with live.store.read() as session:
+        fill = session.exec(select(Fill).join(Order).where(Order.run_id == found["run_id"])).one()
+        cash = session.get_one(Account, "paper").cash
+        shares = session.exec(select(Position.quantity).where(col(Position.symbol) == "CVX")).one()
+    assert (fill.quantity, shares) == (10, 10)
+    assert found["portfolio"] == {
+        "cash": round(cash, 2),
+        "positions": [{"symbol": "CVX", "quantity": 10.0, "average_cost": fill.price}],
+    }
+    live.model.actions = [action("CVX", "add", quantity=1, notional=None), action("GE", quantity=1, notional=None)]
+    second = live.desk("trade", source)
+    assert second.code == 0, second.err
+    entry = second.out[second.out.index("\nEntry\n") :]
+    assert "CVX    add    buy 1 shares, medium confidence, denied" in entry
+    assert entry.splitlines()[3].strip().startswith("suppressed: ")
+    assert "cooldown" in entry.splitlines()[3] or "CVX" in entry.splitlines()[3]
+    assert "GE     open   buy 1 shares, medium confidence, filled" in entry
+    assert "Gate: TRADER_LIVE=1, cleared orders go to the paper account: 1 denied, 1 filled" in entry
+    assert "Portfolio of account paper after the run: cash " in entry
+    with live.store.read() as session:
+        codes = session.exec(select(Order.denial_code).where(Order.symbol == "CVX").order_by(col(Order.created_at)))
+        assert codes.all() == [None, "cooldown"]
+
+
+def test_what_became_of_a_decision_is_told_in_the_next_prompts(floor: Floor) -> None:
+    source = floor.research("HAL")
+    floor.model.actions = [action("HAL", quantity=10, notional=None)]
+    assert floor.desk("trade", source).code == 0
+    assert floor.model.told["trader"]["notes"] == {}
+    floor.model.actions = [action("HAL", quantity=1_000_000, notional=None)]
+    assert floor.desk("trade", source).code == 0
+    (first,) = floor.model.told["trader"]["notes"]["HAL"]
+    assert re.fullmatch(r"2010-08-12 open HAL: buy 10 at [\d.]+: checked, not sent", first)
+    floor.research("HAL")
+    for role in ("quick", "risk"):
+        last = floor.model.told[role]["memory"].splitlines()[-1]
+        assert last.startswith("last trade note: 2010-08-12 open HAL: not sent, notional_per_order: ")
+
+
+@pytest.mark.parametrize(
+    ("market", "later"),
+    [("yahoo", dt.timedelta(0)), ("replay", dt.timedelta(days=1)), ("replay", dt.timedelta(hours=1))],
+)
+def test_verdicts_of_another_market_or_a_later_day_are_not_traded_on(market: str, later: dt.timedelta) -> None:
+    here = build_market(Settings(replay_date=dt.date(2010, 8, 12)))
+    now = here.clock.now()
+    require_same_market(run_row(market="replay", market_now=now), here)
+    require_same_market(run_row(market="replay", market_now=now - dt.timedelta(days=30)), here)
+    with pytest.raises(UsageError, match="trade on the same market and day"):
+        require_same_market(run_row(market=market, market_now=now + later), here)

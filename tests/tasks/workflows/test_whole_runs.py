@@ -1,0 +1,196 @@
+"""Whole runs with real workers, the real app-server and the rulebook, and nobody to sweep up after them: no beat."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+import redis
+from sqlmodel import Session, col, select
+
+from models.database.store import Store
+from models.states import RUN_FINAL, OrderState, RunState, StepKind, StepState
+from models.tables.orders import Account, Fill, Order, Position
+from models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
+from tasks.bootstrap import desk_of, redis_url
+from tasks.engine.kinds import QUEUES, task_name
+from tasks.workflows.research import open_research
+from tasks.workflows.screen import open_screen
+from tests.patience import PATIENCE
+from tests.stack import Processes, processes, wait_for
+from tests.tasks.worker.steps import get_run
+
+SYMBOLS = (
+    "AAPL,IBM,MSFT,GOOG,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP,MRK,PFE,"
+    "INTC,CSCO,ORCL,HPQ,T,VZ,CVX,C,WFC,MMM,CAT,BA,DIS,HD,MCD"
+)
+REJECTED = "APC"  # the rulebook's quick role turns it down on the replay's day
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Processes]:
+    with processes() as found:
+        found.rulebook()
+        found.workers("research", "ops", "trade")
+        yield found
+
+
+@pytest.fixture
+def store(desk: Processes) -> Store:
+    return desk_of(desk.app).store
+
+
+def ended(store: Store, run: Run) -> Run:
+    wait_for(lambda: get_run(store, run.id).state in RUN_FINAL, "the run ends")
+    return get_run(store, run.id)
+
+
+def screened(desk: Processes) -> Run:
+    run = open_screen(desk.app, SYMBOLS, max_candidates=4)
+    assert run is not None
+    return run
+
+
+def steps_of(store: Store, run: Run) -> list[Step]:
+    with store.read() as session:
+        return list(session.exec(select(Step).where(Step.run_id == run.id)).all())
+
+
+def is_idle(desk: Processes) -> bool:
+    with redis.Redis.from_url(redis_url(desk.settings)) as client:
+        return not client.hlen("unacked") and not any(client.llen(queue) for queue in QUEUES)
+
+
+def test_an_undisturbed_screen_ends_without_a_sweep(desk: Processes, store: Store) -> None:
+    run = ended(store, screened(desk))
+    assert run.state == RunState.DONE
+    assert run.summary["symbols"] == 30
+    assert (run.summary["candidates"], sum(run.summary["verdicts"].values())) == (4, 4)
+    steps = steps_of(store, run)
+    assert {(step.state, step.attempt, step.sends) for step in steps} == {(StepState.DONE, 1, 1)}
+    kinds = Counter(step.kind for step in steps)
+    assert kinds == {"screen": 1, "screen_shard": 4, "merge": 1, "report": 16, "conclude": 4, "decide": 1,
+                     "submit": 1, "finish": 1}  # fmt: skip
+    assert set(run.summary["orders"]) <= {OrderState.PREVIEWED, OrderState.DENIED}
+    wait_for(lambda: is_idle(desk), "every message is acknowledged")
+
+
+def test_a_candidate_that_is_rejected_at_once_ends_its_run_too(desk: Processes, store: Store) -> None:
+    run = ended(store, open_research(desk.app, [REJECTED]))
+    assert (run.state, run.summary["verdicts"]) == (RunState.DONE, {"PASS": 1})
+    assert [step.role for step in steps_of(store, run) if step.kind == StepKind.REPORT] == ["quick"]
+
+
+def everything(store: Store) -> dict[str, object]:
+    """What must not change any more, by table."""
+    with store.read() as session:
+        return {
+            "steps": sorted((s.id, s.state, s.attempt, str(s.finished_at)) for s in session.exec(select(Step)).all()),
+            "runs": sorted(
+                (r.id, r.state, str(r.finished_at), str(r.summary)) for r in session.exec(select(Run)).all()
+            ),
+            "turns": sorted(session.exec(select(Turn.id)).all()),
+            "reports": sorted(session.exec(select(Report.id)).all()),
+            "verdicts": sorted(session.exec(select(Verdict.id)).all()),
+            "decisions": sorted(session.exec(select(Decision.id)).all()),
+            "orders": sorted((o.id, o.state, str(o.updated_at)) for o in session.exec(select(Order)).all()),
+            "fills": sorted(session.exec(select(Fill.id)).all()),
+            "cash": session.exec(select(Account.cash)).all(),
+            "positions": sorted((p.symbol, p.quantity) for p in session.exec(select(Position)).all()),
+        }
+
+
+def send_again(desk: Processes, steps: list[Step]) -> None:
+    for step in steps:
+        desk.app.send_task(task_name(step.kind), args=(step.id,))
+
+
+class Copies:
+    """Sends the message of each step of a run again and again while the run goes on."""
+
+    def __init__(self, desk: Processes, run: Callable[[], Run]) -> None:
+        self._desk, self._open = desk, run
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, daemon=True)
+        self.sent = 0
+
+    def _loop(self) -> None:
+        store = desk_of(self._desk.app).store
+        while not self._stop.wait(0.15):
+            live = [step for step in steps_of(store, self.run) if step.state in (StepState.READY, StepState.RUNNING)]
+            send_again(self._desk, live)
+            self.sent += len(live)
+
+    def __enter__(self) -> Copies:
+        self.run = self._open()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        self._thread.join(PATIENCE)
+
+
+def test_a_live_screen_fills_and_copies_of_its_messages_change_nothing(desk: Processes, store: Store) -> None:
+    for name in ("ops", "trade"):
+        desk.end(name)
+    desk.environ["TRADER_LIVE"] = "1"
+    desk.workers("ops", "trade")
+    with Copies(desk, lambda: screened(desk)) as copies:
+        run = ended(store, copies.run)
+    assert copies.sent > 20
+    assert (run.state, run.summary["live"]) == (RunState.DONE, True)
+    _work_was_done_once(store, run)
+    wait_for(lambda: is_idle(desk), "the copies are used up")
+    before = everything(store)
+    send_again(desk, steps_of(store, run))
+    wait_for(lambda: is_idle(desk), "the copies are used up")
+    time.sleep(0.3)
+    assert everything(store) == before
+
+
+def _work_was_done_once(store: Store, run: Run) -> None:
+    steps = steps_of(store, run)
+    assert {(step.state, step.attempt) for step in steps} == {(StepState.DONE, 1)}
+    with store.read() as session:
+        turned = Counter(session.exec(select(Turn.step_id).where(Turn.run_id == run.id)).all())
+        assert set(turned.values()) == {1}
+        filled = session.exec(select(Order).where(Order.run_id == run.id, Order.state == OrderState.FILLED)).all()
+        assert filled
+        _portfolio_is_what_was_filled(session, filled)
+
+
+def _portfolio_is_what_was_filled(session: Session, orders: list[Order]) -> None:
+    fills = session.exec(select(Fill).where(col(Fill.order_id).in_([order.id for order in orders]))).all()
+    assert {fill.side for fill in fills} == {"buy"}
+    assert Counter(fill.order_id for fill in fills) == {order.id: 1 for order in orders}
+    bought = {fill.symbol: fill.quantity for fill in fills}
+    assert {row.symbol: row.quantity for row in session.exec(select(Position)).all()} == bought
+    spent = sum(fill.quantity * fill.price + fill.commission for fill in fills)
+    assert session.get_one(Account, "paper").cash == pytest.approx(100_000.0 - spent)
+
+
+def app_servers(process: psutil.Process) -> set[int]:
+    found = process.children(recursive=True)
+    return {one.pid for one in found if "codex" in one.name() and "app-server" in one.cmdline()}
+
+
+def test_the_prefork_pool_does_a_run_with_app_servers_of_each_child_and_leaves_none(
+    desk: Processes, store: Store
+) -> None:
+    desk.end("research")
+    desk.workers("research", concurrency=2, pool="prefork")
+    parent = psutil.Process(desk.running["research"].pid)
+    run = ended(store, open_research(desk.app, ["KO", "PEP", "CVX", "T"]))
+    assert (run.state, run.summary["reports"]["completed"]) == (RunState.DONE, 12)
+    servers = [app_servers(child) for child in parent.children()]
+    own = [found for found in servers if found]
+    assert len(own) == 2
+    assert not own[0] & own[1]
+    everyone = [process.pid for process in parent.children(recursive=True)]
+    desk.end("research")
+    wait_for(lambda: not any(psutil.pid_exists(pid) for pid in everyone), "every child is gone")

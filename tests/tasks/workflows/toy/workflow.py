@@ -1,0 +1,75 @@
+"""A kind of run that only tests have: a group squares numbers, a join adds them up, a flat chord doubles the sum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import Celery
+from sqlmodel import select
+
+from models.errors import UsageError
+from models.tables.runs import Run, Step
+from tasks.bootstrap import Desk, desk_of
+from tasks.engine import kinds
+from tasks.engine.kinds import StepSpec, Workflow
+from tasks.engine.leases import HeldStep
+from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.worker.work import Done, Ending
+from tasks.workflows.runs import new_run, open_run
+
+KIND = "toy"
+LARGEST = 9
+
+
+def open_toy(app: Celery, numbers: list[int]) -> Run:
+    run = new_run(desk_of(app), KIND, {"numbers": numbers})
+    return open_run(app, run, lambda session, row, finish: [NewStep("toy_split", finish)])
+
+
+def split(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    with desk.store.read() as session:
+        numbers = session.get_one(Run, step.run_id).params["numbers"]
+    join = NewStep("toy_sum", str(step.parent_id), waits=True)
+    return Done(children=[join, *(NewStep("toy_square", join.id, str(number)) for number in numbers)])
+
+
+def square(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    if int(step.subject) > LARGEST:
+        raise UsageError(f"{step.subject} is too large")
+    return Done({"value": int(step.subject) ** 2})
+
+
+def add_up(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    parts = children(desk, step)
+    total = sum(part.result.get("value", 0) for part in parts)
+    notes = [f"{part.subject} was not squared" for part in parts if part.state == "failed"]
+    join = NewStep("toy_total", str(step.parent_id), waits=True)
+    doubled = [NewStep("toy_double", join.id, hand, payload={"value": total}) for hand in ("left", "right")]
+    return Done({"value": total, "notes": notes}, children=[join, *doubled])
+
+
+def double(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    return Done({"value": 2 * step.payload["value"]})
+
+
+def total(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    return Done({"value": sum(part.result["value"] for part in children(desk, step))})
+
+
+def children(desk: Desk, step: ClaimedStep) -> list[Any]:
+    with desk.store.read() as session:
+        return list(session.exec(select(Step).where(Step.parent_id == step.id).order_by(Step.subject)).all())
+
+
+kinds.register(
+    Workflow(
+        KIND,
+        steps=(
+            StepSpec("toy_split", "screen", split),
+            StepSpec("toy_square", "screen", square, title="squares", fan_out="group"),
+            StepSpec("toy_sum", "ops", add_up, spine=True, join=True),
+            StepSpec("toy_double", "research", double, title="doubles", fan_out="chord", body="toy_total"),
+            StepSpec("toy_total", "ops", total, spine=True, join=True),
+        ),
+    )
+)

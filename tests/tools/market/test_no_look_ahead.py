@@ -1,0 +1,177 @@
+"""No tool knows anything later than now: no later date in an answer, and no answer that depends on a later row."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from agents.roles import TOOLS
+from models.database.store import Store
+from models.market import Headline
+from models.tables.orders import Account, Position
+from tests.tools.conftest import MakeContext, every_tool
+from tests.tools.ledger_rows import add_candidate, add_report, add_run, add_verdict
+from tests.tools.market.far_market import FarMarket
+from tools.market.clock import NEW_YORK, ReplayClock
+from tools.market.replay.data import Columns, ReplayData
+from tools.market.replay.market import ReplayMarket
+from tools.registry import ToolContext
+
+_DATE = re.compile(r"(?:19|20)\d\d-\d\d-\d\d(?:T[0-9:.]+(?:Z|[+-]\d\d:\d\d)?)?")
+QUIET = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+# They rest on a run and its verdicts, and see of the market its clock and its quotes alone, as portfolio_get does.
+ORDER_TOOLS = {"orders_preview"}
+
+
+def cases(symbols: list[str]) -> list[tuple[str, dict[str, Any]]]:
+    """Calls that reach every tool, each with arguments that make it say the most."""
+    sections = ["fundamentals", "earnings", "ratings", "options"]
+    return [
+        ("universe_list", {"limit": 250, "offset": 250}),
+        ("universe_list", {"limit": 250}),
+        ("sp500_movers", {"direction": "up", "limit": 100}),
+        ("sp500_movers", {"direction": "down", "limit": 100}),
+        ("symbol_overview", {"symbols": symbols, "sections": sections}),
+        ("technicals_get", {"symbols": symbols}),
+        ("signals_get", {"symbols": symbols}),
+        ("news_list", {"symbols": symbols}),
+        ("portfolio_get", {}),
+        ("report_latest", {"symbols": symbols}),
+    ]
+
+
+def answers(context: ToolContext, symbols: list[str]) -> dict[str, str]:
+    async def ask() -> dict[str, str]:
+        tools, said = every_tool(context), {}
+        for tool, arguments in cases(symbols):
+            answer = await tools.call(tool, arguments)
+            assert answer.success, answer.payload
+            said[f"{tool} {arguments}"] = answer.text()
+        return said
+
+    return asyncio.run(ask())
+
+
+def moments(text: str) -> Iterator[dt.datetime]:
+    """Every date and time in the text; a bare date stands for its start."""
+    for found in _DATE.findall(text):
+        moment = dt.datetime.fromisoformat(found)
+        yield moment if moment.tzinfo else moment.replace(tzinfo=NEW_YORK)
+
+
+def future_spoiled(data: ReplayData, today: dt.date, seed: int) -> ReplayData:
+    """The same data with every row after today replaced by nonsense."""
+    rng = np.random.default_rng(seed)
+    later = data.columns.day > today.toordinal()
+    figures = {}
+    for name in ("open", "high", "low", "close", "volume"):
+        values = getattr(data.columns, name).copy()
+        values[later] = rng.uniform(0.01, 9999, int(later.sum()))
+        figures[name] = values
+    return ReplayData(data.columns._replace(**figures), data.listings)
+
+
+def future_removed(data: ReplayData, today: dt.date) -> ReplayData:
+    """The same data as if the file ended today."""
+    columns = data.columns
+    kept = columns.day <= today.toordinal()
+    owner = np.repeat(np.arange(len(columns.symbols)), np.diff(columns.start))[kept]
+    present, first = np.unique(owner, return_index=True)
+    start = np.r_[first, int(kept.sum())]
+    figures = (getattr(columns, name)[kept] for name in ("day", "open", "high", "low", "close", "volume"))
+    return ReplayData(Columns(columns.symbols[present], start, *figures), data.listings)
+
+
+@pytest.fixture
+def past_and_future(store: Store, data: ReplayData) -> Store:
+    """A database that knows reports of every third session of the replay, and holds two names."""
+    with store.session() as session:
+        session.add(Account(name="paper", cash=1000.0))
+        session.flush()
+        opened = ReplayClock(data.sessions[0]).now()
+        for symbol in ("AAPL", "XTO"):
+            session.add(Position(account="paper", symbol=symbol, quantity=1, average_cost=1, filled_at=opened))
+        for day in data.sessions[::3]:
+            run = add_run(session, ReplayClock(day).now())
+            for symbol in ("AAPL", "QEP"):
+                candidate = add_candidate(session, run, symbol)
+                add_report(session, run, candidate, "risk", summary=f"written for {day}")
+                add_verdict(session, run, candidate, "BUY")
+    return store
+
+
+def any_day(data: ReplayData) -> st.SearchStrategy[dt.date]:
+    return st.sampled_from(data.sessions)
+
+
+def any_symbols(data: ReplayData) -> st.SearchStrategy[list[str]]:
+    names = st.one_of(st.sampled_from(data.symbols), st.sampled_from(["AAPL", "QEP", "XTO", "DHR", "NEE", "NOPE"]))
+    return st.lists(names, min_size=1, max_size=12, unique=True)
+
+
+@QUIET
+@given(choice=st.data())
+def test_no_answer_has_a_date_after_now(
+    data: ReplayData, past_and_future: Store, make_context: MakeContext, choice: st.DataObject
+) -> None:
+    clock = ReplayClock(choice.draw(any_day(data)))
+    context = make_context(ReplayMarket(data, clock), past_and_future)
+    for asked, said in answers(context, choice.draw(any_symbols(data))).items():
+        seen = list(moments(said))
+        assert clock.now() in seen, asked
+        assert max(seen) <= clock.now(), asked
+
+
+@QUIET
+@given(choice=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_no_answer_depends_on_a_later_row(
+    data: ReplayData, past_and_future: Store, make_context: MakeContext, choice: st.DataObject, seed: int
+) -> None:
+    today = choice.draw(any_day(data))
+    symbols = choice.draw(any_symbols(data))
+    clock = ReplayClock(today)
+    true = answers(make_context(ReplayMarket(data, clock), past_and_future), symbols)
+    for other in (future_spoiled(data, today, seed), future_removed(data, today)):
+        assert answers(make_context(ReplayMarket(other, clock), past_and_future), symbols) == true
+
+
+@QUIET
+@given(minutes=st.lists(st.integers(-100_000, 100_000), max_size=30), limit=st.integers(1, 25))
+@example(minutes=[-7_976], limit=1)  # 02:59 on the night New York's clocks go forward
+def test_no_headline_is_of_the_future(make_context: MakeContext, minutes: list[int], limit: int) -> None:
+    market = FarMarket()
+    # In UTC: minutes added to New York's wall clock can name an hour that never was.
+    now = market.clock.now().astimezone(dt.UTC)
+    times = [now + dt.timedelta(minutes=minute) for minute in minutes]
+    market.news = {"A": [Headline(symbol="A", headline="h", source="wire", published_at=time) for time in times]}
+    answer = asyncio.run(every_tool(make_context(market)).call("news_list", {"symbols": ["A"], "limit": limit}))
+    found = [dt.datetime.fromisoformat(row["publishedAt"]) for row in answer.payload["headlines"]]
+    assert found == sorted((time for time in times if time <= now), reverse=True)[:limit]
+
+
+def test_the_spoiled_future_would_show(data: ReplayData, make_context: MakeContext, past_and_future: Store) -> None:
+    """The comparison above can fail: a day later the same rows are the present, and the answers differ."""
+    today, tomorrow = dt.date(2010, 3, 1), dt.date(2010, 3, 2)
+    spoiled = future_spoiled(data, today, 7)
+    symbols = ["AAPL", "MMM"]
+    at = ReplayClock(tomorrow)
+    true = answers(make_context(ReplayMarket(data, at), past_and_future), symbols)
+    wrong = answers(make_context(ReplayMarket(spoiled, at), past_and_future), symbols)
+    differing = {asked.split()[0] for asked in true if true[asked] != wrong[asked]}
+    assert differing == {"sp500_movers", "symbol_overview", "technicals_get", "signals_get", "portfolio_get"}
+    market = ReplayMarket(data, ReplayClock(today))
+    assert market.fill_price("AAPL") != ReplayMarket(spoiled, ReplayClock(today)).fill_price("AAPL")
+
+
+def test_every_tool_is_asked() -> None:
+    assert {tool for tool, _ in cases(["AAPL"])} == set(TOOLS) - ORDER_TOOLS

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.errors import UsageError
+from tests.tools.market.far_market import FarMarket
+from tools.market.replay.market import ReplayMarket
+from tools.market.universe import resolve_universe
+
+
+def test_sp500_is_the_market_s_own(market: ReplayMarket) -> None:
+    assert resolve_universe(" SP500 ", market) == [listing.symbol for listing in market.universe("sp500")]
+
+
+def test_symbols_by_comma(market: ReplayMarket) -> None:
+    assert resolve_universe("msft, aapl,,AAPL , brk.b", market) == ["MSFT", "AAPL", "BRK.B"]
+    assert resolve_universe("A", market) == ["A"]
+
+
+def test_a_file_of_symbols(market: ReplayMarket, tmp_path: Path) -> None:
+    file = tmp_path / "names.txt"
+    file.write_text("\ufeff# mine\naapl  # fruit\n\nMSFT\nAAPL\n", encoding="utf-8")
+    assert resolve_universe(str(file), market) == ["AAPL", "MSFT"]
+
+
+def test_a_file_in_the_working_folder(market: ReplayMarket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my names").write_text("GE\n")
+    (tmp_path / "A").write_text("GE\n")
+    assert resolve_universe("my names", market) == ["GE"]
+    assert resolve_universe("A", market) == ["A"]  # what reads as a symbol is one
+    assert resolve_universe("./A", market) == ["GE"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "'' names no symbol"),
+        (" , ", "names no symbol"),
+        ("AAPL,A$", "no symbol: A\\$"),
+        ("AAPL,WAYTOOLONGNAME", "no symbol: WAYTOOLONGNAME"),
+        ("AAPL,..", "no symbol: \\.\\."),
+        ("nowhere/names.txt", "'nowhere/names.txt' cannot be read: No such file"),
+        ("names.txt", "cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_named(market: ReplayMarket, text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as caught:
+        resolve_universe(text, market)
+    assert "one symbol a line" in caught.value.remedy
+
+
+def test_a_file_that_is_no_text(market: ReplayMarket, tmp_path: Path) -> None:
+    file = tmp_path / "names.txt"
+    file.write_bytes(b"\xff\xfe\x00\xd8")
+    with pytest.raises(UsageError, match="not a text file"):
+        resolve_universe(str(file), market)
+
+
+def test_unknown_symbols_are_named_up_to_ten(market: ReplayMarket) -> None:
+    with pytest.raises(UsageError, match="replay market does not carry NOPE, TSLA on 2010-08-12"):
+        resolve_universe("AAPL,NOPE,TSLA", market)
+    many = ",".join(f"X{number}" for number in range(14))
+    with pytest.raises(UsageError, match=r"X0, .*, X9 and 4 more on"):
+        resolve_universe(many, market)
+
+
+def test_an_open_market_takes_any_symbol() -> None:
+    assert resolve_universe("TSLA,NVDA", FarMarket()) == ["TSLA", "NVDA"]

@@ -1,0 +1,101 @@
+"""The log and the mandates on a real PostgreSQL, where writers do not queue by themselves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+from sqlmodel import Session
+
+from models.database.store import Store
+from models.mandates import MandateTerms
+from models.settings import Settings
+from models.tables.orders import Account
+from tasks.cli.orders import arming
+from tests.patience import PATIENCE
+from tools.orders.audit.log import record
+from tools.orders.audit.reading import check_logs
+from tools.orders.checks.mandates import in_force
+
+pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
+from tests.postgres import binaries, shared
+
+FOUND = binaries()
+WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
+pytestmark = [pytest.mark.postgres, pytest.mark.skipif(FOUND is None, reason=WHY)]
+WRITERS, EACH = 6, 15
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    assert FOUND is not None
+    with shared(FOUND) as running:
+        found = running.url(running.fresh(running.template()))
+        yield found
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    made = Store(url)
+    yield made
+    made.close()
+
+
+def test_many_writers_begin_and_write_one_chain(store: Store, url: str, tmp_path: Path) -> None:
+    """Half of them lock another row before they record, half after: the log's lock is always the last, so that no two
+    wait for each other."""
+    settings = Settings(home=tmp_path, database_url=SecretStr(url))
+    with store.session() as session:
+        session.add(Account(name="paper", cash=0.0))
+    failed: list[BaseException] = []
+    at_once = threading.Barrier(WRITERS)
+
+    def write(who: int) -> None:
+        try:
+            at_once.wait(PATIENCE)
+            for number in range(EACH):
+                with store.session() as session:
+                    if who % 2:
+                        _touch(session)
+                    record(session, settings, "busy", who=who, number=number)
+                    if not who % 2:
+                        _touch(session)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write, args=(who,)) for who in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert failed == []
+    (checked,) = check_logs(store, settings)
+    assert checked.reading.problems == []
+    busy = [entry.facts for entry in checked.reading.entries if entry.kind == "busy"]
+    for who in range(WRITERS):
+        assert [facts["number"] for facts in busy if facts["who"] == who] == list(range(EACH))
+    with store.read() as session:
+        assert session.get_one(Account, "paper").cash == WRITERS * EACH
+
+
+def _touch(session: Session) -> None:
+    account = session.get_one(Account, "paper", with_for_update=True, populate_existing=True)
+    account.cash += 1
+    session.add(account)
+
+
+def test_a_mandate_holds_until_it_is_taken_back(store: Store, url: str, tmp_path: Path) -> None:
+    key = arming.signing_key(tmp_path / "mandate.key")
+    public = arming.public_text(key)
+    settings = Settings(home=tmp_path, database_url=SecretStr(url), mandate_public_key=public)
+    limits = {"max_notional": Decimal(10_000), "max_orders": 3, "symbols": ["IBM"], "hours": 1.0, "by": "ann"}
+    terms = arming.arm(store, settings, key, "alpaca-live", **limits)  # type: ignore[arg-type]
+    with store.read() as session:
+        assert in_force(session, settings, "alpaca-live") == terms
+    assert arming.disarm(store, settings, "alpaca-live", "bob") == [terms.version]
+    with store.read() as session:
+        assert not isinstance(in_force(session, settings, "alpaca-live"), MandateTerms)

@@ -1,0 +1,159 @@
+"""Answers of a broker become fills, cash and positions once, however often and in whatever order they are told."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as rules
+from hypothesis import strategies as st
+from sqlmodel import update
+
+from models.errors import OrderError
+from models.orders import BrokerAnswer
+from models.states import OrderState
+from models.tables.orders import Order
+from tests.tools.orders.desk import Desk, action, make_desk
+from tools.orders.records.booking import book
+from tools.orders.records.states import load_order
+
+NewDesk = Callable[..., Desk]
+AT = dt.datetime(2010, 8, 13, 13, 30, tzinfo=dt.UTC)
+Told = tuple[str | None, float, float]
+
+
+def says(status: str, *fills: Told, message: str | None = None) -> BrokerAnswer:
+    made = [
+        {"id": id_, "quantity": shares, "price": price, "commission": 0.5, "at": AT} for id_, shares, price in fills
+    ]
+    return BrokerAnswer.model_validate({"status": status, "broker_order_id": "b1", "fills": made, "message": message})
+
+
+def sent(desk: Desk, state: str = "submitting") -> str:
+    (outcome,) = desk.process(desk.decide(action()), trader_live=False)
+    with desk.store.session() as session:
+        session.exec(update(Order).values(state=state))
+    return str(outcome.order_id)
+
+
+def tell(desk: Desk, order_id: str, answer: BrokerAnswer) -> int:
+    with desk.store.session() as session:
+        return len(book(session, desk.settings, load_order(session, order_id), answer))
+
+
+def shown(desk: Desk) -> Any:
+    return desk.orders()[0].state, desk.positions(), desk.cash(), len(desk.fills())
+
+
+def test_an_order_is_filled_in_parts_and_each_part_once(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    order = sent(desk)
+    one, two = ("x1", 4.0, 100.0), ("x2", 6.0, 101.0)
+    assert tell(desk, order, says("submitted")) == 0
+    assert shown(desk) == ("submitted", {}, 100_000, 0)
+    part = says("partially_filled", one)
+    assert [tell(desk, order, part), tell(desk, order, part)] == [1, 0]
+    assert shown(desk) == ("partially_filled", {"AAA": 4}, 100_000 - 400.5, 1)
+    whole = says("filled", one, two)
+    assert [tell(desk, order, whole), tell(desk, order, whole)] == [1, 0]
+    assert shown(desk) == ("filled", {"AAA": 10}, 100_000 - 400.5 - 606.5, 2)
+
+
+def test_old_news_of_an_order_at_work_is_passed_over(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    order = sent(desk)
+    tell(desk, order, says("partially_filled", ("x1", 4.0, 100.0), ("x2", 2.0, 100.0)))
+    before = shown(desk)
+    for old in (says("submitted"), says("partially_filled", ("x1", 4.0, 100.0))):
+        assert tell(desk, order, old) == 0
+    assert shown(desk) == before
+
+
+def test_fills_without_an_id_go_by_their_place(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    order = sent(desk)
+    tell(desk, order, says("partially_filled", (None, 5.0, 100.0)))
+    tell(desk, order, says("filled", (None, 5.0, 100.0), (None, 5.0, 100.0)))
+    assert shown(desk) == ("filled", {"AAA": 10}, 100_000 - 1001, 2)
+
+
+@pytest.mark.parametrize("status", ["cancelled", "expired"])
+def test_what_was_filled_before_the_end_stays(new_desk: NewDesk, status: str) -> None:
+    desk = new_desk()
+    order = sent(desk)
+    tell(desk, order, says(status, ("x1", 4.0, 100.0), message="over"))
+    assert shown(desk) == (status, {"AAA": 4}, 100_000 - 400.5, 1)
+    assert desk.orders()[0].message == "over"
+
+
+PART = says("partially_filled", ("x1", 4.0, 100.0))
+IMPOSSIBLE: list[tuple[str, BrokerAnswer, BrokerAnswer | None]] = [
+    ("filled with nothing", says("filled"), None),
+    ("filled by less than all", says("filled", ("x1", 9.0, 100.0)), None),
+    ("filled by more than all", says("filled", ("x1", 11.0, 100.0)), None),
+    ("a part that is all", says("partially_filled", ("x1", 10.0, 100.0)), None),
+    ("rejected with a fill", says("rejected", ("x1", 1.0, 100.0)), None),
+    ("submitted with a fill", says("submitted", ("x1", 1.0, 100.0)), None),
+    ("the same fill by another id", says("partially_filled", ("y1", 4.0, 100.0)), PART),
+    ("an end with fewer fills", says("cancelled"), PART),
+    ("a fill after the end", says("partially_filled", ("x1", 4.0, 100.0)), says("cancelled")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "answer", "before"), IMPOSSIBLE, ids=[what for what, _, _ in IMPOSSIBLE])
+def test_what_cannot_be_is_not_booked(
+    new_desk: NewDesk, what: str, answer: BrokerAnswer, before: BrokerAnswer | None
+) -> None:
+    desk = new_desk()
+    order = sent(desk)
+    if before is not None:
+        tell(desk, order, before)
+    then = shown(desk)
+    with pytest.raises(OrderError):
+        tell(desk, order, answer)
+    assert shown(desk) == then
+
+
+@pytest.mark.parametrize("state", ["drafted", "previewed", "approval_pending", "approved", "denied"])
+def test_what_was_never_sent_is_never_filled(new_desk: NewDesk, state: str) -> None:
+    desk = new_desk()
+    order = sent(desk, state)
+    with pytest.raises(OrderError, match=f"is {state} and cannot become filled"):
+        tell(desk, order, says("filled", ("x1", 10.0, 100.0)))
+    assert shown(desk) == (state, {}, 100_000, 0)
+
+
+_homes = itertools.count()
+PARTS = st.lists(st.integers(1, 4), min_size=1, max_size=5).filter(lambda parts: sum(parts) <= 10)
+
+
+@rules(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(parts=PARTS, told=st.lists(st.integers(0, 5), min_size=1, max_size=10))
+def test_answers_in_any_order_and_number_book_what_the_longest_one_says(
+    template_db: Path, tmp_path: Path, parts: list[int], told: list[int]
+) -> None:
+    desk = make_desk(template_db, tmp_path / str(next(_homes)))
+    order = sent(desk)
+    fills: list[Told] = [(f"x{number}", float(count), 100.0) for number, count in enumerate(parts)]
+    most = 0
+    for count in told:
+        so_far = fills[:count]
+        shares = sum(fill[1] for fill in so_far)
+        status = "submitted" if not so_far else "filled" if shares == 10 else "partially_filled"
+        tell(desk, order, says(status, *so_far))
+        most = max(most, len(so_far))
+    booked = sum(fill[1] for fill in fills[:most])
+    assert desk.positions() == ({"AAA": booked} if booked else {})
+    assert desk.cash() == 100_000 - booked * 100 - most * 0.5
+    expected = (
+        OrderState.SUBMITTED if not booked else OrderState.FILLED if booked == 10 else OrderState.PARTIALLY_FILLED
+    )
+    assert desk.orders()[0].state == expected
+    desk.store.close()

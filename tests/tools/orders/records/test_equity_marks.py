@@ -1,0 +1,101 @@
+"""What losses are measured from: marks of every look, moved by money that came or went."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlmodel import col, select
+
+from models.orders import DenialCode
+from models.tables.orders import EquityMark
+from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
+from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.tape import Tape
+from tools.orders.maintenance import maintain_orders
+from tools.orders.reconciliation import reconcile as reconciling
+from tools.orders.reconciliation.reconcile import reconcile
+
+NewDesk = Callable[..., Desk]
+WIDE = {"max_symbol_share": 1, "max_gross_notional": 1e9, "max_symbol_notional": 1e9, "max_drawdown": 0.15}
+
+
+@pytest.fixture
+def alpaca() -> Iterator[Alpaca]:
+    with serving(Alpaca()) as running:
+        yield running
+
+
+@pytest.fixture
+def desk(alpaca: Alpaca, new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.setattr(reconciling, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setenv("ALPACA_API_KEY", KEY)
+    monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
+    return new_desk(Tape({"AAA": 100.0}), broker="alpaca-paper", alpaca_url=alpaca.url)
+
+
+def marks(desk: Desk) -> list[tuple[float, float, float]]:
+    """(opening, last, high water) by day."""
+    with desk.store.read() as session:
+        rows = session.exec(select(EquityMark).order_by(col(EquityMark.day))).all()
+    return [(row.opening, row.last, row.high_water) for row in rows]
+
+
+def test_a_high_between_two_orders_counts(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0})
+    desk = new_desk(market, **WIDE)
+    desk.hold("AAA", 500, 100.0)
+    maintain_orders(desk.context())
+    market.prices["AAA"] = 300.0
+    maintain_orders(desk.context())
+    market.prices["AAA"] = 200.0
+    maintain_orders(desk.context())
+    assert marks(desk) == [(150_000, 200_000, 250_000)]
+    (order,) = desk.run(action("BBB", quantity=1))
+    assert order.denied is not None
+    assert (order.denied.code, order.denied.measured) == (DenialCode.DRAWDOWN, "20.0000% lost")
+
+
+def test_no_mark_while_the_exchange_is_shut_or_a_position_has_no_price(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0})
+    desk = new_desk(market)
+    desk.hold("AAA", 5, 100.0)
+    market.clock.at = market.clock.at.replace(hour=17)
+    maintain_orders(desk.context())
+    market.clock.at += dt.timedelta(hours=22)
+    assert market.clock.is_open()
+    del market.prices["AAA"]
+    maintain_orders(desk.context())
+    assert marks(desk) == []
+    market.prices["AAA"] = 100.0
+    maintain_orders(desk.context())
+    assert marks(desk) == [(100_500, 100_500, 100_500)]
+
+
+@pytest.mark.parametrize("moved", [50_000, -50_000])
+def test_money_that_comes_or_goes_is_neither_gain_nor_loss(desk: Desk, alpaca: Alpaca, moved: int) -> None:
+    maintain_orders(desk.context())
+    desk.market.clock.at += dt.timedelta(days=1)  # type: ignore[attr-defined]
+    maintain_orders(desk.context())
+    assert marks(desk) == [(100_000,) * 3] * 2
+    alpaca.cash += moved
+    assert reconcile(desk.store, desk.settings, desk.broker, "a test").agreed
+    maintain_orders(desk.context())
+    assert marks(desk) == [(100_000 + moved,) * 3] * 2
+
+
+def test_an_account_taken_over_is_measured_from_what_it_brought(desk: Desk, alpaca: Alpaca) -> None:
+    maintain_orders(desk.context())
+    assert marks(desk) == [(100_000,) * 3]
+    alpaca.hold("AAA", 100, 90)
+    alpaca.cash -= 19_000
+    assert not reconcile(desk.store, desk.settings, desk.broker, "a test").agreed
+    reconcile(desk.store, desk.settings, desk.broker, "a test", adopt=True)
+    assert marks(desk) == [(90_000,) * 3], "19000 went and shares for 9000 came"
+
+
+def test_what_nobody_can_explain_makes_no_mark(desk: Desk, alpaca: Alpaca) -> None:
+    alpaca.hold("AAA", 100, 90)
+    maintain_orders(desk.context())
+    assert marks(desk) == []

@@ -1,0 +1,119 @@
+"""The replay market: real daily prices of one year, seen from 15:55 New York of one of its sessions.
+
+It has no headlines, fundamentals, earnings, ratings or options, and raises NotConfigured for them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import datetime as dt
+from collections.abc import Sequence
+
+from models.errors import MarketError, NotConfigured, SettingError
+from models.market import Headline, Listing, Quote
+from models.settings import Settings
+from tools.market.bars import STALE_DAYS, DailyBars
+from tools.market.clock import ReplayClock, exchange_day, exchange_hours
+from tools.market.protocol import MarketClock
+from tools.market.replay.data import ReplayData, replay_data
+
+REPLAYS = True
+UNIVERSE = "sp500"
+
+
+def build(settings: Settings, day: dt.date | None) -> ReplayMarket:
+    """Return a view of the data set at that day; the data are shared. Raises SettingError when they lack the day,
+    NotConfigured when the data are not installed."""
+    data = replay_data(settings.home)
+    day = day or settings.replay_date
+    _require_session(day, data.sessions)
+    return ReplayMarket(data, ReplayClock(day))
+
+
+def _require_session(day: dt.date, sessions: Sequence[dt.date]) -> None:
+    at = bisect.bisect_left(sessions, day)
+    if at < len(sessions) and sessions[at] == day:
+        return
+    near = " and ".join(str(session) for session in sessions[max(at - 1, 0) : at + 1])
+    if not sessions[0] <= day <= sessions[-1]:
+        why = f"is outside the replay's data ({sessions[0]} to {sessions[-1]})"
+    elif exchange_hours().is_session(day):
+        why = "is a session that the replay's data lack"
+    else:
+        why = "is no session of the New York Stock Exchange"
+    raise SettingError(f"DESK_REPLAY_DATE={day} {why}", remedy=f"the nearest that can be replayed: {near}")
+
+
+class ReplayMarket:
+    """MarketData of the data set, cut at the clock's session; also the paper broker's FillSource.
+
+    A symbol exists from its first bar on; before that it is as unknown as one that is not in the file.
+    """
+
+    name = "replay"
+
+    def __init__(self, data: ReplayData, clock: MarketClock) -> None:
+        self.clock = clock
+        self._data = data
+
+    def universe(self, name: str) -> list[Listing]:
+        if name != UNIVERSE:
+            raise MarketError(f"no universe named {name!r}; the replay market has {UNIVERSE}")
+        return [self._listing(symbol) for symbol in self._data.symbols if self._knows(symbol)]
+
+    def listing(self, symbol: str) -> Listing:
+        self._require(symbol)
+        return self._listing(symbol)
+
+    def bars(self, symbol: str, sessions: int) -> DailyBars:
+        self._require(symbol)
+        rows = self._data.rows(symbol, self.clock.session())
+        rows = slice(max(rows.start, rows.stop - sessions), rows.stop)
+        columns = self._data.columns
+        dates = [dt.date.fromordinal(day) for day in columns.day[rows].tolist()]
+        figures = (columns.open, columns.high, columns.low, columns.close, columns.volume)
+        return DailyBars(symbol, dates, False, *(values[rows] for values in figures))
+
+    def quote(self, symbol: str) -> Quote:
+        """Return the close of the newest bar; `at` is now for today's bar and that session's close for an older one."""
+        bars = self.bars(symbol, 1)
+        day, today = bars.dates[-1], self.clock.session()
+        if (today - day).days > STALE_DAYS:
+            raise MarketError(f"{symbol} has not traded since {day}")
+        at = self.clock.now() if day == today else exchange_hours().close_of(day)
+        return Quote(symbol=symbol, price=float(bars.close[-1]), at=at, source=self.name)
+
+    def headlines(self, symbol: str, limit: int) -> list[Headline]:
+        raise NotConfigured("not available: configure DESK_MARKET=yahoo for headlines")
+
+    def section(self, symbol: str, section: str) -> dict[str, float | str | None]:
+        raise NotConfigured(f"not available: configure DESK_MARKET=yahoo for {section}")
+
+    def unknown(self, symbols: Sequence[str]) -> list[str]:
+        return [symbol for symbol in symbols if not self._knows(symbol)]
+
+    def fill_price(self, symbol: str) -> Quote | None:
+        """Return the open of the data set's next session, None when the set ends or the symbol does not trade in it.
+
+        For the paper broker alone: it is later than now. No tool calls it.
+        """
+        following = next((day for day in self._data.sessions if day > self.clock.session()), None)
+        if following is None or not self._knows(symbol):
+            return None
+        at = self._data.rows(symbol, following).stop - 1
+        if int(self._data.columns.day[at]) != following.toordinal():
+            return None
+        price = float(self._data.columns.open[at])
+        return Quote(symbol=symbol, price=price, at=exchange_hours().open_of(following), source=self.name)
+
+    def _knows(self, symbol: str) -> bool:
+        rows = self._data.rows(symbol, self.clock.session())
+        return int(rows.start) < int(rows.stop)
+
+    def _require(self, symbol: str) -> None:
+        if not self._knows(symbol):
+            today = exchange_day(self.clock.now())
+            raise MarketError(f"unknown symbol {symbol}: the replay market has no price of it up to {today}")
+
+    def _listing(self, symbol: str) -> Listing:
+        return self._data.listings.get(symbol, Listing(symbol=symbol))

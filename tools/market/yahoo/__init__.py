@@ -1,0 +1,1 @@
+"""The Yahoo market: live and delayed prices through yfinance, throttled and cached."""

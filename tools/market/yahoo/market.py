@@ -1,0 +1,175 @@
+"""The live market of Yahoo Finance through yfinance: delayed prices, headlines and company sections, cached."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import datetime as dt
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.contracts import parse_contract
+from models.errors import DeskError, MarketError
+from models.market import Headline, Listing, Quote
+from models.settings import Settings
+from tools.market.aged_cache import AgedCache, Kept
+from tools.market.bars import STALE_DAYS, DailyBars
+from tools.market.clock import NEW_YORK, LiveClock
+from tools.market.protocol import MarketClock
+from tools.market.yahoo import shapes
+from tools.market.yahoo.shapes import Section
+from tools.market.yahoo.wire import YahooWire, require_installed
+
+REPLAYS = False
+BARS_AGE = dt.timedelta(minutes=15)
+QUOTE_AGE = dt.timedelta(minutes=1)
+NEWS_AGE = dt.timedelta(minutes=10)
+OPTIONS_AGE = dt.timedelta(minutes=30)
+INFO_AGE = dt.timedelta(hours=12)
+_NEWS_COUNT = 25
+_FETCHERS = 8
+# The chain that is looked at is the first with so many days left: nearer ones are mostly noise.
+_DAYS_TO_EXPIRY = 20
+_CLOSE = dt.time(16, 0)
+
+
+def build(settings: Settings, day: dt.date | None) -> YahooMarket:
+    """Return Yahoo in real time, without a request. Raises NotConfigured when its extra is not installed."""
+    require_installed()
+    return build_yahoo(settings.home, LiveClock())
+
+
+def build_yahoo(home: Path, clock: MarketClock, session: Any | None = None) -> YahooMarket:
+    return YahooMarket(home, clock, YahooWire(home, session))
+
+
+@cache
+def _sp500() -> tuple[Listing, ...]:
+    """Return the listings of the package's list by symbol, each with its sector."""
+    lines = Path(__file__).with_name("sp500.txt").read_text(encoding="utf-8").splitlines()
+    groups = (line.split(": ") for line in lines if not line.startswith("#"))
+    found = [Listing(symbol=symbol, sector=sector) for sector, symbols in groups for symbol in symbols.split()]
+    return tuple(sorted(found, key=lambda listing: listing.symbol))
+
+
+class YahooMarket:
+    """MarketData of Yahoo; also a FillSource with the last quote as fill price.
+
+    Yahoo lists no universe: sp500 is the list in `sp500.txt`, which carries its date.
+    """
+
+    name = "yahoo"
+
+    def __init__(self, home: Path, clock: MarketClock, wire: YahooWire) -> None:
+        self.clock = clock
+        self._wire = wire
+        self._cache = AgedCache(home / "cache" / "yahoo")
+
+    def universe(self, name: str) -> list[Listing]:
+        if name != "sp500":
+            raise MarketError(f"no universe named {name!r}; there is sp500")
+        return list(_sp500())
+
+    def listing(self, symbol: str) -> Listing:
+        info = self._info(symbol)
+        name = info.get("longName") or info.get("shortName")
+        return Listing(symbol=symbol, name=name, sector=info.get("sector"), industry=info.get("industry"))
+
+    def bars(self, symbol: str, sessions: int) -> DailyBars:
+        """Return bars up to the last closed session: today's bar is not one before the close."""
+        kept = self._history(symbol, BARS_AGE).value
+        dates = [dt.date.fromisoformat(day) for day in kept["date"]]
+        end = sum(day <= self.clock.session() for day in dates)
+        if end == 0:
+            raise MarketError(f"unknown symbol {symbol}: Yahoo has no prices of it")
+        rows = slice(max(end - sessions, 0), end)
+        figures = (np.array(kept[name][rows]) for name in ("open", "high", "low", "close", "volume"))
+        return DailyBars(symbol, dates[rows], True, *figures)
+
+    def quote(self, symbol: str) -> Quote:
+        """Return the newest price; within a session it is the one of the fetch, at most a minute and Yahoo's delay
+        old."""
+        kept = self._history(symbol, QUOTE_AGE)
+        now = self.clock.now().astimezone(NEW_YORK)
+        rows = zip(kept.value["date"], kept.value["close"], strict=True)
+        day, price = max(((day, price) for day, price in rows if day <= str(now.date())), default=(None, None))
+        if day is None or price is None:
+            raise MarketError(f"unknown symbol {symbol}: Yahoo has no prices of it")
+        last = dt.date.fromisoformat(day)
+        if (now.date() - last).days > STALE_DAYS:
+            raise MarketError(f"{symbol} has not traded since {last}")
+        at = min(kept.at, dt.datetime.combine(last, _CLOSE, NEW_YORK), now).astimezone(NEW_YORK)
+        return Quote(symbol=symbol, price=price, at=at, source=self.name)
+
+    def headlines(self, symbol: str, limit: int) -> list[Headline]:
+        stream = self._cache.get(f"news-{symbol}", NEWS_AGE, lambda: self._wire.news(symbol, _NEWS_COUNT)).value
+        now = self.clock.now()
+        published = [row for row in shapes.headlines_of(symbol, stream) if row.published_at <= now]
+        return sorted(published, key=lambda row: row.published_at, reverse=True)[:limit]
+
+    def section(self, symbol: str, section: str) -> Section:
+        found = self._options(symbol) if section == "options" else shapes.section_of(self._info(symbol), section)
+        if found is None:
+            raise MarketError(f"Yahoo has no {section} of {symbol}")
+        return found
+
+    def fill_price(self, symbol: str) -> Quote | None:
+        return self.quote(symbol)
+
+    def option_quote(self, contract: str) -> Quote:
+        """Return the price midway between bid and ask, at the time of the fetch; the last trade where there are not
+        both."""
+        found = parse_contract(contract)
+        if found is None:
+            raise MarketError(f"{contract} is no OCC symbol of an option contract")
+        expiry = found.expiry.isoformat()
+        key = f"contracts-{found.underlying}-{expiry}"
+        kept = self._cache.get(key, QUOTE_AGE, lambda: self._fetch_contracts(found.underlying, expiry))
+        priced = shapes.contract_price(kept.value[contract]) if contract in kept.value else None
+        if priced is None:
+            raise MarketError(f"unknown contract {contract}: Yahoo has no price of it")
+        price, traded = priced
+        at = kept.at if traded is None else dt.datetime.fromisoformat(traded)
+        at = min(at, self.clock.now()).astimezone(NEW_YORK)
+        return Quote(symbol=contract, price=price, at=at, source=self.name)
+
+    def prefetch(self, symbols: Sequence[str], seconds: float) -> None:
+        pool = concurrent.futures.ThreadPoolExecutor(_FETCHERS, thread_name_prefix="yahoo")
+        try:
+            concurrent.futures.wait([pool.submit(self._try_history, symbol) for symbol in symbols], seconds)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _try_history(self, symbol: str) -> None:
+        with suppress(DeskError):
+            self._history(symbol, BARS_AGE)
+
+    def _history(self, symbol: str, age: dt.timedelta) -> Kept:
+        return self._cache.get(f"bars-{symbol}", age, lambda: shapes.bars_of(self._wire.history(symbol)))
+
+    def _info(self, symbol: str) -> dict[str, Any]:
+        info: dict[str, Any] = self._cache.get(f"info-{symbol}", INFO_AGE, lambda: self._wire.info(symbol)).value
+        return info
+
+    def _options(self, symbol: str) -> Section | None:
+        kept = self._cache.get(f"options-{symbol}", OPTIONS_AGE, lambda: self._fetch_options(symbol))
+        found: Section | None = kept.value
+        return found
+
+    def _fetch_contracts(self, underlying: str, expiry: str) -> dict[str, Any]:
+        if expiry not in self._wire.expiries(underlying):
+            return {}
+        return shapes.contracts_of(*self._wire.chain(underlying, expiry))
+
+    def _fetch_options(self, symbol: str) -> Section | None:
+        expiries = self._wire.expiries(symbol)
+        if not expiries:
+            return None
+        earliest = (self.clock.now() + dt.timedelta(days=_DAYS_TO_EXPIRY)).date().isoformat()
+        expiry = next((day for day in expiries if day >= earliest), expiries[-1])
+        calls, puts = self._wire.chain(symbol, expiry)
+        return shapes.options_of(calls, puts, self.quote(symbol).price, expiry)

@@ -1,0 +1,1 @@
+"""Checks before an order is sent: evaluation by the risk rules, preview and mandate."""

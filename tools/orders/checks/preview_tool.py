@@ -1,0 +1,109 @@
+"""The tool orders_preview: the dry run of an order. Nothing is written or sent."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Literal
+
+from pydantic import Field
+from sqlmodel import Session, col, select
+
+from models.contracts import multiplier_of
+from models.errors import UsageError
+from models.orders import Denied
+from models.states import OrderState
+from models.tables.orders import Order
+from models.tables.runs import Verdict
+from tools.orders.checks.evaluation import evaluate
+from tools.orders.checks.previews import preview, terms_of
+from tools.orders.records.drafts import SIDES, source_runs
+from tools.orders.records.snapshots import Snapshot, symbols_of, take_snapshot
+from tools.portfolio import store_of
+from tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+
+_CONTRACT_SIDES = {"open": "sell", "add": "sell", "reduce": "buy", "close": "buy"}  # puts are sold
+
+
+class PreviewArguments(Arguments):
+    symbol: Symbol
+    action: Literal["open", "add", "reduce", "close"]
+    side: Literal["buy", "sell"] | None = Field(None, description="if left out, what the action means")
+    quantity: float | None = Field(None, gt=0, allow_inf_nan=False, description="shares or contracts")
+    notional: float | None = Field(None, gt=0, allow_inf_nan=False, description="account currency, instead of quantity")
+    order_type: Literal["market", "limit"] = "market"
+    limit_price: float | None = Field(None, gt=0, allow_inf_nan=False)
+    contract: str | None = Field(None, max_length=21, description="OCC symbol of an option on the symbol")
+
+
+def orders_preview(context: ToolContext, arguments: PreviewArguments) -> dict[str, Any]:
+    """Return the canonical order with its hash, or the denial with the figure measured and the limit."""
+    if (arguments.quantity is None) == (arguments.notional is None):
+        raise UsageError("give exactly one of quantity and notional", remedy="quantity in shares or contracts")
+    if (arguments.order_type == "limit") == (arguments.limit_price is None):
+        raise UsageError("a limit order has a limit_price, a market order none", remedy="set order_type to match")
+    if context.run_id is None:
+        raise UsageError("a preview rests on the verdicts of a run, and this is none", remedy="call it in a run")
+    store = store_of(context)
+    with store.read() as session:
+        order = _order(session, context, arguments, context.run_id)
+        symbols = symbols_of(session, [order], context.account)
+    snapshot = take_snapshot(context.market, symbols)
+    with store.read() as session:
+        found = _dry_run(session, context, order, snapshot)
+    return payload(context, Gaps(), available=True, dryRun=True, **found)
+
+
+def _order(session: Session, context: ToolContext, arguments: PreviewArguments, run_id: str) -> Order:
+    """Return an order that is never written. Its id is of the run alone: a dry run has no place in a decision."""
+    runs = [run.id for run in source_runs(session, run_id)]
+    verdicts = session.exec(
+        select(Verdict).where(col(Verdict.run_id).in_(runs), col(Verdict.symbol) == arguments.symbol)
+    ).all()
+    verdict = min(verdicts, key=lambda row: runs.index(row.run_id), default=None)
+    values = arguments.model_dump()
+    values["side"] = arguments.side or (_CONTRACT_SIDES if arguments.contract else SIDES)[arguments.action]
+    return Order(
+        id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"chordesk/dry-run/{run_id}")),
+        run_id=run_id,
+        decision_id="",
+        verdict_id=verdict.id if verdict else None,
+        ordinal=0,
+        account=context.account,
+        multiplier=multiplier_of(arguments.contract or arguments.symbol),
+        state=OrderState.DRAFTED.value,
+        market_at=context.clock.now(),
+        **values,
+    )
+
+
+def _dry_run(session: Session, context: ToolContext, order: Order, snapshot: Snapshot) -> dict[str, Any]:
+    settings, market = context.settings, context.market.name
+    found = evaluate(session, order, snapshot, settings, market, settings.broker, dry=True)
+    if isinstance(found, Denied):
+        return {"cleared": False, "denied": found.model_dump(mode="json", exclude={"cleared"})}
+    made = preview(order, found, snapshot.now, terms_of(session, settings, market, settings.broker))
+    return {
+        "cleared": True,
+        "quantity": order.quantity,
+        "price": made.price,
+        "notional": made.notional,
+        "payload": made.payload,
+        "payloadHash": made.payload_hash,
+        "clientOrderId": order.id,
+    }
+
+
+ORDERS_PREVIEW = ToolSpec(
+    name="orders_preview",
+    description=(
+        "Dry run of one order on a symbol of this run: whether the risk rules clear it, at what size, price and "
+        "notional, or the rule that denies it with the figure measured and the limit. Makes and sends nothing."
+    ),
+    hint=(
+        "dry run of one order: cleared, or denied by which rule at what figure; `symbol`, `action`, and "
+        "`quantity` or `notional`."
+    ),
+    arguments=PreviewArguments,
+    function=orders_preview,
+    data=False,
+)

@@ -1,0 +1,156 @@
+"""Previews: an order in canonical form, its SHA-256, and the check before it is sent."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from dataclasses import dataclass, replace
+
+from sqlmodel import Session
+
+from models.orders import DenialCode, Denied
+from models.settings import Settings
+from models.states import OrderState
+from models.tables.columns import utcnow
+from models.tables.orders import Order, Preview
+from tools.decimals import exact, plain
+from tools.orders.audit import log as audit
+from tools.orders.checks.evaluation import SizedOrder
+from tools.orders.checks.mandates import PAYLOAD_KEY, in_force
+from tools.orders.checks.notional import notional_of
+from tools.orders.records.states import advance
+from tools.risk import deny
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewTerms:
+    """Conditions that a preview is bound to besides the order. mandate: version of the one in force, verified; None
+    without one."""
+
+    market: str
+    broker: str
+    mandate: int | None
+    valid_for: dt.timedelta
+
+
+def terms_of(session: Session, settings: Settings, market: str, broker: str) -> PreviewTerms:
+    found = in_force(session, settings, broker)
+    version = None if isinstance(found, Denied) else found.version
+    return PreviewTerms(market, broker, version, dt.timedelta(minutes=settings.preview_minutes))
+
+
+def canonical(order: Order, price: float, priced_at: dt.datetime, terms: PreviewTerms) -> str:
+    """Return the order as it would be sent: JSON of sorted keys without spaces, numbers as plain decimal text, times in
+    UTC.
+
+    The same order at the same market time has the same text, to the byte. expiresAt is market time.
+    """
+    fields = {
+        "account": order.account,
+        "action": order.action,
+        "broker": terms.broker,
+        "clientOrderId": order.id,
+        "contract": order.contract,
+        "decisionId": order.decision_id,
+        "expiresAt": _moment(order.market_at + terms.valid_for),
+        "limitPrice": None if order.limit_price is None else plain(order.limit_price),
+        "market": terms.market,
+        "multiplier": plain(order.multiplier),
+        "notional": plain(notional_of(order, price)),
+        "orderType": order.order_type,
+        "price": plain(price),
+        "pricedAt": _moment(priced_at),
+        "quantity": plain(order.quantity or 0),
+        "side": order.side,
+        "symbol": order.symbol,
+        "timeInForce": "day",
+        "verdictId": order.verdict_id,
+        PAYLOAD_KEY: terms.mandate,
+    }
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+def _moment(moment: dt.datetime) -> str:
+    return moment.astimezone(dt.UTC).isoformat()
+
+
+def digest(payload: str) -> str:
+    """Return the SHA-256 of the canonical text, 64 hex digits."""
+    return hashlib.sha256(payload.encode()).hexdigest()
+
+
+def preview(order: Order, sized: SizedOrder, at: dt.datetime, terms: PreviewTerms) -> Preview:
+    """Return the preview of a cleared order, not yet added to a session; the order takes the size that was checked.
+
+    at: market time. A role's dry run and the workflow both call this, so that they cannot differ.
+    """
+    order.quantity, order.market_at = sized.ticket.quantity, at
+    payload = canonical(order, sized.price, sized.priced_at, terms)
+    return Preview(
+        order_id=order.id,
+        payload=payload,
+        payload_hash=digest(payload),
+        price=sized.price,
+        priced_at=sized.priced_at,
+        notional=float(notional_of(order, sized.price)),
+    )
+
+
+def write_preview(
+    session: Session,
+    settings: Settings,
+    order: Order,
+    sized: SizedOrder,
+    at: dt.datetime,
+    terms: PreviewTerms,
+    note: str | None = None,
+) -> Preview:
+    """Move a cleared order to `previewed` with its preview, on record. at: market time; note: the order's message."""
+    made = preview(order, sized, at, terms)
+    advance(session, order, OrderState.PREVIEWED, message=note)
+    session.add(made)
+    session.flush()
+    audit.record(session, settings, "previewed", order=order.id, payload=made.payload, payload_hash=made.payload_hash)
+    return made
+
+
+def verify(order: Order, found: Preview | None, terms: PreviewTerms, now: dt.datetime) -> Denied | None:
+    """Return the reason for which a preview may not be sent: it is altered, another mandate is in force, or it is
+    too old in market time or in real time."""
+    if found is None:
+        reason, limit = "the order has no preview", "the preview that was checked"
+        return deny(DenialCode.PREVIEW_ALTERED, reason, "no preview", limit)
+    made_under = _mandate_of(found.payload)
+    expected = canonical(order, found.price, found.priced_at, replace(terms, mandate=made_under))
+    noted = exact(found.notional) == exact(float(notional_of(order, found.price)))
+    if expected != found.payload or digest(found.payload) != found.payload_hash or not noted:
+        reason = "the order, its preview or its hash is not what was checked"
+        return deny(DenialCode.PREVIEW_ALTERED, reason, digest(expected), found.payload_hash)
+    if made_under != terms.mandate:
+        measured, limit = f"mandate {made_under or 'none'}", f"mandate {terms.mandate or 'none'}"
+        return deny(DenialCode.PREVIEW_STALE, "another mandate is in force than was previewed", measured, limit)
+    # A clock that was set back makes a preview of the future, which is no fresher.
+    age = max(abs(now - order.market_at), utcnow() - found.created_at)
+    if age > terms.valid_for:
+        old, most = (f"{span / dt.timedelta(minutes=1):.3g} min" for span in (age, terms.valid_for))
+        reason = "the preview is too old to be sent; decide anew"
+        return deny(DenialCode.PREVIEW_STALE, reason, f"{old} old", f"at most {most}")
+    return None
+
+
+def _mandate_of(payload: str) -> int | None:
+    try:
+        version = json.loads(payload)[PAYLOAD_KEY]
+    except (ValueError, TypeError, KeyError):
+        return None  # altered text, which the comparison finds
+    return version if isinstance(version, int) else None
+
+
+def price_moved(found: Preview, price: float, collar: float) -> Denied | None:
+    """Return a denial when the price has moved too far from the previewed one. collar: as a fraction."""
+    away = abs(exact(price) - exact(found.price)) / exact(found.price)
+    if away <= exact(collar):
+        return None
+    reason = f"the price moved from {plain(found.price)} to {plain(price)} since the preview; decide anew"
+    return deny(DenialCode.PRICE_MOVED, reason, f"{away:.4%} away", f"at most {exact(collar):.2%}")

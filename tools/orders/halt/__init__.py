@@ -1,0 +1,1 @@
+"""The trading state of an account: running, reducing or halted."""

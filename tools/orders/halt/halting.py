@@ -1,0 +1,191 @@
+"""The trading state of an account: a HALT file in the home and a row in the database, outside Redis and any model.
+
+The file is for when the database is away too; it takes precedence over the row. The row reaches workers on hosts that
+do not share the home. Halting waits for no audit log: it is recorded once it is in force.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlmodel import Session, col, select
+
+from models.database.store import Store, writes
+from models.errors import OrderError
+from models.orders import Denied
+from models.settings import Settings
+from models.states import ORDER_NEXT, ApprovalState, OrderState, TradingState
+from models.tables.columns import utcnow
+from models.tables.orders import Order, Trading
+from tools.orders.audit import log as audit
+from tools.orders.records import approvals, events, fence
+from tools.orders.records.states import deny_order
+from tools.risk import halted
+
+_NOT_SENT = sorted(state.value for state, following in ORDER_NEXT.items() if OrderState.DENIED in following)
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class HaltRecord:
+    """The result of a halt. orders: ids of those it denied; questions: ids of the approvals it closed, by order."""
+
+    account: str
+    why: str
+    by: str
+    denied: Denied
+    orders: tuple[str, ...]
+    questions: Mapping[str, str]
+
+
+def halt_file(settings: Settings) -> Path:
+    return settings.home / "HALT"
+
+
+def trading_state(session: Session, settings: Settings, account: str) -> tuple[TradingState, str]:
+    """Return the state in force and its reason. An unreadable state counts as halted.
+
+    Within a writing transaction the row stays locked until its end, so that a halt comes wholly before or after it.
+    """
+    lock = {"read": True} if writes(session) else None
+    return _read(settings, account, session.get(Trading, account, with_for_update=lock, populate_existing=True))
+
+
+def _read(settings: Settings, account: str, row: Trading | None) -> tuple[TradingState, str]:
+    why = _file_reason(settings)
+    if why is not None:
+        return TradingState.HALTED, why
+    if row is None:
+        return TradingState.ACTIVE, ""
+    try:
+        state = TradingState(row.state)
+    except ValueError:
+        return TradingState.HALTED, f"the trading state of {account} reads {row.state!r}, which means nothing here"
+    return state, f"{row.why} ({row.by}, {row.since:%Y-%m-%d %H:%M} UTC)" if row.why else ""
+
+
+def _file_reason(settings: Settings) -> str | None:
+    path = halt_file(settings)
+    try:
+        text = path.read_text(errors="replace").strip()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}"
+    return f"{' '.join(text.split())[:_LONGEST] or 'no reason given'} ({path})"
+
+
+def write_file(settings: Settings, why: str, by: str) -> Path:
+    """Write the HALT file; return its path once it is on disk. Raises OrderError."""
+    path = halt_file(settings)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w") as file:
+            file.write(f"{why} ({by}, {utcnow():%Y-%m-%d %H:%M} UTC)\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        remedy = "make its folder writable and halt again; the database halts the account without it"
+        raise OrderError(f"the HALT file {path} cannot be written: {error.strerror}", remedy=remedy) from None
+    return path
+
+
+def remove_file(settings: Settings) -> None:
+    """Remove the HALT file. Raises OrderError."""
+    path = halt_file(settings)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        remedy = "remove it by hand: nothing is traded while it is there"
+        raise OrderError(f"the HALT file {path} cannot be removed: {error.strerror}", remedy=remedy) from None
+
+
+def halt(store: Store, account: str, why: str, by: str) -> HaltRecord:
+    """Write that the account is halted, then deny every order of it that was not sent. Open orders stay open: only the
+    broker can cancel them.
+
+    It is in force when this returns, and not in the audit log yet: the caller does that, with `record`.
+    """
+    with store.session() as session:
+        _write(session, account, TradingState.HALTED, why, by)
+    with store.session() as session:
+        return _deny_waiting(session, account, why, by)
+
+
+def enforce_file(store: Store, settings: Settings, account: str, by: str) -> HaltRecord | None:
+    """Halt the account in the database too when a HALT file was written without it, so that the halt outlives the file
+    and waiting orders are denied; return the record, which the caller passes to `record`.
+
+    A file older than the row's last change is one that `halt` has written itself, or that `resume` is about to remove.
+    """
+    try:
+        written = dt.datetime.fromtimestamp(halt_file(settings).stat().st_mtime, dt.UTC)
+    except OSError:
+        return None
+    with store.read() as session:
+        row = session.get(Trading, account)
+    why = _file_reason(settings)
+    if why is None or (row is not None and (row.since >= written or row.state == TradingState.HALTED)):
+        return None
+    return halt(store, account, why, by)
+
+
+def _deny_waiting(session: Session, account: str, why: str, by: str) -> HaltRecord:
+    """Deny every order of the account that was not sent, and close their approvals."""
+    denied = halted(TradingState.HALTED, why, account)
+    questions = approvals.close_pending(session, account, denied)
+    rows = session.exec(
+        select(Order)
+        .where(col(Order.account) == account, col(Order.state).in_(_NOT_SENT))
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    ).all()
+    for order in rows:
+        deny_order(session, order, denied)
+    return HaltRecord(account, why, by, denied, tuple(order.id for order in rows), questions)
+
+
+def record(session: Session, settings: Settings, done: HaltRecord) -> None:
+    """Write a halt, and its denials, to the audit log."""
+    audit.record(session, settings, "halt", account=done.account, why=done.why, by=done.by)
+    _record_denied(session, settings, done)
+
+
+def _record_denied(session: Session, settings: Settings, done: HaltRecord) -> None:
+    facts = done.denied.model_dump(mode="json", exclude={"cleared"})
+    for order_id in done.orders:
+        audit.record(session, settings, "denied", order=order_id, **facts)
+    closed = {"state": ApprovalState.DENIED, "by": approvals.DESK, "why": done.denied.reason}
+    for order_id, approval_id in done.questions.items():
+        audit.record(session, settings, "approval_decided", order=order_id, approval=approval_id, **closed)
+
+
+def resume(
+    session: Session, settings: Settings, account: str, by: str, why: str = "", *, reduce_only: bool = False
+) -> None:
+    """Let the account trade again, or only give exposure back, as far as the HALT file allows.
+
+    Orders that a dying worker or a halt by the file alone has left waiting are denied: they were decided before the
+    halt. A process that `--flatten` fenced off may take the account again.
+    """
+    # Rows in the order in which submitting locks them: orders, the fence, the state.
+    state, reason = _read(settings, account, session.get(Trading, account, populate_existing=True))
+    if state is TradingState.HALTED:
+        _record_denied(session, settings, _deny_waiting(session, account, reason, by))
+    fence.release(session, account)
+    to = TradingState.REDUCING if reduce_only else TradingState.ACTIVE
+    _write(session, account, to, why, by)
+    audit.record(session, settings, "resume", account=account, by=by, why=why, state=to)
+
+
+def _write(session: Session, account: str, state: TradingState, why: str, by: str) -> None:
+    row = session.get(Trading, account, with_for_update=True, populate_existing=True)
+    row = row or Trading(account=account, state=state, why=why, by=by)
+    row.state, row.why, row.by, row.since = state.value, why, by, utcnow()
+    session.add(row)
+    session.flush()
+    events.trading_changed(session, account, state, why, by)

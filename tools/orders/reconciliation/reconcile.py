@@ -1,0 +1,241 @@
+"""Reconciliation of an account with its broker: find differences, and repair the books where the broker is right."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from decimal import Decimal
+
+from sqlmodel import Session, col, select
+
+from models.contracts import multiplier_of
+from models.database.store import Store
+from models.errors import OrderError
+from models.orders import BrokerAnswer, BrokerState, Settlement
+from models.settings import Settings
+from models.states import ORDER_WORKING, OrderState, TradingState
+from models.tables.columns import utcnow
+from models.tables.orders import Account, BookedSettlement, Order, Position, Preview, Reconciliation
+from tools.brokers.protocol import Broker
+from tools.decimals import exact, plain
+from tools.ledger import account_view, ensure_account, move
+from tools.orders.audit import log as audit
+from tools.orders.checks.evaluation import ticket_of
+from tools.orders.halt import halting
+from tools.orders.halt.disallowed import disallowed_orders
+from tools.orders.reconciliation import differences
+from tools.orders.reconciliation.differences import Difference, difference
+from tools.orders.records import equity_marks
+from tools.orders.records.booking import book
+from tools.orders.records.snapshots import Snapshot
+from tools.orders.records.states import load_order
+
+# A broker's lists do not change all at once, and another process may be booking: one observation is not enough.
+ATTEMPTS = 3
+PAUSE_SECONDS = 1.0
+REMEMBERED = dt.timedelta(days=7)
+_DAY = dt.timedelta(days=1)
+_CENT = Decimal("0.01")
+_NOT_ADOPTED = ("order", "blocked")
+
+
+def reconcile(store: Store, settings: Settings, broker: Broker, owner: str, adopt: bool = False) -> Reconciliation:
+    """Compare account, positions, open orders and fills with the broker's, record differences, and repair the books
+    where the broker is right: states and fills of our orders, option events, cash.
+
+    A position, a fill or an open order that no order of ours explains halts the account, and so does a broker that has
+    blocked it. adopt: take the account over as it is, with its positions, cash and past fills, but not with open orders
+    that are not ours. Raises ServiceError, MarketError or OrderError when the broker does not answer.
+    """
+    with store.session() as session:
+        ensure_account(session, broker.name, settings.starting_cash)
+    repaired: list[Difference] = []
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(PAUSE_SECONDS)
+        state = broker.state()
+        repaired += _update_orders(store, settings, broker, state)
+        repaired += _settle(store, settings, state)
+        with store.read() as session:
+            left = differences.unexplained(session, state, _adopted(session, state.account))
+        if not left:
+            break
+    if adopt:
+        repaired += _adopt(store, settings, state)
+        left = [row for row in left if row["kind"] in _NOT_ADOPTED]
+    elif not left:
+        repaired += _repair_cash(store, settings, state)
+    return _write_result(store, settings, broker.name, owner, repaired, left)
+
+
+def latest(session: Session, account: str) -> Reconciliation | None:
+    """Return the account's last comparison."""
+    rows = select(Reconciliation).where(col(Reconciliation.account) == account)
+    return session.exec(rows.order_by(col(Reconciliation.at).desc(), col(Reconciliation.id).desc())).first()
+
+
+def _update_orders(store: Store, settings: Settings, broker: Broker, state: BrokerState) -> list[Difference]:
+    """Book the broker's state of our orders where it differs. Those that may not fill any more are cancelled
+    instead: on paper, looking an order up fills it."""
+    with store.read() as session:
+        ids = differences.diverged_orders(session, state)
+        disallowed = disallowed_orders(session, settings, broker.name)
+    found = []
+    unpriced = Snapshot(utcnow(), None, None, {}, {})  # only equity needs prices, and nothing here uses equity
+    for order_id in ids:
+        with store.read() as session:
+            order = load_order(session, order_id)
+            preview = session.exec(select(Preview).where(col(Preview.order_id) == order_id)).first()
+            view = account_view(session, unpriced, order.account)
+        if preview is None:
+            continue
+        ticket = ticket_of(order)
+        found_there = broker.cancel(ticket) if order_id in disallowed else broker.lookup(ticket, preview, view)
+        answer = found_there or _expire_unknown(order)
+        if answer is not None:
+            found += _book_answer(store, settings, order_id, answer)
+    return found
+
+
+def _expire_unknown(order: Order) -> BrokerAnswer | None:
+    """Return the end of a day order that the broker does not know a day later; None before that."""
+    if order.state != OrderState.UNKNOWN or utcnow() - (order.sent_at or order.updated_at) < _DAY:
+        return None
+    message = "the broker never knew this order, and its day is over"
+    return BrokerAnswer(status="expired", broker_order_id=None, fills=[], message=message)
+
+
+def _book_answer(store: Store, settings: Settings, order_id: str, answer: BrokerAnswer) -> list[Difference]:
+    try:
+        with store.session() as session:
+            order = load_order(session, order_id)
+            was, before = order.state, differences.filled_here(session, order_id)
+            book(session, settings, order, answer)
+            after = differences.filled_here(session, order_id)
+    except OrderError:
+        return []  # what cannot be booked shows as an unexplained fill or position
+    if order.state == was and after == before:
+        return []
+    desk, theirs = f"{was}, {plain(before)} filled", f"{answer.status}, {plain(after)} filled"
+    symbol = order.contract or order.symbol
+    return [difference("order_state", repaired=True, order=order_id, symbol=symbol, desk=desk, broker=theirs)]
+
+
+def _settle(store: Store, settings: Settings, state: BrokerState) -> list[Difference]:
+    """Book option events that are not booked yet."""
+    found = []
+    for leg in state.settlements:
+        with store.session() as session:
+            head = session.get_one(Account, state.account, with_for_update=True)
+            if session.get(BookedSettlement, (head.name, leg.id)) is not None or not _due(session, state, leg):
+                continue
+            move(session, head.name, leg.symbol, exact(leg.quantity), exact(leg.price), leg.at)
+            columns = leg.model_dump(exclude={"at"})
+            session.add(BookedSettlement(account=head.name, settled_at=leg.at, **columns))
+            facts = {**leg.model_dump(mode="json", exclude={"kind"}), "event": leg.kind}
+            audit.record(session, settings, "settlement", account=head.name, **facts)
+        found.append(difference("settlement", repaired=True, **facts))
+    return found
+
+
+def _due(session: Session, state: BrokerState, leg: Settlement) -> bool:
+    """Return whether the leg accounts for our missing position: one from before the account was adopted is included
+    already."""
+    ours = differences.position_here(session, state.account, leg.symbol)
+    lacking, quantity = differences.position_there(state, leg.symbol) - ours, exact(leg.quantity)
+    return lacking * quantity > 0 and abs(quantity) <= abs(lacking)
+
+
+def _adopted(session: Session, account: str) -> frozenset[str]:
+    """Return ids of fills that a person adopted lately."""
+    since = utcnow() - REMEMBERED
+    rows = session.exec(
+        select(Reconciliation).where(col(Reconciliation.account) == account, col(Reconciliation.at) >= since)
+    )
+    return frozenset(line["id"] for row in rows for line in row.differences if line["kind"] == "adopted_fill")
+
+
+def _adopt(store: Store, settings: Settings, state: BrokerState) -> list[Difference]:
+    """Make positions, cash and past fills of the account the desk's own."""
+    with store.session() as session:
+        head = session.get_one(Account, state.account, with_for_update=True)
+        before = _cost(session, head)
+        fills = differences.fills(session, state, _adopted(session, head.name))
+        moved = differences.positions(session, state)
+        for row in moved:
+            _set_position(session, state, row["symbol"])
+        found = [
+            *({**row, "kind": "adopted_position", "repaired": True} for row in moved),
+            *({**row, "kind": "adopted_fill", "repaired": True} for row in fills),
+            *_set_cash(session, head, state),
+        ]
+        session.flush()
+        equity_marks.shift_marks(session, head.name, _cost(session, head) - before)
+        audit.record(session, settings, "adopted", account=head.name, differences=found)
+    return found
+
+
+def _cost(session: Session, head: Account) -> Decimal:
+    """Return the account's cash plus its positions at cost."""
+    rows = session.exec(select(Position).where(col(Position.account) == head.name)).all()
+    held = (exact(row.quantity) * exact(row.average_cost) * exact(multiplier_of(row.symbol)) for row in rows)
+    return exact(head.cash) + sum(held, Decimal(0))
+
+
+def _set_position(session: Session, state: BrokerState, symbol: str) -> None:
+    row = session.get(Position, (state.account, symbol), with_for_update=True, populate_existing=True)
+    theirs = next((each for each in state.positions if each.symbol == symbol and each.quantity), None)
+    if theirs is None:
+        if row is not None:
+            session.delete(row)
+        return
+    row = row or Position(account=state.account, symbol=symbol, quantity=0, average_cost=0, filled_at=utcnow())
+    row.quantity, row.average_cost = theirs.quantity, theirs.average_cost
+    session.add(row)
+
+
+def _repair_cash(store: Store, settings: Settings, state: BrokerState) -> list[Difference]:
+    """Take over the broker's cash: only it knows fees, interest and transfers. Not while an order's fills may still
+    be under way, which the broker's figure includes already."""
+    with store.session() as session:
+        head = session.get_one(Account, state.account, with_for_update=True)
+        working = col(Order.account) == head.name, col(Order.state).in_(ORDER_WORKING)
+        if session.exec(select(Order.id).where(*working)).first() is not None:
+            return []
+        before = exact(head.cash)
+        found = _set_cash(session, head, state)
+        if found:
+            equity_marks.shift_marks(session, head.name, exact(head.cash) - before)
+            audit.record(session, settings, "cash", account=head.name, differences=found)
+    return found
+
+
+def _set_cash(session: Session, head: Account, state: BrokerState) -> list[Difference]:
+    here, there = exact(head.cash), exact(state.cash)
+    if abs(here - there) < _CENT:
+        return []
+    head.cash = state.cash
+    session.add(head)
+    return [difference("cash", repaired=True, desk=plain(here), broker=plain(there))]
+
+
+def _write_result(
+    store: Store, settings: Settings, account: str, owner: str, repaired: list[Difference], left: list[Difference]
+) -> Reconciliation:
+    """Halt the account when differences are left, and record the comparison."""
+    with store.read() as session:
+        state, _ = halting.trading_state(session, settings, account)
+    done = None
+    if left and state is not TradingState.HALTED:
+        done = halting.halt(store, account, differences.halt_reason(left), owner)
+    with store.session() as session:
+        row = latest(session, account)
+        if row is None or row.differences or repaired or left or row.owner != owner:
+            row = Reconciliation(account=account, owner=owner, agreed=not left, differences=[*repaired, *left])
+            facts = {"agreed": row.agreed, "differences": row.differences}
+            audit.record(session, settings, "reconciled", account=account, by=owner, **facts)
+        row.at = utcnow()  # repeated agreement is one row, or there would be one a minute
+        session.add(row)
+        if done is not None:
+            halting.record(session, settings, done)
+    return row

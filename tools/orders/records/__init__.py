@@ -1,0 +1,1 @@
+"""Order rows: their states, drafts, approvals, bookings and reservations."""

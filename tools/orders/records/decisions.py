@@ -1,0 +1,53 @@
+"""Decisions in the audit log: the recommended actions, and the reasons for which some become no order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import update
+from sqlmodel import Session, col
+
+from models.tables.columns import utcnow
+from models.tables.orders import Order
+from models.tables.runs import Decision
+from tools.orders.records.drafts import order_id
+
+
+def claim_decision(session: Session, decision: Decision) -> bool:
+    """Mark the decision as processed; return True for the one caller that did so first."""
+    taken = session.exec(
+        update(Decision)
+        .where(col(Decision.id) == decision.id, col(Decision.processed_at).is_(None))
+        .values(processed_at=utcnow())
+        .execution_options(synchronize_session=False)
+    )
+    return taken.rowcount == 1
+
+
+def decision_facts(session: Session, decision: Decision) -> dict[str, Any]:
+    """Return the facts of a decision whose orders are drafted: its actions as given, and the reason for each that
+    goes no further."""
+    suppressed = [
+        {"ordinal": ordinal, "why": why}
+        for ordinal, action in enumerate(decision.actions)
+        if (why := _suppressed(session, decision, ordinal, action)) is not None
+    ]
+    return {
+        "decision": decision.id,
+        "run_id": decision.run_id,
+        "account": decision.account,
+        "by": decision.spoken_by,
+        "why": decision.reasoning or None,
+        "actions": decision.actions,
+        "suppressed": suppressed,
+    }
+
+
+def _suppressed(session: Session, decision: Decision, ordinal: int, action: Any) -> str | None:
+    """Return the reason for which an action is no order, or was denied at once; None when it goes on."""
+    order = session.get(Order, order_id(decision.id, ordinal))
+    if order is not None:
+        return f"{order.denial_code}: {order.denial_reason}" if order.denial_code else None
+    fields = action if isinstance(action, Mapping) else {}
+    return f"{fields.get('action')}: {fields.get('reasoning') or 'no reason given'}"
