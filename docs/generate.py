@@ -1,0 +1,261 @@
+"""Writes the tables of docs/reference from the code: `python docs/generate.py`; with `--check` it only compares.
+
+A page keeps its prose; what stands between `<!-- generated: NAME -->` and `<!-- end -->` is replaced.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from models.events.envelope import EventType
+from models.events.telemetry import EVENTS, Canonical
+from models.settings import ALIASES, Settings
+from tasks.cli.main import build
+from tasks.telemetry.metrics import Metrics
+from tasks.web.app import ROUTERS
+from tools.risk.codes import CODES, shown, variable_name
+
+DOCS = Path(__file__).parent
+REFERENCE = DOCS / "reference"
+_BLOCK = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+COMMON = frozenset({"event", "at", "run_id"})  # fields of every telemetry event
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table; a bar inside a cell is escaped."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines)
+
+
+def code(text: object) -> str:
+    return f"`{text}`" if str(text) else ""
+
+
+# Commands
+
+
+def commands() -> str:
+    """Return a table of all commands, then each command's options."""
+    found = list(_walk(typer.main.get_command(build()), "desk"))
+    index = table(("command", "purpose"), ((code(_usage(path, one)), _first_line(one.help)) for path, one in found))
+    return "\n\n".join([index, *(_details(path, one) for path, one in found if _options(one))])
+
+
+def _walk(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    children: Mapping[str, Any] = getattr(command, "commands", {})
+    if not children:
+        yield path, command
+    for name, child in children.items():
+        if not child.hidden:
+            yield from _walk(child, f"{path} {name}")
+
+
+def _usage(path: str, command: Any) -> str:
+    return " ".join([path, *(_argument(param) for param in command.params if param.param_type_name == "argument")])
+
+
+def _argument(param: Any) -> str:
+    name = (param.metavar or param.name.upper()) + ("..." if param.nargs == -1 else "")
+    return name if param.required else f"[{name}]"
+
+
+def _options(command: Any) -> list[Any]:
+    return [param for param in command.params if param.param_type_name == "option" and not param.hidden]
+
+
+def _details(path: str, command: Any) -> str:
+    rows = [(code(_names(param)), param.help or "", code(_default(param))) for param in _options(command)]
+    return f"## {path}\n\n{_text(command.help)}\n\n{table(('option', 'purpose', 'default'), rows)}"
+
+
+def _names(param: Any) -> str:
+    names = "/".join([*param.opts, *param.secondary_opts])
+    return names if param.is_flag else f"{names} {param.metavar or param.name.upper()}"
+
+
+def _default(param: Any) -> str:
+    if param.is_flag:
+        return str((param.opts if param.default else param.secondary_opts or [""])[0])
+    return "" if param.default is None or callable(param.default) else str(param.default)
+
+
+def _text(text: str | None) -> str:
+    return inspect.cleandoc(text or "").replace("\b", "")
+
+
+def _first_line(text: str | None) -> str:
+    return " ".join(_text(text).split("\n\n")[0].split())
+
+
+# Settings
+
+
+def settings() -> str:
+    """Return one table of settings for each group of the class, in its order."""
+    schema = Settings.model_json_schema()["properties"]
+    aliases = {name: alias for alias, name in ALIASES.items()}
+    groups: dict[str, list[Sequence[str]]] = {}
+    for name, info in Settings.model_fields.items():
+        also = f"; also `{aliases[name]}`" if name in aliases else ""
+        cell = (info.description or "") + also
+        row = (code(variable_name(name)), _allowed(schema[name]), _setting_default(name), cell)
+        groups.setdefault(_group(name), []).append(row)
+    header = ("variable", "value", "default", "meaning")
+    return "\n\n".join(f"## {title}\n\n{table(header, rows)}" for title, rows in groups.items())
+
+
+def _group(name: str, _found: dict[str, str] = {}) -> str:  # noqa: B006
+    """Return the comment that heads a setting's group in the source of Settings."""
+    if not _found:
+        title = "Settings"
+        for before, line in zip(lines := [*_sources()], lines[1:], strict=False):
+            if re.match(r"    # ", line) and not before.strip():
+                title = line.strip("# \n")
+            elif field := re.match(r"    (\w+): ", line):
+                _found[field[1]] = title
+    return _found.get(name, "Settings")
+
+
+def _sources() -> Iterator[str]:
+    for base in reversed(Settings.__mro__):
+        if base.__module__.startswith("models."):
+            yield from inspect.getsource(base).splitlines()
+
+
+def _allowed(schema: Mapping[str, Any]) -> str:
+    kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
+    kind = kinds[0]
+    if "enum" in kind:
+        return ", ".join(code(value) for value in kind["enum"])
+    if kind.get("type") == "array" and "enum" in kind.get("items", {}):
+        return ", ".join(code(value) for value in kind["items"]["enum"])
+    if kind.get("type") in ("integer", "number"):
+        return " ".join(["whole number" if kind["type"] == "integer" else "number", *_bounds(kind)])
+    plain = {"boolean": "true, false", "date": "date", "path": "path", "password": "text, secret"}
+    return plain.get(str(kind.get("format", kind.get("type"))), "text")
+
+
+def _bounds(kind: Mapping[str, Any]) -> Iterator[str]:
+    words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
+    return (f"{word} {kind[name]:g}" for name, word in words.items() if name in kind)
+
+
+def _setting_default(name: str) -> str:
+    info = Settings.model_fields[name]
+    if info.default_factory is not None:
+        return "the platform's user-data folder"
+    value = ",".join(info.default) if isinstance(info.default, tuple) else info.default
+    return "not set" if value is None or value == "" else code(shown(value))
+
+
+# Risk codes
+
+
+def risk_codes() -> str:
+    """Return every denial code with what it refuses and the settings that move it."""
+    rows = (
+        (code(one.value), meaning.denies, ", ".join(_limit(name) for name in meaning.settings) or "none")
+        for one, meaning in CODES.items()
+    )
+    return table(("code", "denies", "setting and its default"), rows)
+
+
+def _limit(name: str) -> str:
+    return f"{code(variable_name(name))} {_setting_default(name).strip('`')}"
+
+
+# Telemetry
+
+
+def telemetry_events() -> str:
+    """Return the canonical events with their own fields."""
+    return table(("event", "when", "fields"), ((code(_event_name(one)), _when(one), _fields(one)) for one in EVENTS))
+
+
+def _event_name(event: type[Canonical]) -> str:
+    return str(event.model_fields["event"].default)
+
+
+def _when(event: type[Canonical]) -> str:
+    first = " ".join((event.__doc__ or "").split()).split(". ")[0].rstrip(".")
+    return first[:1].lower() + first[1:]
+
+
+def _fields(event: type[Canonical]) -> str:
+    return ", ".join(code(info.alias or name) for name, info in event.model_fields.items() if name not in COMMON)
+
+
+def metrics() -> str:
+    """Return the Prometheus metrics of a process with their labels."""
+    registry = Metrics(lambda: {"any": 0}).registry
+    families = [family for family in registry.collect() if family.name.startswith("desk_")]
+    # The registry gives a metric's labels only with its first sample.
+    labels = {one._name: one._labelnames for one in registry._collector_to_names if hasattr(one, "_labelnames")}
+    rows = []
+    for family in families:
+        names = labels.get(family.name) or tuple(family.samples[0].labels)
+        suffix = "_total" if family.type == "counter" else ""
+        rows.append((code(family.name + suffix), family.type, ", ".join(map(code, names)), family.documentation))
+    return table(("metric", "type", "labels", "meaning"), rows)
+
+
+def event_types() -> str:
+    """Return the types of a run's events, with the comment that each has in the source."""
+    notes = dict(re.findall(r'= "([a-z.]+)"(?:  # (.*))?', inspect.getsource(EventType)))
+    return table(("type", "meaning"), ((code(one.value), notes.get(one.value, "")) for one in EventType))
+
+
+# HTTP
+
+
+def routes() -> str:
+    """Return the routes of `desk api`."""
+    rows = [
+        (f"`{method} {route.path}`", _first_line(inspect.getdoc(route.endpoint)))
+        for router in ROUTERS
+        for route in router.routes
+        for method in sorted(route.methods)
+    ]
+    return table(("request", "answer"), rows)
+
+
+GENERATED: Mapping[str, Callable[[], str]] = {
+    "commands": commands,
+    "settings": settings,
+    "risk-codes": risk_codes,
+    "telemetry-events": telemetry_events,
+    "metrics": metrics,
+    "event-types": event_types,
+    "routes": routes,
+}
+
+
+def pages() -> dict[Path, str]:
+    """Return the text that each page of the reference should have."""
+    return {path: fresh(path.read_text(encoding="utf-8")) for path in sorted(REFERENCE.glob("*.md"))}
+
+
+def fresh(page: str) -> str:
+    """Return a page with its generated parts made anew."""
+    return _BLOCK.sub(lambda found: f"{found[1]}\n{GENERATED[found[2]]()}\n\n{found[3]}", page)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the stale pages, or with --check name them; return the exit code."""
+    stale = {path: text for path, text in pages().items() if path.read_text(encoding="utf-8") != text}
+    for path, text in stale.items():
+        print(f"{path.relative_to(DOCS.parent)} {'is stale' if '--check' in arguments else 'written'}")
+        if "--check" not in arguments:
+            path.write_text(text, encoding="utf-8")
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
