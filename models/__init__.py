@@ -1,1 +1,1 @@
-"""The shared vocabulary of all packages: settings, errors, states, schemas, tables and the store."""
+"""Shared definitions of all packages: settings, errors, states, schemas, tables and the store."""

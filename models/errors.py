@@ -31,8 +31,6 @@ Each class defines whether it is retried (`retryable`) and what the user should 
 
 from __future__ import annotations
 
-from pydantic.alias_generators import to_snake
-
 
 class DeskError(Exception):
     """Base of all errors the desk raises on purpose."""
@@ -175,4 +173,6 @@ class LeaseLost(DeskError):
 
 def kind_of(error: DeskError) -> str:
     """Return the error's class name in snake_case, as tables and logs use it."""
+    from pydantic.alias_generators import to_snake  # not for a command that only shows its help
+
     return to_snake(type(error).__name__)

@@ -26,12 +26,15 @@ class Listing(Frozen):
 
 
 class Quote(Frozen):
-    """The last price known at `at`."""
+    """The last price known at `at`. low, high: range of the session that a fill price is of, None where it is not
+    known; a fill lies within it."""
 
     symbol: str
     price: Price
     at: dt.datetime
     source: str
+    low: Price | None = None
+    high: Price | None = None
 
 
 class Headline(Wire):
@@ -43,7 +46,7 @@ class Headline(Wire):
 
 
 class Missing(Wire):
-    """What could not be said, and why. `symbol` is None when it holds for all."""
+    """Datum that is missing, and the reason. symbol: None when it is missing for all."""
 
     symbol: str | None = None
     what: str
@@ -51,11 +54,11 @@ class Missing(Wire):
 
 
 class SymbolSignals(Wire):
-    """The figures rules are made of, one symbol; None where the history is too short.
+    """The figures rules are made of, one symbol; None where the history is too short or lacks a session.
 
     momentum20, momentum60   close / close n sessions ago - 1
     rsi14                    Wilder's relative strength index, 0 to 100
-    from_high                close / highest high of the last 252 sessions (or of `sessions`, if fewer) - 1
+    from_high                close / highest high of the last `high_sessions` sessions, at most 252, - 1
     volatility20             annualised standard deviation of daily log returns over 20 sessions (x sqrt 252)
     drawdown60               deepest fall from a running high of closes in the last 60 sessions, <= 0
     volume_ratio             last volume / mean of the 20 sessions before
@@ -72,6 +75,7 @@ class SymbolSignals(Wire):
     momentum60: float | None
     rsi14: float | None
     from_high: float | None
+    high_sessions: int
     volatility20: float | None
     drawdown60: float | None
     volume_ratio: float | None
@@ -82,7 +86,7 @@ class SymbolSignals(Wire):
 
 
 class SymbolTechnicals(Wire):
-    """Indicators of one symbol in more detail; None where the history is too short."""
+    """Indicators of one symbol in more detail; None where the history is too short or lacks a session."""
 
     symbol: str
     date: dt.date
@@ -118,10 +122,14 @@ class SymbolOverview(Wire):
 
 
 class Mover(Wire):
-    """One of the day's largest moves; fields as in SymbolSignals."""
+    """One of the day's largest moves; fields as in SymbolSignals.
+
+    change_sessions: sessions that the change spans, more than 1 for a name without a bar of the session before.
+    """
 
     symbol: str
     close: Price
     change: float
+    change_sessions: int
     gap: float | None
     volume_ratio: float | None

@@ -10,7 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from models.legs import OrderLeg
 from models.market import Price, Quote
+from models.order_terms import OrderType, TimeInForce
 from models.research import Frozen, Instrument, Rating
 from models.states import OrderState, TradingState
 
@@ -61,6 +63,7 @@ class DenialCode(StrEnum):
     NO_MANDATE = "no_mandate"
     MANDATE_EXCEEDED = "mandate_exceeded"
     NOT_RECONCILED = "not_reconciled"
+    SETTINGS_DIFFER = "settings_differ"
     PRICE_MOVED = "price_moved"
 
 
@@ -83,6 +86,11 @@ class OrderTicket(Frozen):
 
     quantity in shares, or in contracts when `contract` (an OCC symbol, of which `symbol` is the underlying) is given;
     multiplier: shares that one of them stands for.
+
+    With `legs` the order trades all of them together: quantity in units, limit_price net per share of one unit; side
+    buy pays at most so much, sell gets at least so much.
+
+    stop_price: of a trailing stop, where it starts; it follows the price at trail_percent and never falls back.
     """
 
     order_id: uuid.UUID
@@ -92,16 +100,39 @@ class OrderTicket(Frozen):
     side: Literal["buy", "sell"]
     quantity: Quantity
     placed_at: dt.datetime
-    order_type: Literal["market", "limit"]
+    order_type: OrderType
     limit_price: Price | None = None
-    time_in_force: Literal["day"] = "day"
+    stop_price: Price | None = None
+    trail_percent: Quantity | None = None
+    time_in_force: TimeInForce = "day"
     contract: str | None = None
+    legs: tuple[OrderLeg, ...] = ()
     multiplier: Quantity = 1.0
 
     @property
     def traded(self) -> str:
         """Return the symbol that changes hands: the option contract, or the shares."""
         return self.contract or self.symbol
+
+    @property
+    def is_option(self) -> bool:
+        return self.contract is not None or bool(self.legs)
+
+    @property
+    def parts(self) -> tuple[tuple[str, Literal["buy", "sell"], float], ...]:
+        """Return (symbol, side, quantity) of all that changes hands, in shares or contracts."""
+        if not self.legs:
+            return ((self.traded, self.side, self.quantity),)
+        return tuple((leg.contract, leg.side, leg.ratio * self.quantity) for leg in self.legs)
+
+    @property
+    def whole(self) -> float:
+        """Return the shares or contracts that change hands in all."""
+        return sum(quantity for _, _, quantity in self.parts)
+
+    def dearest(self, quote: float) -> float:
+        """Return the highest price that the order may be counted at: the quote, its limit or its stop."""
+        return max(quote, self.limit_price or 0.0, self.stop_price or 0.0)
 
 
 class HeldPosition(Frozen):
@@ -125,9 +156,11 @@ class AccountView(Frozen):
 
 class BrokerFill(Frozen):
     """One fill of an order. id: unique within the order and the same in every answer that lists the fill; None
-    stands for its place in the answer."""
+    stands for its place in the answer. symbol and side of an order with legs; else None, they are the order's."""
 
     id: str | None = None
+    symbol: str | None = None
+    side: Literal["buy", "sell"] | None = None
     quantity: Quantity
     price: Price
     commission: Amount
@@ -238,6 +271,7 @@ class Reservation(Frozen):
     traded      the share or the OCC contract; symbol its underlying
     quantity    open quantity, in shares or contracts
     exposure    account currency it may add; cash likewise what it may need
+    whole       whether it fills together with the other legs of its order or not at all
     """
 
     traded: str
@@ -246,6 +280,7 @@ class Reservation(Frozen):
     quantity: Amount
     exposure: Amount
     cash: Amount
+    whole: bool = False
 
 
 class RiskContext(Frozen):
@@ -255,10 +290,13 @@ class RiskContext(Frozen):
     providers       every provider that answered in the runs the decision rests on; markets likewise
     verdict_at      market time of the verdict's run, or of the oldest report that it rests on
     listed          whether the market carries the symbol
-    quote           of what is traded: the share or the contract
+    quote           last price of what is traded, the share or the contract, of whatever time; while none is known, the
+                    average cost of what is held, and unpriced is the reason; of an order with legs their sum
+    net             net price of one unit at the legs' last prices, in the order's direction
     stated_notional the trader's amount in money, None when it gave a quantity
     sectors         by symbol: of the ticket, of positions and of reservations; a contract counts as its underlying
-    day_opening     equity that the day's loss is measured from; high_water the highest equity so far
+    day_opening     equity that the day's loss is measured from, and day_opening_at when that was, as words; high_water
+                    the highest equity so far
     reservations    orders that may still fill, and those of this decision that were cleared before this one
     last_order_at   time of the account's last order on the symbol
     recent_orders   orders sent in the last minute of real time; orders_today those of the exchange's day
@@ -280,10 +318,13 @@ class RiskContext(Frozen):
     instrument: Instrument | None
     listed: bool | None
     quote: Quote
+    unpriced: str | None = None
+    net: Amount | None = None
     stated_notional: Amount | None = None
     sectors: Mapping[str, str | None] = {}
     account: AccountView
     day_opening: Amount | None
+    day_opening_at: str = ""
     high_water: Amount | None
     reservations: tuple[Reservation, ...] = ()
     last_order_at: dt.datetime | None = None
@@ -296,7 +337,7 @@ class RiskContext(Frozen):
 
 class OrderOutcome(Frozen):
     """The result of one action. gate: the reason for which a previewed order went no further, None when nothing held
-    it."""
+    it. protection: the protective order that its fill gets, as previewed."""
 
     order_id: uuid.UUID
     ordinal: int
@@ -306,11 +347,16 @@ class OrderOutcome(Frozen):
     quantity: float | None
     order_type: str | None
     limit_price: float | None
+    legs: tuple[OrderLeg, ...] = ()
+    stop_price: float | None = None
+    trail_percent: float | None = None
+    time_in_force: str = "day"
     state: OrderState
     denied: Denied | None = None
     price: float | None = None
     notional: float | None = None
     payload_hash: str | None = None
+    protection: str | None = None
     gate: str | None = None
     message: str | None = None
     fills: list[BrokerFill] = []

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from models.order_terms import OrderType, TimeInForce
+
 # A ticker, in a form that every dialect of regular expressions reads alike: it also goes to the model.
 SYMBOL_PATTERN = "^[A-Z0-9][A-Z0-9.-]{0,9}$"
 
@@ -106,6 +108,8 @@ class TraderAction(Wire):
     """One recommendation. Exactly one of quantity (shares or contracts) and notional (account currency) for a trade.
 
     contract: OCC symbol of the option to trade, such as AAPL261218P00180000; None trades the shares of `symbol`.
+    legs: contracts that are traded together, each as LEG_FORM of models/legs.py; then limit_price is net.
+    time_in_force: None is day.
     """
 
     symbol: Annotated[str, Field(pattern=SYMBOL_PATTERN), BeforeValidator(upper)]
@@ -113,9 +117,13 @@ class TraderAction(Wire):
     side: Literal["buy", "sell"] | None
     quantity: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
     notional: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
-    order_type: Literal["market", "limit"] | None
+    order_type: OrderType | None
     limit_price: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+    stop_price: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    trail_percent: Annotated[float, Field(ge=0.1, le=50, allow_inf_nan=False)] | None = None
+    time_in_force: TimeInForce | None = None
     contract: Annotated[str, Field(min_length=1, max_length=21)] | None = None
+    legs: list[Annotated[str, Field(min_length=1, max_length=40)]] | None = None
     confidence: Confidence
     reasoning: str
 
@@ -126,16 +134,28 @@ class TraderOutput(Wire):
 
 
 class Usage(Frozen):
-    """Tokens of one or more model calls; only finite, non-negative numbers were summed."""
+    """Tokens of one or more model calls. A field is None, missing, when a call of them gave no finite, non-negative
+    number for it: the sum of the others would pass for the whole."""
 
-    input_tokens: int = 0
-    cached_input_tokens: int = 0
-    output_tokens: int = 0
-    reasoning_tokens: int = 0
-    total_tokens: int = 0
+    input_tokens: int | None = 0
+    cached_input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    reasoning_tokens: int | None = 0
+    total_tokens: int | None = 0
+
+    @classmethod
+    def unknown(cls) -> Usage:
+        """Return the usage of calls of which the provider gave no figure."""
+        return cls(**dict.fromkeys(cls.model_fields))
+
+    @property
+    def missing(self) -> list[str]:
+        """The names of the fields without a figure."""
+        return [name for name in Usage.model_fields if getattr(self, name) is None]
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
+        both = {name: (getattr(self, name), getattr(other, name)) for name in Usage.model_fields}
+        return Usage(**{name: None if None in two else sum(two) for name, two in both.items()})
 
 
 class Failure(Frozen):
@@ -171,10 +191,11 @@ class Failed(Failure):
 
 
 class Skipped(Frozen):
-    """No turn was run, on purpose."""
+    """No turn was run, on purpose. no_data: because there was nothing to judge by."""
 
     outcome: Literal["skipped"] = "skipped"
     reason: str
+    no_data: bool = False
 
 
 Outcome = Annotated[Completed | Refused | Interrupted | Failed | Skipped, Field(discriminator="outcome")]
@@ -228,7 +249,17 @@ def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 # Keywords that strict mode refuses, and those of no use to a model.
-_DROPPED = {"$defs", "title", "default", "minLength", "maxLength", "exclusiveMinimum", "minimum", "discriminator"}
+_DROPPED = {
+    "$defs",
+    "title",
+    "default",
+    "minLength",
+    "maxLength",
+    "exclusiveMinimum",
+    "minimum",
+    "maximum",
+    "discriminator",
+}
 
 
 def _strict(node: Any, defs: dict[str, Any]) -> Any:

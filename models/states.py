@@ -18,6 +18,7 @@ class RunKind(StrEnum):
     RESEARCH = "research"
     TRADE = "trade"
     FLATTEN = "flatten"  # a person closes all positions: no model, no research
+    PROTECT = "protect"  # the desk protects a position that no order of its own opened
 
 
 class RunState(StrEnum):

@@ -31,10 +31,10 @@ class Canonical(Frozen):
 
 
 class CandidateSeen(Frozen):
-    """origin: screen, manual or position."""
+    """origin: screen, manual or position. confidence: None for one that no lens put forward."""
 
     symbol: str
-    confidence: str
+    confidence: str | None
     origin: str
 
 
@@ -122,6 +122,13 @@ class CodexTurnFailed(OfTurn):
     duration_ms: float
 
 
+class UsageMissing(OfTurn):
+    """The provider counted tokens of a turn in no usable way: these figures are missing, and no sum has them."""
+
+    event: Literal["codex.usage.missing"] = "codex.usage.missing"
+    fields: list[str]
+
+
 class ToolInvocation(OfTurn):
     """A tool call was answered."""
 
@@ -137,5 +144,6 @@ EVENTS: tuple[type[Canonical], ...] = (
     TraderRunCompleted,
     CodexErrorEvent,
     CodexTurnFailed,
+    UsageMissing,
     ToolInvocation,
 )

@@ -1,5 +1,5 @@
 """The files by which a running `desk up` informs other processes of its home: a lock that it holds, and its addresses
-and the settings of its workers. The addresses count only while the lock is held: a crash leaves the file behind."""
+and settings. They count only while the lock is held: a crash leaves the file behind."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from typing import Any
 
 from models.errors import SettingError
 from models.files import replacing
-from models.settings import Settings
-from models.urls import without_login
+from models.settings.snapshots import PUBLISHED
 
-ADDRESSES = frozenset({"redis_url", "rulebook_url", "flower_url"})
-SHARED_SETTINGS = ("provider", "model", "role_models", "provider_url", "market", "replay_date", "broker")
+ADDRESSES = frozenset({"redis_url", "rulebook_url", "flower_url", "database_url"})
 
 
 def lock_path(home: Path) -> Path:
@@ -38,27 +36,15 @@ def is_up(home: Path) -> bool:
     return False
 
 
-def shared_settings(settings: Settings) -> dict[str, str]:
-    """Return the settings on which the desk's processes must agree, by name: the provider, the models, the market and
-    the broker, with the provider's URL and the replay's day where these count."""
-    counts = {"provider_url": settings.provider == "endpoint", "replay_date": settings.market == "replay"}
-    return {name: str(getattr(settings, name)) for name in SHARED_SETTINGS if counts.get(name, True)}
-
-
-def public(shared: Mapping[str, str]) -> dict[str, str]:
-    """Return the shared settings without the login in their URL."""
-    return {name: without_login(value) if name == "provider_url" else value for name, value in shared.items()}
-
-
-def write(home: Path, table: Mapping[str, str]) -> None:
+def write(home: Path, table: Mapping[str, Any]) -> None:
     """Write the file, readable by this user alone."""
     with replacing(services_path(home)) as file:
         file.write((json.dumps(dict(table), indent=2) + "\n").encode())
 
 
 def read(home: Path) -> dict[str, Any]:
-    """Return the settings written by the running `desk up` of this home; empty when none runs. Raises SettingError when
-    they cannot be read."""
+    """Return the table that the running `desk up` of this home has written; empty when none runs. Raises SettingError
+    when it cannot be read."""
     path = services_path(home)
     try:
         if not is_up(home):
@@ -70,7 +56,7 @@ def read(home: Path) -> dict[str, Any]:
         raise _unreadable(path, str(error)) from None
     if not isinstance(table, dict):
         raise _unreadable(path, "holds no JSON object")
-    return {name: value for name, value in table.items() if name in ADDRESSES or name in SHARED_SETTINGS}
+    return {name: value for name, value in table.items() if name in ADDRESSES or name in PUBLISHED}
 
 
 def _unreadable(path: Path, why: str) -> SettingError:

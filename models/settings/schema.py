@@ -2,8 +2,9 @@
 
 Sources, the strongest first: the process environment (`DESK_*` and the aliases), a `.env` found upward of the working
 folder, a TOML file (`DESK_CONFIG`, else `desk.toml` upward, else `{home}/desk.toml`), the JSON of
-`AUTONOMOUS_CONFIG_JSON`, the file of a running `desk up`, and the defaults. The live switch `TRADER_LIVE` is read from
-the process environment alone.
+`AUTONOMOUS_CONFIG_JSON`, the file of a running `desk up`, and the defaults. Each field is marked with its owner
+(`owners`), which says who may set it beside a running desk. What sends orders reads the live switch `TRADER_LIVE` from
+its process environment alone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from platformdirs import user_data_path
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from models import urls
+from models import prices, urls
+from models.protection import require_protection
+from models.settings.owners import of_desk, of_orders, of_process, of_run
 
 Lens = Literal["technical", "fundamental", "catalyst", "options"]
 MarketName = Literal["replay", "yahoo"]  # each in tools.market.NAME.market
@@ -65,6 +68,15 @@ def _split(remedy: str) -> BeforeValidator:
 def _secret(check: Callable[[str], str]) -> AfterValidator:
     """Return a validator of a secret from one of its text."""
     return AfterValidator(lambda value: SecretStr(check(value.get_secret_value())))
+
+
+def _anywhere(universe: str) -> str:
+    """Return the universe as another working folder can read it: the path of a file is made absolute."""
+    try:
+        path = Path(universe).expanduser()
+        return str(path.absolute()) if path.is_file() else universe
+    except (OSError, RuntimeError):  # a list that is too long for a path; a home that is not known
+        return universe
 
 
 def _clock_time(value: str) -> str:
@@ -113,8 +125,11 @@ Token = Annotated[SecretStr, _secret(_hard_to_guess)]
 HostNames = Annotated[str, AfterValidator(_host_names)]
 ClockTime = Annotated[str, AfterValidator(_clock_time)]
 Policy = Annotated[str, AfterValidator(_approval_policy)]
+ProtectionRule = Annotated[str, AfterValidator(require_protection)]
 PublicKey = Annotated[str, AfterValidator(_ed25519)]
+Universe = Annotated[str, AfterValidator(_anywhere)]
 Lenses = Annotated[tuple[Lens, ...], _split(f"name at least one of {', '.join(LENSES)}")]
+Prices = Annotated[str, AfterValidator(prices.readable)]
 RoleNames = Annotated[tuple[str, ...], _split("name at least one role, such as quick")]
 
 
@@ -127,160 +142,205 @@ class Settings(BaseModel):
     CREDENTIALS: ClassVar[tuple[str, str]] = ("ALPACA_API_KEY", "ALPACA_SECRET_KEY")
 
     # Where things live
-    home: Absolute = Field(default_factory=lambda: user_data_path("chordesk"), description="data folder")
-    database_url: SqlUrl | None = Field(None, description="SQLAlchemy URL; SQLite in the home by default")
-    redis_url: RedisUrl | None = Field(None, description="redis://, rediss:// or unix:// URL; `desk up` has its own")
+    home: Absolute = of_process(default_factory=lambda: user_data_path("chordesk"), description="data folder")
+    database_url: SqlUrl | None = of_process(None, description="SQLAlchemy URL; SQLite in the home by default")
+    redis_url: RedisUrl | None = of_process(
+        None, description="redis://, rediss:// or unix:// URL; `desk up` has its own"
+    )
 
     # The model
-    provider: Literal["rulebook", "codex", "endpoint"] = Field("rulebook", description="provider of the model")
-    model: str = Field("gpt-5.5", min_length=1, description="model name sent to the provider")
-    role_models: str = Field(
+    provider: Literal["rulebook", "codex", "endpoint"] = of_run("rulebook", description="provider of the model")
+    model: str = of_run("gpt-5.5", min_length=1, description="model name sent to the provider")
+    role_models: str = of_run(
         "", description="roles with a model of their own: ROLE=RUNTIME:MODEL[:EFFORT], separated by ;"
     )
-    effort: Effort | None = Field(None, description="reasoning effort; the model's default if not set")
-    summary: Literal["auto", "concise", "detailed", "none"] | None = Field(
+    effort: Effort | None = of_run(None, description="reasoning effort; the model's default if not set")
+    summary: Literal["auto", "concise", "detailed", "none"] | None = of_desk(
         None, description="reasoning summaries that the model writes; the model's default if not set"
     )
-    verbosity: Literal["low", "medium", "high"] | None = Field(
+    verbosity: Literal["low", "medium", "high"] | None = of_desk(
         None, description="length of the model's answers; the model's default if not set"
     )
-    personality: Literal["none", "friendly", "pragmatic"] | None = Field(
+    personality: Literal["none", "friendly", "pragmatic"] | None = of_desk(
         None, description="passed on to Codex, whose current binary takes it and changes nothing"
     )
-    provider_url: WebUrl | None = Field(None, description="base URL of a Responses endpoint (provider=endpoint)")
-    provider_key: SecretStr | None = Field(None, description="API key of that endpoint")
-    rulebook_url: WebUrl | None = Field(None, description="base URL of the rulebook model; `desk up` brings its own")
-    rulebook_latency_seconds: float = Field(0.0, ge=0, le=600, description="added to each call of the rulebook model")
+    provider_url: WebUrl | None = of_run(None, description="base URL of a Responses endpoint (provider=endpoint)")
+    provider_key: SecretStr | None = of_desk(None, description="API key of that endpoint")
+    rulebook_url: WebUrl | None = of_process(
+        None, description="base URL of the rulebook model; `desk up` brings its own"
+    )
+    rulebook_latency_seconds: float = of_desk(0.0, ge=0, le=600, description="added to each call of the rulebook model")
 
     # The market
-    market: MarketName = Field("replay", description="where prices come from")
-    replay_date: dt.date = Field(dt.date(2010, 8, 12), description="the replay's today; nothing later is visible")
+    market: MarketName = of_run("replay", description="where prices come from")
+    replay_date: dt.date = of_run(dt.date(2010, 8, 12), description="the replay's today; nothing later is visible")
 
     # The account
-    account: BrokerName = Field("paper", description="account of orders, positions and cash; it is the broker's")
-    broker: BrokerName = Field("paper", description="broker that receives the orders")
-    broker_seconds: Seconds = Field(10.0, description="limit of one request to the broker")
-    alpaca_url: str | None = Field(None, description="base URL of Alpaca's trading API; its own by default")
-    trader_live: bool = Field(False, description="send orders; only TRADER_LIVE=1 in the process environment sets it")
-    approval: Policy | None = Field(
+    account: BrokerName = of_orders("paper", description="account of orders, positions and cash; it is the broker's")
+    broker: BrokerName = of_orders("paper", description="broker that receives the orders")
+    broker_seconds: Seconds = of_desk(10.0, description="limit of one request to the broker")
+    alpaca_url: str | None = of_desk(None, description="base URL of Alpaca's trading API; its own by default")
+    trader_live: bool = of_orders(
+        False, description="send orders; only TRADER_LIVE=1 in the process environment sets it"
+    )
+    approval: Policy | None = of_orders(
         None, description="auto, manual or above:NOTIONAL; manual for real money, else auto"
     )
-    preview_minutes: float = Field(15.0, gt=0, le=1440, description="time for which a preview may be approved and sent")
-    orders_seconds: Seconds = Field(60.0, description="interval of the checks of open orders and of the account")
-    mandate_public_key: PublicKey | None = Field(None, description="verifies mandates; `desk arm` prints it")
-    mandate_key_file: Absolute | None = Field(None, description="key file that signs mandates; only its owner has it")
-    starting_cash: float = Field(100_000.0, gt=0, description="cash of a new paper account")
-    allow_short: bool = Field(False, description="let a sell go below zero shares")
-    max_order_notional: float = Field(10_000.0, gt=0, description="largest order")
-    max_symbol_notional: float = Field(25_000.0, gt=0, description="most money in one symbol")
-    max_gross_notional: float = Field(150_000.0, gt=0, description="most money in all symbols, long and short")
-    max_symbol_share: float = Field(0.10, gt=0, le=1, description="largest share of equity in one symbol")
-    max_sector_share: float = Field(0.50, gt=0, le=1, description="largest share of equity in one sector; 1 is off")
-    max_orders_per_minute: Count = Field(30, description="orders in a minute of real time")
-    max_trades_per_day: Count = Field(50, description="orders in a day of the exchange")
-    max_daily_loss: float = Field(0.03, gt=0, le=1, description="a day's loss, as a share of equity, that ends buying")
-    max_drawdown: float = Field(0.15, gt=0, le=1, description="a fall from the highest equity that ends buying")
-    max_consecutive_rejections: Count = Field(3, description="refusals of the broker in a row that end buying")
-    max_price_collar: float = Field(0.05, gt=0, le=1, description="distance of a price from the last quote")
-    max_quote_age_minutes: float = Field(15.0, gt=0, description="oldest quote that an order may be based on")
-    max_verdict_age_hours: float = Field(24.0, gt=0, description="market time after which a verdict is not traded on")
-    cooldown_hours: float = Field(24.0, ge=0, description="market time between two orders on one symbol")
-    trade_on_partial: bool = Field(False, description="let the trader decide on a run that a budget cut short")
-    slippage_bps: float = Field(5.0, ge=0, le=1000, description="paper fills: basis points against the order")
-    commission_per_share: float = Field(0.0, ge=0, description="paper fills: commission")
-    paper_volume_share: float = Field(0.1, gt=0, le=1, description="paper fills: share of a session's volume")
+    protect: ProtectionRule = of_orders(
+        "none", description="order beside each opening fill: none, stop:N% below its cost, or trail:N% below its high"
+    )
+    preview_minutes: float = of_orders(
+        15.0, gt=0, le=1440, description="time for which a preview may be approved and sent"
+    )
+    orders_seconds: Seconds = of_desk(60.0, description="interval of the checks of open orders and of the account")
+    mandate_public_key: PublicKey | None = of_desk(None, description="verifies mandates; `desk arm` prints it")
+    mandate_key_file: Absolute | None = of_process(
+        None, description="key file that signs mandates; only its owner has it"
+    )
+    starting_cash: float = of_run(100_000.0, gt=0, description="cash of a new paper account")
+    allow_short: bool = of_orders(False, description="let a sell go below zero shares")
+    max_order_notional: float = of_orders(10_000.0, gt=0, description="largest order")
+    max_symbol_notional: float = of_orders(25_000.0, gt=0, description="most money in one symbol")
+    max_gross_notional: float = of_orders(150_000.0, gt=0, description="most money in all symbols, long and short")
+    max_symbol_share: float = of_orders(0.10, gt=0, le=1, description="largest share of equity in one symbol")
+    max_sector_share: float = of_orders(0.50, gt=0, le=1, description="largest share of equity in one sector; 1 is off")
+    max_orders_per_minute: Count = of_orders(30, description="orders in a minute of real time")
+    max_trades_per_day: Count = of_orders(50, description="orders in a day of the exchange")
+    max_daily_loss: float = of_orders(
+        0.03, gt=0, le=1, description="a day's loss, as a share of equity, that ends buying"
+    )
+    max_drawdown: float = of_orders(0.15, gt=0, le=1, description="a fall from the highest equity that ends buying")
+    max_consecutive_rejections: Count = of_orders(3, description="refusals of the broker in a row that end buying")
+    max_price_collar: float = of_orders(0.05, gt=0, le=1, description="distance of a price from the last quote")
+    max_quote_age_minutes: float = of_orders(15.0, gt=0, description="oldest quote that an order may be based on")
+    max_verdict_age_hours: float = of_orders(
+        24.0, gt=0, description="market time after which a verdict is not traded on"
+    )
+    cooldown_hours: float = of_orders(24.0, ge=0, description="market time between two orders on one symbol")
+    trade_on_partial: bool = of_run(False, description="let the trader decide on a run that a budget cut short")
+    slippage_bps: float = of_orders(5.0, ge=0, le=1000, description="paper fills: basis points against the order")
+    commission_per_share: float = of_orders(0.0, ge=0, description="paper fills: commission")
+    paper_volume_share: float = of_orders(0.1, gt=0, le=1, description="paper fills: share of a session's volume")
 
     # The screen
-    universe: str = Field("sp500", min_length=1, description="sp500, a file of symbols, or symbols by comma")
-    lenses: Lenses = Field(LENSES, description="lenses of a screen, by comma")
-    screener: Literal["lenses", "unified"] = Field(
+    universe: Universe = of_run("sp500", min_length=1, description="sp500, a file of symbols, or symbols by comma")
+    lenses: Lenses = of_run(LENSES, description="lenses of a screen, by comma")
+    screener: Literal["lenses", "unified"] = of_run(
         "lenses", description="a screener for each lens, or one that covers all of them"
     )
-    research_roles: RoleNames | None = Field(
+    research_roles: RoleNames | None = of_run(
         None, description="roles that research a candidate, by comma; quick, fundamentals, risk, catalyst by default"
     )
-    shard_size: int = Field(131, ge=1, le=150, description="symbols of one screener turn")
-    speculate: bool = Field(False, description="start the roles after the quick one beside it while turns are idle")
-    max_candidates: int = Field(20, ge=1, le=500, description="candidates kept by a screen")
-    stock_only: bool = Field(True, description="no options, whatever options_mode says")
-    options_mode: Literal["stocks-only", "options-only", "both"] = Field(
+    required_roles: RoleNames = of_run(
+        ("risk",), description="roles without whose completed report no verdict is BUY, by comma; or none"
+    )
+    shard_size: int = of_run(131, ge=1, le=150, description="symbols of one screener turn")
+    speculate: bool = of_run(False, description="start the roles after the quick one beside it while turns are idle")
+    max_candidates: int = of_run(20, ge=1, le=500, description="candidates kept by a screen")
+    stock_only: bool = of_orders(True, description="no options, whatever options_mode says")
+    options_mode: Literal["stocks-only", "options-only", "both"] = of_orders(
         "stocks-only", description="kinds of instruments that may be traded"
     )
 
     # Codex
-    codex_binary: Absolute | None = Field(None, description="the codex binary; the pinned wheel's by default")
-    codex_ca_file: Absolute | None = Field(None, description="PEM of trust roots for a hosted provider")
-    codex_turns: int = Field(96, ge=1, le=512, description="turns at once of kept threads, and of ephemeral ones")
-    codex_kept_processes: int = Field(2, ge=1, le=8, description="app-servers that share a worker's kept threads")
-    codex_rpcs: int = Field(64, ge=1, le=64, description="requests in flight to one app-server process")
-    codex_recycle_turns: Count = Field(2000, description="turns after which an app-server process is replaced")
-    codex_recycle_rss_mb: Count = Field(600, description="resident memory after which it is replaced, MiB")
-    model_turns: Count | None = Field(None, description="running turns of the model, over all workers; no limit")
-    budget_run_tokens: Count | None = Field(None, description="tokens of a run; its remaining turns are skipped")
-    budget_day_tokens: Count | None = Field(None, description="tokens of a UTC day, over all runs")
-    max_thread_age_hours: float = Field(72.0, gt=0, description="a kept thread older than this starts afresh")
-    max_thread_turns: Count = Field(40, description="a kept thread with this many turns starts afresh")
-    screener_max_thread_age_hours: float | None = Field(None, gt=0, description="max_thread_age_hours of screeners")
-    screener_max_thread_turns: Count | None = Field(None, description="max_thread_turns of screeners")
-    research_max_thread_age_hours: float | None = Field(None, gt=0, description="max_thread_age_hours of validators")
-    research_max_thread_turns: Count | None = Field(None, description="max_thread_turns of validators")
-    trader_max_thread_age_hours: float | None = Field(None, gt=0, description="max_thread_age_hours of the trader")
-    trader_max_thread_turns: Count | None = Field(None, description="max_thread_turns of the trader")
-    rpc_seconds: Seconds = Field(10.0, description="limit of one app-server request")
-    tool_seconds: Seconds = Field(20.0, description="limit of one tool call")
-    no_progress_seconds: Seconds = Field(90.0, description="limit of silence within a turn")
-    turn_seconds: Seconds = Field(180.0, description="limit of one turn")
-    step_deadline_seconds: Seconds = Field(240.0, description="limit of one step, enforced by the lease loop")
+    codex_binary: Absolute | None = of_process(None, description="the codex binary; the pinned wheel's by default")
+    codex_ca_file: Absolute | None = of_process(None, description="PEM of trust roots for a hosted provider")
+    codex_turns: int = of_desk(96, ge=1, le=512, description="turns at once of kept threads, and of ephemeral ones")
+    codex_kept_processes: int = of_desk(2, ge=1, le=8, description="app-servers that share a worker's kept threads")
+    codex_rpcs: int = of_desk(64, ge=1, le=64, description="requests in flight to one app-server process")
+    codex_recycle_turns: Count = of_desk(2000, description="turns after which an app-server process is replaced")
+    codex_recycle_rss_mb: Count = of_desk(600, description="resident memory after which it is replaced, MiB")
+    model_turns: Count | None = of_desk(None, description="running turns of the model, over all workers; no limit")
+    budget_run_tokens: int = of_run(
+        3_000_000, ge=0, description="tokens of a run; its remaining turns are skipped; 0 is no limit"
+    )
+    budget_day_tokens: int = of_desk(30_000_000, ge=0, description="tokens of a UTC day, over all runs; 0 is no limit")
+    prices: Prices = of_desk(
+        "", description="own prices of models: MODEL=INPUT/CACHED/OUTPUT, USD a million tokens, separated by ;"
+    )
+    max_thread_age_hours: float = of_desk(72.0, gt=0, description="a kept thread unused for longer starts afresh")
+    max_thread_turns: Count = of_desk(40, description="a kept thread with this many turns starts afresh")
+    thread_tokens: Count = of_desk(60_000, description="a kept thread with more input tokens than this starts afresh")
+    thread_answers: int = of_desk(
+        1, ge=0, description="last answers that a kept thread sends again; not their questions and tools' answers"
+    )
+    screener_max_thread_age_hours: float | None = of_desk(None, gt=0, description="max_thread_age_hours of screeners")
+    screener_max_thread_turns: Count | None = of_desk(None, description="max_thread_turns of screeners")
+    screener_thread_tokens: Count | None = of_desk(
+        1_000, description="thread_tokens of screeners; less than any prompt of theirs, so each screen starts afresh"
+    )
+    research_max_thread_age_hours: float | None = of_desk(None, gt=0, description="max_thread_age_hours of validators")
+    research_max_thread_turns: Count | None = of_desk(None, description="max_thread_turns of validators")
+    research_thread_tokens: Count | None = of_desk(None, description="thread_tokens of validators")
+    trader_max_thread_age_hours: float | None = of_desk(None, gt=0, description="max_thread_age_hours of the trader")
+    trader_max_thread_turns: Count | None = of_desk(None, description="max_thread_turns of the trader")
+    trader_thread_tokens: Count | None = of_desk(None, description="thread_tokens of the trader")
+    rpc_seconds: Seconds = of_desk(10.0, description="limit of one app-server request")
+    tool_seconds: Seconds = of_desk(20.0, description="limit of one tool call")
+    no_progress_seconds: Seconds = of_desk(90.0, description="limit of silence within a turn")
+    turn_seconds: Seconds = of_desk(180.0, description="limit of one turn")
+    step_deadline_seconds: Seconds = of_desk(240.0, description="limit of one step, enforced by the lease loop")
 
     # The queue
-    worker_threads: Count = Field(128, description="tasks at once in the research worker; codex_turns at the most")
-    lease_seconds: Seconds = Field(9.0, description="time for which a worker holds a step; renewed every third of it")
-    maintain_seconds: Seconds = Field(3.0, description="interval of the sweep that beat starts")
-    drain_seconds: float = Field(20.0, ge=0, le=600, description="time that a stopping worker gives its turns to end")
-    step_attempts: Count = Field(3, description="attempts of a step before it fails")
-    run_deadline_minutes: float = Field(60.0, gt=0, description="a run older than this is closed as partial")
-    premarket: ClockTime = Field("08:30", description="New York time of the pre-market screen, or off")
-    midday: ClockTime = Field("12:30", description="New York time of the mid-day screen, or off")
-    flower_url: WebUrl | None = Field(None, description="address of Flower; `desk up` sets it")
-    flower_port: int = Field(0, ge=0, le=65535, description="Flower's port on loopback; 0 takes a free one")
+    worker_threads: Count = of_desk(128, description="tasks at once in the research worker; codex_turns at the most")
+    lease_seconds: Seconds = of_desk(9.0, description="time for which a worker holds a step; renewed every third of it")
+    maintain_seconds: Seconds = of_desk(3.0, description="interval of the sweep that beat starts")
+    start_seconds: Seconds = of_process(600.0, description="longest wait of `desk up` for programs that make progress")
+    drain_seconds: float = of_desk(20.0, ge=0, le=600, description="time that a stopping worker gives its turns to end")
+    step_attempts: Count = of_desk(3, description="attempts of a step before it fails")
+    run_deadline_minutes: float = of_run(60.0, gt=0, description="a run older than this is closed as partial")
+    premarket: ClockTime = of_desk("08:30", description="New York time of the pre-market screen, or off")
+    midday: ClockTime = of_desk("12:30", description="New York time of the mid-day screen, or off")
+    flower_url: WebUrl | None = of_process(None, description="address of Flower; `desk up` sets it")
+    flower_port: int = of_process(0, ge=0, le=65535, description="Flower's port on loopback; 0 takes a free one")
 
     # Threads, events and what watches them
-    blob_url: str | None = Field(None, description="storage of rollouts: a folder or fsspec address; else the database")
-    rollouts_kept: Count = Field(2, description="newest copies of each thread's rollout that are kept")
-    rollout_days: float = Field(14.0, gt=0, description="age at which an unused thread is deleted with its rollouts")
-    memory_tokens: int = Field(400, ge=50, le=4000, description="most tokens of a prompt about a symbol's past")
-    event_days: float = Field(30.0, gt=0, description="events of a run that ended longer ago are trimmed")
-    events_per_run: int = Field(50_000, ge=100, description="stored events of one run; older ones are trimmed")
-    event_stream_length: int = Field(10_000, ge=100, description="most events a Redis stream holds for live readers")
-    event_deltas: bool = Field(False, description="stream a model's text while it is written; costs turns per second")
-    approval_minutes: float = Field(10.0, gt=0, le=1440, description="time that a model's request waits for a person")
-    role_approvals: str = Field("", description="requests a role may make, such as trader:command; declined otherwise")
-    api_host: str = Field("127.0.0.1", description="address that `desk api` listens on")
-    api_port: int = Field(0, ge=0, le=65535, description="its port; 0 takes a free one")
-    api_token: Token | None = Field(None, description="token of callers; generated in the home by default")
-    api_hosts: HostNames = Field("", description="further Host names that it accepts, by comma")
-    telemetry_file: Absolute | None = Field(None, description="canonical events are appended here as JSON lines")
-    metrics_port: int = Field(0, ge=0, le=65535, description="Prometheus metrics of a worker, on loopback; 0 is off")
-    trace_url: WebUrl | None = Field(None, description="OTLP/HTTP address that spans are exported to; none by default")
-    role_age_hours: float = Field(24.0, gt=0, description="market time after which a role looks at a holding again")
-    price_move: float = Field(0.05, gt=0, le=1, description="move of a holding's price that makes its roles due")
-    unrealized_change: float = Field(0.05, gt=0, le=1, description="change of its gain that makes its roles due")
+    blob_url: str | None = of_desk(
+        None, description="storage of rollouts: a folder or fsspec address; else the database"
+    )
+    rollouts_kept: Count = of_desk(2, description="newest copies of each thread's rollout that are kept")
+    rollout_days: float = of_desk(14.0, gt=0, description="age at which an unused thread is deleted with its rollouts")
+    memory_tokens: int = of_run(400, ge=50, le=4000, description="most tokens of a prompt about a symbol's past")
+    event_days: float = of_desk(30.0, gt=0, description="events of a run that ended longer ago are trimmed")
+    events_per_run: int = of_desk(50_000, ge=100, description="stored events of one run; older ones are trimmed")
+    event_stream_length: int = of_desk(10_000, ge=100, description="most events a Redis stream holds for live readers")
+    event_deltas: bool = of_desk(False, description="stream a model's text while it is written; costs turns per second")
+    approval_minutes: float = of_desk(10.0, gt=0, le=1440, description="time that a model's request waits for a person")
+    role_approvals: str = of_desk(
+        "", description="requests a role may make, such as trader:command; declined otherwise"
+    )
+    api_host: str = of_process("127.0.0.1", description="address that `desk api` listens on")
+    api_port: int = of_process(0, ge=0, le=65535, description="its port; 0 takes a free one")
+    api_token: Token | None = of_process(None, description="token of callers; generated in the home by default")
+    api_hosts: HostNames = of_process("", description="further Host names that it accepts, by comma")
+    telemetry_file: Absolute | None = of_process(None, description="canonical events are appended here as JSON lines")
+    metrics_port: int = of_process(
+        0, ge=0, le=65535, description="Prometheus metrics of a worker, on loopback; 0 is off"
+    )
+    trace_url: WebUrl | None = of_process(
+        None, description="OTLP/HTTP address that spans are exported to; none by default"
+    )
+    role_age_hours: float = of_run(24.0, gt=0, description="market time after which a role looks at a holding again")
+    price_move: float = of_run(0.05, gt=0, le=1, description="move of a holding's price that makes its roles due")
+    unrealized_change: float = of_run(0.05, gt=0, le=1, description="change of its gain that makes its roles due")
 
     # Logs
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="lowest level written")
-    log_json: bool = Field(False, description="one JSON object a line")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = of_process("INFO", description="lowest level written")
+    log_json: bool = of_process(False, description="one JSON object a line")
 
     @model_validator(mode="before")
     @classmethod
     def _account_of_the_broker(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "account" not in data and "broker" in data:
+        # A broker that there is not is the error, and not its account.
+        if isinstance(data, dict) and "account" not in data and data.get("broker") in get_args(BrokerName):
             return {**data, "account": data["broker"]}
         return data
 
     @model_validator(mode="after")
     def _settings_fit_together(self) -> Settings:
         if self.account != self.broker:
-            raise ValueError(f"account={self.account} is not that of broker={self.broker}: leave DESK_ACCOUNT out")
+            message = f"account={self.account} is not that of broker={self.broker}: leave DESK_ACCOUNT out"
+            raise _together(message, "account", "broker")
         for name in ("rpc_seconds", "tool_seconds", "no_progress_seconds", "turn_seconds"):
             if getattr(self, name) >= self.step_deadline_seconds:
                 raise _together(f"{name} must be shorter than step_deadline_seconds", name, "step_deadline_seconds")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,63 +15,109 @@ from pydantic import ValidationError
 
 from models.errors import SettingError
 from models.settings import ALIASES, Settings, running
+from models.settings.snapshots import PUBLISHED, snapshot_value
+from models.settings.variables import (
+    CONFIG_VARIABLE,
+    ENVIRONMENT_ONLY,
+    JSON_VARIABLE,
+    PREFIX,
+    RUNNING,
+    Report,
+    Value,
+    from_pinned,
+    from_variables,
+    live_switch,
+)
 from models.states import MODES
 from models.urls import HIDDEN, masked
-
-PREFIX = "DESK_"
-CONFIG_VARIABLE = "DESK_CONFIG"
-JSON_VARIABLE = "AUTONOMOUS_CONFIG_JSON"
-_ENVIRONMENT_ONLY = frozenset({"trader_live"})
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """One value as a source gave it: the variable or key as the user wrote it, and the source's name."""
-
-    value: Any
-    key: str
-    source: str
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
+    """The settings of a process. origins: where each came from; fields that are not there have their default.
+    published: what the running `desk up` of the home has written, empty when none runs."""
+
     settings: Settings
     origins: Mapping[str, Value]
     warnings: tuple[str, ...] = ()
+    published: Mapping[str, Any] = field(default_factory=dict)
 
 
-def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = None, *, agree: bool = True) -> Settings:
+def load_settings(
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    *,
+    agree: bool = True,
+    own_switch: bool = False,
+) -> Settings:
     """Return the settings of this process. Raises SettingError naming the variable, its value and what is allowed."""
-    return load(environ, cwd, agree=agree).settings
+    return load(environ, cwd, agree=agree, own_switch=own_switch).settings
 
 
 def load(
-    environ: Mapping[str, str] | None = None, cwd: Path | None = None, *, join: bool = True, agree: bool = True
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    *,
+    join: bool = True,
+    agree: bool = True,
+    own_switch: bool = False,
 ) -> Loaded:
-    """Return the settings and where each came from; fields that are not in `origins` have their default.
+    """Return the settings and where each came from.
 
-    join: take unset values from the `desk up` that runs on this home; a value that contradicts the one of its workers
-    is a SettingError. `desk up` itself joins none. agree=False: ignore contradictions and use our own value: for the
-    kill switch, which labels no run and must reach every broker.
+    join: take unset values from the `desk up` that runs on this home; a value that contradicts the desk's own is a
+    SettingError. `desk up` itself joins none. agree=False: such a value is used. own_switch: the live switch is this
+    process's environment's alone, as what sends orders needs it.
     """
+    return _load(environ, cwd, _raised, join=join, agree=agree, own_switch=own_switch)
+
+
+def load_for_halt(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> tuple[Loaded, list[str]]:
+    """Return the settings as far as they can be read, and the problems: for the kill switch, which nothing may hold up,
+    labels no run, and may name another broker than the running desk's."""
+    problems: list[str] = []
+    return _load(environ, cwd, lambda error: problems.append(str(error.args[0])), agree=False), problems
+
+
+def _raised(error: SettingError) -> None:
+    raise error
+
+
+def _load(
+    environ: Mapping[str, str] | None,
+    cwd: Path | None,
+    report: Report,
+    *,
+    join: bool = True,
+    agree: bool = True,
+    own_switch: bool = False,
+) -> Loaded:
+    """report: called with each problem; when it returns, what is wrong is left out."""
     environ = os.environ if environ is None else environ
     cwd = cwd or Path.cwd()
     dotenv = _dotenv(cwd)
-    origins = _from_variables(environ, "environment")
-    _under(origins, _from_variables(dotenv, ".env"))
+    origins = from_pinned(environ)
+    _under(origins, from_variables(environ, "environment", report))
+    _under(origins, from_variables(dotenv, ".env", report))
     home = _home(origins)
-    _under(origins, _from_toml(environ.get(CONFIG_VARIABLE) or dotenv.get(CONFIG_VARIABLE), cwd, home))
-    _under(origins, _from_json(environ.get(JSON_VARIABLE) or dotenv.get(JSON_VARIABLE)))
-    theirs = running.read(_home(origins)) if join else {}
-    _under(origins, {name: Value(value, name, "desk up") for name, value in theirs.items()})
-    switch = Settings.LIVE_SWITCH
-    origins["trader_live"] = Value(
-        environ.get(switch) == "1", switch, "environment" if switch in environ else "default"
-    )
-    loaded = Loaded(_build(origins), origins, _not_read(environ, dotenv, cwd))
+    for read in (
+        lambda: _from_toml(environ.get(CONFIG_VARIABLE) or dotenv.get(CONFIG_VARIABLE), cwd, home),
+        lambda: _from_json(environ.get(JSON_VARIABLE) or dotenv.get(JSON_VARIABLE)),
+    ):
+        _under(origins, _read(read, report))
+    theirs = _read(lambda: running.read(_home(origins)), report) if join else {}
+    origins["trader_live"] = live_switch(environ, {} if own_switch else theirs, report)
     if agree:
-        _agree(loaded, theirs)
-    return loaded
+        _agree(origins, theirs)
+    _under(origins, {name: Value(value, name, RUNNING) for name, value in theirs.items()})
+    return Loaded(_build(origins, report), origins, _not_read(environ, dotenv, cwd), theirs)
+
+
+def _read(read: Callable[[], dict[str, Any]], report: Report) -> dict[str, Any]:
+    try:
+        return read()
+    except SettingError as error:
+        report(error)
+        return {}
 
 
 def _not_read(environ: Mapping[str, str], dotenv: Mapping[str, str | None], cwd: Path) -> tuple[str, ...]:
@@ -83,12 +129,18 @@ def _not_read(environ: Mapping[str, str], dotenv: Mapping[str, str | None], cwd:
     return (f"{switch} in {_upward(cwd, '.env')} is not read; it counts in the environment of `desk up`: here {state}",)
 
 
-def _agree(loaded: Loaded, theirs: Mapping[str, Any]) -> None:
-    """Raise SettingError for values that would label a run with a model, market or broker its workers do not use."""
+def _agree(origins: Mapping[str, Value], theirs: Mapping[str, Any]) -> None:
+    """Raise SettingError for values of the running desk's own settings that it does not have: a run would be opened
+    with what its workers do not use."""
     wrong = []
-    for name, ours in running.public(running.shared_settings(loaded.settings)).items():
-        found = loaded.origins.get(name)
-        if name in theirs and found is not None and ours != theirs[name]:
+    for name, found in origins.items():
+        if name not in theirs or name not in PUBLISHED or found.source in (RUNNING, "default"):
+            continue
+        try:
+            ours = snapshot_value(name, found.value)
+        except ValidationError:
+            continue  # it is named when the settings are built
+        if ours != theirs[name] and _counts(name, theirs):
             wrong.append(f"{found.key}={ours!r} (from {found.source}), but its workers have {name}={theirs[name]!r}")
     if wrong:
         raise SettingError(
@@ -97,11 +149,28 @@ def _agree(loaded: Loaded, theirs: Mapping[str, Any]) -> None:
         )
 
 
-def _build(origins: Mapping[str, Value]) -> Settings:
-    try:
-        return Settings(**{name: found.value for name, found in origins.items()})
-    except ValidationError as error:
-        raise SettingError("; ".join(_explain(item, origins) for item in error.errors())) from None
+def _counts(name: str, theirs: Mapping[str, Any]) -> bool:
+    """Return whether a setting has an effect with the running desk's provider and market."""
+    needs = {"provider_url": ("provider", "endpoint"), "replay_date": ("market", "replay")}
+    other, value = needs.get(name, (name, None))
+    return value is None or theirs.get(other) == value
+
+
+def _build(origins: dict[str, Value], report: Report) -> Settings:
+    """Return the settings of these values; a value that is reported is left out, from `origins` too."""
+    while True:
+        try:
+            return Settings(**{name: found.value for name, found in origins.items()})
+        except ValidationError as error:
+            report(SettingError("; ".join(_explain(item, origins) for item in error.errors())))
+            wrong = {name for item in error.errors() for name in _named(item)} & origins.keys()
+            for name in wrong or set(origins):
+                del origins[name]
+
+
+def _named(item: Any) -> tuple[str, ...]:
+    """Return the settings that an error is about."""
+    return (str(item["loc"][0]),) if item["loc"] else tuple(item.get("ctx", {}).get("settings", ()))
 
 
 def _explain(item: Any, origins: Mapping[str, Value]) -> str:
@@ -144,24 +213,6 @@ def _home(origins: Mapping[str, Value]) -> Path:
     if "home" in origins:
         return Path(origins["home"].value).expanduser()
     return Path(Settings.model_fields["home"].get_default(call_default_factory=True))
-
-
-def _from_variables(variables: Mapping[str, str | None], source: str) -> dict[str, Value]:
-    """Return settings by name; DESK_ names win over aliases. Raises SettingError for an unknown DESK_ name: a mistyped
-    limit must not pass unnoticed."""
-    found: dict[str, Value] = {}
-    for key, value in variables.items():
-        if not key.startswith(PREFIX) or key == CONFIG_VARIABLE or value is None or value == "":
-            continue
-        name = key.removeprefix(PREFIX).lower()
-        if name not in Settings.model_fields or name in _ENVIRONMENT_ONLY:
-            raise SettingError(f"{key} (from {source}) is not a setting of the desk")
-        found[name] = Value(value, key, source)
-    for key, name in ALIASES.items():
-        value = variables.get(key)
-        if value is not None and value != "":
-            found.setdefault(name, Value(value, key, source))
-    return found
 
 
 def _upward(cwd: Path, name: str) -> Path | None:
@@ -208,7 +259,7 @@ def _from_table(table: Mapping[str, Any], source: str) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for key, value in _flat(table).items():
         name = ALIASES.get(key, key.removeprefix(PREFIX).lower() if key.startswith(PREFIX) else _snake(key))
-        if name in _ENVIRONMENT_ONLY or key == Settings.LIVE_SWITCH:
+        if name in ENVIRONMENT_ONLY or key == Settings.LIVE_SWITCH:
             raise SettingError(f"{key} in {source}: the live switch is read from the process environment alone")
         if name not in Settings.model_fields:
             raise SettingError(f"{key} (from {source}) is not a setting of the desk")

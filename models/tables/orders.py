@@ -16,15 +16,21 @@ class Order(Dated, table=True):
 
     contract: OCC symbol of an option, of which `symbol` is the underlying; multiplier: shares a contract stands for.
     fence: token of the submitter that moved it to `submitting`; sent_at: real time of that move.
+    protects: of a protective order, the id of the order that opened or last added to its position; its own id where no
+    order of the desk did.
 
-    verdict_id is null only on a denied row (an action on a symbol without a verdict of its run), and where a person
-    closes positions (`desk halt --flatten`): such a decision has no turn either.
+    legs: of an order that trades several contracts together, each with contract, side and ratio; then quantity is in
+    units, and limit_price is net.
+
+    verdict_id is null only on a denied row (an action on a symbol without a verdict of its run), and where a position
+    is given back; where a person closes positions (`desk halt --flatten`), the decision has no turn either.
     """
 
     __table_args__ = (
         UniqueConstraint("decision_id", "ordinal"),
         CheckConstraint(
-            "verdict_id is not null or state in ('drafted', 'denied') or action = 'close'", name="ck_order_verdict"
+            "verdict_id is not null or state in ('drafted', 'denied') or action in ('close', 'reduce')",
+            name="ck_order_verdict",
         ),
     )
 
@@ -41,8 +47,13 @@ class Order(Dated, table=True):
     notional: float | None = None
     order_type: str | None = None
     limit_price: float | None = None
+    stop_price: float | None = None
+    trail_percent: float | None = None
+    time_in_force: str = "day"
     contract: str | None = None
+    legs: list[dict[str, Any]] | None = Field(default=None, sa_type=JSON)
     multiplier: float = 1.0
+    protects: str | None = Field(default=None, index=True)
     state: str
     denial_code: str | None = None
     denial_reason: str | None = None

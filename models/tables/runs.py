@@ -15,8 +15,16 @@ from sqlmodel import Field
 from models.tables.columns import Dated, DeskTable, Identified, Utc, utcnow
 
 
+def _tokens() -> Any:
+    """Return a field of tokens, 0 if not given. Its column has no default: that would replace a None."""
+    return Field(default=0, sa_column_kwargs={"default": None})
+
+
 class Run(Identified, table=True):
-    """One execution of a workflow."""
+    """One execution of a workflow.
+
+    settings: those of the desk that it was opened with, without secrets; null in runs of versions before 0009.
+    """
 
     __table_args__ = (UniqueConstraint("schedule", "slot"),)
 
@@ -28,6 +36,7 @@ class Run(Identified, table=True):
     market: str
     market_now: dt.datetime = Field(sa_type=Utc)
     params: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    settings: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
     notes: list[str] = Field(default_factory=list, sa_type=JSON)
     summary: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     schedule: str | None = None
@@ -107,9 +116,16 @@ class Sweep(DeskTable, table=True):
 
 
 class Turn(Identified, table=True):
-    """One turn on one thread. thread_id and codex_turn_id are the app-server's own ids."""
+    """One turn on one thread. thread_id and codex_turn_id are the app-server's own ids. Tokens are null where the
+    provider gave no usable figure."""
 
-    run_id: str = Field(foreign_key="run.id", index=True)
+    # Budgets are summed before each turn: from an index alone.
+    __table_args__ = (
+        Index("ix_turn_run_tokens", "run_id", "total_tokens"),
+        Index("ix_turn_id_tokens", "id", "total_tokens"),
+    )
+
+    run_id: str = Field(foreign_key="run.id")
     step_id: str = Field(foreign_key="step.id", index=True)
     attempt: int
     ordinal: int
@@ -125,11 +141,11 @@ class Turn(Identified, table=True):
     outcome: str
     failure_kind: str | None = None
     text: str = ""
-    input_tokens: int = 0
-    cached_input_tokens: int = 0
-    output_tokens: int = 0
-    reasoning_tokens: int = 0
-    total_tokens: int = 0
+    input_tokens: int | None = _tokens()
+    cached_input_tokens: int | None = _tokens()
+    output_tokens: int | None = _tokens()
+    reasoning_tokens: int | None = _tokens()
+    total_tokens: int | None = _tokens()
     started_at: dt.datetime = Field(sa_type=Utc)
     finished_at: dt.datetime = Field(sa_type=Utc)
 
@@ -163,14 +179,17 @@ class ScreenHit(Identified, table=True):
 
 
 class Candidate(Identified, table=True):
-    """A symbol under research in a run. origin: screen, manual (named by a person) or position (held already)."""
+    """A symbol under research in a run. origin: screen, manual (named by a person) or position (held already).
+
+    confidence: of the lenses that put it forward, null when none did.
+    """
 
     __table_args__ = (UniqueConstraint("run_id", "symbol"),)
 
     run_id: str = Field(foreign_key="run.id", index=True)
     symbol: str
     instrument: str
-    confidence: str
+    confidence: str | None = None
     origin: str
     rank: int
     score: float
@@ -184,10 +203,10 @@ class CandidateHit(DeskTable, table=True):
 
 
 class Report(Identified, Dated, table=True):
-    """One role's report on one candidate; verdict, confidence and answer only when completed.
+    """One role's report on one candidate; verdict and confidence only when completed.
 
-    answer: the whole structured answer; answer_schema: name of the model in `models.research` that it fits. Both are
-    null in reports of versions before 0008.
+    answer: the whole structured answer, also of a report that counts for nothing because it rests on no data;
+    answer_schema: name of the model in `models.research` that it fits. Both are null in reports before migration 0008.
     """
 
     __table_args__ = (UniqueConstraint("run_id", "symbol", "role"),)

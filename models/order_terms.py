@@ -1,0 +1,62 @@
+"""Terms of an order besides side and size: type, time in force, and the prices that belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+OrderType = Literal["market", "limit", "stop", "stop_limit", "trailing_stop"]
+TimeInForce = Literal["day", "gtc", "ioc", "opg", "cls"]
+
+# Times in force by order type, of shares; both brokers take the same. An option order is of the day.
+TIMES_IN_FORCE: Mapping[OrderType, tuple[TimeInForce, ...]] = {
+    "market": ("day", "gtc", "ioc", "opg", "cls"),
+    "limit": ("day", "gtc", "ioc", "opg", "cls"),
+    "stop": ("day", "gtc"),
+    "stop_limit": ("day", "gtc"),
+    "trailing_stop": ("day", "gtc"),
+}
+OPTION_TYPES: tuple[OrderType, ...] = ("market", "limit")
+OPTION_TIMES: tuple[TimeInForce, ...] = ("day",)
+
+# The prices that a type of order has, and no other.
+_FIELDS: Mapping[OrderType, tuple[str, ...]] = {
+    "market": (),
+    "limit": ("limit price",),
+    "stop": ("stop price",),
+    "stop_limit": ("limit price", "stop price"),
+    "trailing_stop": ("trail percent",),
+}
+
+
+def misfit(
+    order_type: OrderType, limit_price: float | None, stop_price: float | None, trail_percent: float | None
+) -> tuple[str, str, str] | None:
+    """Return (reason, figure given, what is needed) when the prices are not those of the order type, else None."""
+    given = {"limit price": limit_price, "stop price": stop_price, "trail percent": trail_percent}
+    for name, value in given.items():
+        if name in _FIELDS[order_type] and value is None:
+            return f"a {shown(order_type)} order without a {name}", f"{name} none", f"a {name} above 0"
+        if name not in _FIELDS[order_type] and value is not None:
+            return f"a {shown(order_type)} order with a {name}", f"{name} {value}", f"no {name}"
+    return None
+
+
+def unsupported(order_type: OrderType, time_in_force: TimeInForce, option: bool) -> tuple[str, str, str] | None:
+    """Return (reason, value, what is allowed) when no broker takes the type or the time in force, else None."""
+    types = OPTION_TYPES if option else tuple(TIMES_IN_FORCE)
+    if order_type not in types:
+        allowed = " or ".join(types)
+        reason = f"a {shown(order_type)} order is for shares: order an option with a limit price"
+        return reason, f"order type {order_type}", f"order type {allowed}"
+    times = OPTION_TIMES if option else TIMES_IN_FORCE[order_type]
+    if time_in_force in times:
+        return None
+    kind = "an option order" if option else f"a {shown(order_type)} order"
+    allowed = " or ".join(times)
+    reason = f"{kind} cannot be {time_in_force}: set the time in force to {allowed}"
+    return reason, f"time in force {time_in_force}", f"time in force {allowed}"
+
+
+def shown(order_type: str) -> str:
+    return order_type.replace("_", " ")

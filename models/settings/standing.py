@@ -1,0 +1,66 @@
+"""The standing of a desk or a run: live or preview, and what it would trade with."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from models.research import Frozen
+from models.settings.schema import REAL_MONEY, Settings
+
+_NEW_YORK = ZoneInfo("America/New_York")
+
+
+class Standing(Frozen):
+    """Live or preview, broker and account, speaker, market and day.
+
+    live: None where it is not known. real_money: orders that are sent move real money. day: of the market, in New York.
+    """
+
+    live: bool | None
+    real_money: bool
+    broker: str
+    account: str
+    speaker: str
+    market: str
+    day: dt.date
+
+    def __str__(self) -> str:
+        switch = "unknown whether live" if self.live is None else "LIVE" if self.live else "preview"
+        broker = f"{self.broker} (REAL MONEY)" if self.real_money else self.broker
+        return (
+            f"{switch}; broker {broker}; account {self.account}; speaker {self.speaker}; "
+            f"market {self.market} on {self.day:%Y-%m-%d}"
+        )
+
+
+def standing_of(settings: Settings) -> Standing:
+    """Return the standing of a desk with these settings, today."""
+    today = dt.datetime.now(_NEW_YORK).date()
+    return Standing(
+        live=settings.trader_live,
+        real_money=settings.trader_live and settings.real_money,
+        broker=settings.broker,
+        account=settings.account,
+        speaker=settings.spoken_by,
+        market=settings.market,
+        day=settings.replay_date if settings.market == "replay" else today,
+    )
+
+
+def standing_of_run(
+    kept: Mapping[str, Any] | None, account: str, speaker: str, market: str, market_now: dt.datetime
+) -> Standing:
+    """Return the standing of a run by its columns. kept: its settings, None in a run of a version that kept none."""
+    live, broker = (kept or {}).get("trader_live"), (kept or {}).get("broker", account)
+    return Standing(
+        live=live,
+        real_money=live is not False and broker in REAL_MONEY,
+        broker=broker,
+        account=account,
+        speaker=speaker,
+        market=market,
+        day=market_now.astimezone(_NEW_YORK).date(),
+    )

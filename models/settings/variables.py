@@ -1,0 +1,95 @@
+"""Settings in variables: the names that are the desk's, what they give, and those that are misspelt."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from models.errors import SettingError
+from models.settings.schema import ALIASES, Settings
+
+PREFIX = "DESK_"
+CONFIG_VARIABLE = "DESK_CONFIG"
+JSON_VARIABLE = "AUTONOMOUS_CONFIG_JSON"
+# The desk's own settings for the processes of a `desk up`, as JSON: one that restarts keeps those of the others.
+PINNED_VARIABLE = "DESK_PINNED"
+ENVIRONMENT_ONLY = frozenset({"trader_live"})
+_NO_SETTINGS = frozenset({CONFIG_VARIABLE, PINNED_VARIABLE})
+_FIRST_PREFIX = "AUTONOMOUS_"
+# Other programs' names may begin so too: of these only what resembles one of ours is an error.
+_SHARED_PREFIXES = ("SCREENER_", "TRADER_")
+_RESEMBLES = 0.8
+_LISTED = "`desk config` shows every setting"
+RUNNING = "desk up"
+
+Report = Callable[[SettingError], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value as a source gave it: the variable or key as the user wrote it, and the source's name."""
+
+    value: Any
+    key: str
+    source: str
+
+
+def from_pinned(environ: Mapping[str, str]) -> dict[str, Value]:
+    """Return the settings with which a `desk up` started this process."""
+    pinned = json.loads(environ.get(PINNED_VARIABLE) or "{}")
+    return {name: Value(value, name, RUNNING) for name, value in pinned.items() if name not in ENVIRONMENT_ONLY}
+
+
+def from_variables(variables: Mapping[str, str | None], source: str, report: Report) -> dict[str, Value]:
+    """Return settings by name; DESK_ names win over aliases. Reports a name that is none: a mistyped limit must not
+    pass unnoticed."""
+    found: dict[str, Value] = {}
+    for key, value in variables.items():
+        if not value:
+            continue
+        if _is_unknown(key):
+            report(_unknown(key, source))
+        elif key.startswith(PREFIX) and key not in _NO_SETTINGS:
+            found[key.removeprefix(PREFIX).lower()] = Value(value, key, source)
+    for key, name in ALIASES.items():
+        if value := variables.get(key):
+            found.setdefault(name, Value(value, key, source))
+    return found
+
+
+def _is_unknown(key: str) -> bool:
+    """Return whether a variable is meant for the desk and names no setting of it."""
+    if key in ALIASES or key in _NO_SETTINGS or key in (JSON_VARIABLE, Settings.LIVE_SWITCH):
+        return False
+    if key.startswith(PREFIX):
+        name = key.removeprefix(PREFIX).lower()
+        return name not in Settings.model_fields or name in ENVIRONMENT_ONLY
+    return key.startswith(_FIRST_PREFIX) or (key.startswith(_SHARED_PREFIXES) and bool(_close_to(key)))
+
+
+def _unknown(key: str, source: str) -> SettingError:
+    close = _close_to(key)
+    remedy = f"write {close[0]}, or leave it out; " if close else "leave it out, or correct its name; "
+    return SettingError(f"{key} (from {source}) is not a setting of the desk", remedy=f"{remedy}{_LISTED}")
+
+
+def _close_to(key: str) -> list[str]:
+    own = [f"{PREFIX}{name.upper()}" for name in Settings.model_fields if name not in ENVIRONMENT_ONLY]
+    return difflib.get_close_matches(key, [*own, *ALIASES, JSON_VARIABLE, Settings.LIVE_SWITCH], 1, _RESEMBLES)
+
+
+def live_switch(environ: Mapping[str, str], theirs: Mapping[str, Any], report: Report) -> Value:
+    """Return the live switch: the environment's, or the running desk's."""
+    switch = Settings.LIVE_SWITCH
+    given = environ.get(switch, "")
+    if given not in ("", "0", "1"):
+        remedy = f"set {switch}=1 to send orders; 0, or leave it unset, for previews"
+        report(SettingError(f"{switch}={given!r} (from environment): must be exactly 1 or 0", remedy=remedy))
+    if given:
+        return Value(given == "1", switch, "environment")
+    if "trader_live" in theirs:
+        return Value(theirs["trader_live"] is True, "trader_live", RUNNING)
+    return Value(False, switch, "default")
