@@ -42,7 +42,8 @@ def rsi(close: Floats, periods: int = 14) -> float | None:
 
 
 def from_high(close: Floats, high: Floats, sessions: int = SESSIONS_A_YEAR) -> float | None:
-    """Return close / highest high of the last n sessions (of all, if fewer) - 1; at most 0."""
+    """Return close / highest high of the last n sessions (of all, if fewer: the caller says of how many) - 1; at most
+    0."""
     return _finite(close[-1] / high[-sessions:].max() - 1) if len(close) else None
 
 

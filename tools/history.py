@@ -9,8 +9,8 @@ import numpy as np
 
 from models.errors import DeskError, MarketUnavailable, NotConfigured
 from tools.figures import SESSIONS_A_YEAR
-from tools.market.bars import STALE_DAYS
 from tools.market.protocol import Bars, Prefetching
+from tools.market.sessions import History, history_of, lapse
 from tools.registry import Gaps, ToolContext
 
 # A close-to-close move of a 2:1 split or of a reverse one; where prices are not adjusted, it may be no move at all.
@@ -21,13 +21,11 @@ _BUDGET_SHARE = 0.8
 
 def histories(
     context: ToolContext, symbols: Sequence[str], gaps: Gaps, sessions: int = SESSIONS_A_YEAR
-) -> Iterator[Bars]:
-    """Yield the bars of each symbol that has some; the others, and odd ones, are added to `gaps`.
-
-    A symbol whose last bar is older than STALE_DAYS has left the market and gives none.
-    """
+) -> Iterator[History]:
+    """Yield the history over so many sessions of each symbol that has a bar of the market's latest one; the others, and
+    odd ones, are added to `gaps`."""
     prefetch(context, symbols)
-    budget = Budget(context)
+    budget, days = Budget(context), context.market.sessions(sessions)
     for symbol in symbols:
         try:
             budget.spend()
@@ -35,12 +33,13 @@ def histories(
         except DeskError as error:
             gaps.add("bars", error, None if isinstance(error, NotConfigured) else symbol)
             continue
-        if (context.clock.session() - bars.dates[-1]).days > STALE_DAYS:
-            gaps.add("bars", f"not traded since {bars.dates[-1]}", symbol)
+        if (why := lapse(bars.dates[-1], days[-1])) is not None:
+            gaps.add("bars", why, symbol)
             continue
+        found = history_of(bars, days)
         if not bars.adjusted:
-            _note_split(bars, gaps)
-        yield bars
+            _note_split(found.bars, gaps)
+        yield found
 
 
 def prefetch(context: ToolContext, symbols: Sequence[str]) -> None:
@@ -59,6 +58,14 @@ class Budget:
         """Raise MarketUnavailable when the time is up."""
         if time.monotonic() > self._end:
             raise MarketUnavailable("not fetched in time", remedy="ask for fewer symbols, or ask again")
+
+
+def note_holes(found: Sequence[History], gaps: Gaps, sessions: int) -> None:
+    """Add a line that names those that have older bars, but lack some of the last `sessions` sessions."""
+    holed = [one.symbol for one in found if len(one.run.dates) < min(sessions, len(one.spread.dates))]
+    if holed:
+        reason = f"no bar of some of the last {sessions}, and no figure across them, of {', '.join(holed)}"
+        gaps.add("sessions", reason)
 
 
 def _note_split(bars: Bars, gaps: Gaps) -> None:

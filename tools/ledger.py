@@ -1,4 +1,4 @@
-"""The ledger of an account: cash and positions, what they are worth, and what a fill does to them."""
+"""The ledger of an account: cash and positions, their value, and the booking of fills."""
 
 from __future__ import annotations
 
@@ -121,8 +121,10 @@ def move(
 
 
 def average_cost(before: Decimal, average: Decimal, signed: Decimal, price: Decimal) -> float:
-    """Return the average cost per share after a position of `before` at `average` changed by `signed` at `price`, and
-    is not zero."""
+    """Return the average cost per share of a position after a trade; the position must not be zero then.
+
+    before: shares held; average: their cost per share; signed: shares traded, negative when sold; price: per share.
+    """
     after = before + signed
     if before * signed >= 0:
         return float((before * average + signed * price) / after)

@@ -9,6 +9,8 @@ from pydantic import AfterValidator, Field
 from models.errors import DeskError, NotConfigured
 from models.market import Listing, SymbolOverview
 from tools.history import Budget
+from tools.market.clock import exchange_day
+from tools.market.sessions import lapse
 from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
 
 Section = Literal["fundamentals", "earnings", "ratings", "options"]
@@ -57,10 +59,14 @@ def _overview(context: ToolContext, listing: Listing, wanted: list[Section], gap
 
 def _last_close(context: ToolContext, symbol: str, gaps: Gaps) -> float | None:
     try:
-        return round(context.market.quote(symbol).price, 4)
+        quote = context.market.quote(symbol)
     except DeskError as error:
         gaps.add("lastClose", error, symbol)
         return None
+    if (why := lapse(exchange_day(quote.at), context.clock.session())) is not None:
+        gaps.add("lastClose", why, symbol)
+        return None
+    return round(quote.price, 4)
 
 
 SYMBOL_OVERVIEW = ToolSpec(

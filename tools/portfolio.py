@@ -12,9 +12,10 @@ from models.contracts import multiplier_of
 from models.database.store import Store
 from models.errors import DeskError, NotConfigured
 from models.tables.orders import Account, Fill, Position
-from tools.decimals import rounded
+from tools.decimals import exact, rounded
 from tools.market.quotes import quote_of
 from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
+from tools.risk import cover_of, underlying_of
 
 Prices = Mapping[str, float | None]
 
@@ -44,6 +45,9 @@ def portfolio_get(context: ToolContext, arguments: Arguments) -> dict[str, Any]:
         names = ", ".join(sorted({fill.symbol for fill in holdings.ahead}))
         gaps.add("averageCost", f"{names}: filled at the next open, at a price that is not known yet")
     rows = [_position(row, holdings, prices[row.symbol], values[row.symbol], equity) for row in holdings.positions]
+    for row in rows:
+        if bound := _bound(row["symbol"], holdings.positions):
+            row["boundByCalls"] = bound
     portfolio = {
         "account": context.account,
         "cash": rounded(cash, 2),
@@ -109,6 +113,12 @@ def _position(
     }
 
 
+def _bound(symbol: str, positions: Sequence[Position]) -> float:
+    """Return the shares of a symbol that stand against written calls: they are not free to be sold."""
+    book = {row.symbol: exact(row.quantity) for row in positions if underlying_of(row.symbol) == symbol}
+    return float(cover_of(book).shares)
+
+
 def _value(row: Position, price: float | None) -> float | None:
     return None if price is None else row.quantity * price * multiplier_of(row.symbol)
 
@@ -122,7 +132,8 @@ PORTFOLIO_GET = ToolSpec(
     name="portfolio_get",
     description=(
         "The account: cash, equity, buyingPower, and positions with quantity, averageCost, marketPrice, marketValue "
-        "and share of equity (a fraction). Null is unknown; `missing` says why."
+        "and share of equity (a fraction); boundByCalls are shares that cover written calls and cannot be sold before "
+        "these are bought back. Null is unknown; `missing` says why."
     ),
     hint="cash, equity, buying power and positions of the account now; no arguments.",
     arguments=Arguments,

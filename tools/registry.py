@@ -60,7 +60,7 @@ Symbols = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ToolImage:
-    """A picture that goes to the model beside a tool's JSON. mime_type: such as image/png."""
+    """Image that goes to the model beside a tool's JSON, of at most 1 MB. mime_type: such as image/png."""
 
     data: bytes
     mime_type: str

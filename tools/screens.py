@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -11,11 +12,12 @@ from models.market import Listing, Mover
 from tools import figures
 from tools.decimals import rounded
 from tools.history import Budget, histories
-from tools.market.protocol import Bars
+from tools.market.sessions import History
 from tools.market.universe import NAMED, resolve_universe
-from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
+from tools.registry import MAX_SYMBOLS, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
 
 _SESSIONS = 22
+_NAMED = 100  # names that could not be compared and are listed
 
 
 class UniverseArguments(Arguments):
@@ -27,6 +29,7 @@ class UniverseArguments(Arguments):
 class MoversArguments(Arguments):
     direction: Literal["up", "down"] = Field(description="largest rises or largest falls")
     limit: int = Field(20, ge=1, le=100, description="at most so many")
+    symbols: list[Symbol] = Field([], max_length=MAX_SYMBOLS, description="also the own move of each of these names")
 
 
 def universe_list(context: ToolContext, arguments: UniverseArguments) -> dict[str, Any]:
@@ -63,34 +66,64 @@ def _members(context: ToolContext, gaps: Gaps) -> list[Listing]:
 
 
 def sp500_movers(context: ToolContext, arguments: MoversArguments) -> dict[str, Any]:
-    """Return the largest close-to-close moves of the newest session, and of no older one."""
+    """Return the largest close-to-close moves of the market's latest session, and of no older one.
+
+    A name without a bar of it, or of any before, is not compared: `notCompared` counts and names those of the list,
+    `missing` has the reason for each that was asked for.
+    """
     gaps = Gaps()
     try:
         symbols = [listing.symbol for listing in context.market.universe("sp500")]
     except MarketError as error:
         gaps.add("movers", error)
         return payload(context, gaps, available=False, session=None, compared=0, movers=[])
-    found = [bars for bars in histories(context, symbols, gaps, _SESSIONS) if len(bars.close) > 1]
-    newest = max((bars.dates[-1] for bars in found), default=None)
+    asked = dict.fromkeys(arguments.symbols)
+    moves = {move.symbol: move for move in _moves(context, [*dict.fromkeys([*symbols, *asked])], gaps)}
     sign = 1 if arguments.direction == "up" else -1
-    moved = (_mover(bars) for bars in found if bars.dates[-1] == newest)
-    movers = sorted((row for row in moved if sign * row.change > 0), key=lambda row: (-sign * row.change, row.symbol))
-    movers = movers[: arguments.limit]
-    gaps.only({mover.symbol for mover in movers})
-    if len(found) < len(symbols):
-        gaps.add("bars", f"{len(symbols) - len(found)} of {len(symbols)} names have no current bars")
+    compared = [moves[symbol] for symbol in symbols if symbol in moves]
+    movers = [row for row in compared if sign * row.change > 0]
+    movers = sorted(movers, key=lambda row: (-sign * row.change, row.symbol))[: arguments.limit]
+    gaps.only({*(mover.symbol for mover in movers), *asked})
+    absent = [symbol for symbol in symbols if symbol not in moves]
+    if absent:
+        gaps.add("bars", f"{len(absent)} of {len(symbols)} names have no bar of the session, or none before it")
+    *before, session = map(str, context.market.sessions(2))
+    return payload(
+        context,
+        gaps,
+        available=bool(movers) or not asked.keys().isdisjoint(moves),
+        session=session,
+        previousSession=before[0] if before else None,
+        compared=len(compared),
+        notCompared={"count": len(absent), "symbols": absent[:_NAMED]},
+        movers=_rows(movers),
+        asked=_rows(moves[symbol] for symbol in asked if symbol in moves),
+    )
+
+
+def _moves(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> Iterator[Mover]:
+    """Yield the move of each symbol that has a bar of the market's latest session, and one before."""
+    for history in histories(context, symbols, gaps, _SESSIONS):
+        if len(history.bars.close) > 1:
+            yield _mover(history)
+        else:
+            gaps.add("bars", f"no bar of any of the {_SESSIONS - 1} sessions before", history.symbol)
+
+
+def _rows(movers: Iterable[Mover]) -> list[dict[str, Any]]:
     rows = [mover.model_dump(mode="json", by_alias=True) for mover in movers]
-    session = newest.isoformat() if newest else None
-    return payload(context, gaps, available=bool(rows), session=session, compared=len(found), movers=rows)
+    return [{key: value for key, value in row.items() if (key, value) != ("changeSessions", 1)} for row in rows]
 
 
-def _mover(bars: Bars) -> Mover:
+def _mover(history: History) -> Mover:
+    close, spread = history.bars.close, history.spread
     return Mover(
-        symbol=bars.symbol,
-        close=round(float(bars.close[-1]), 4),
-        change=round(float(bars.close[-1] / bars.close[-2] - 1), 4),
-        gap=rounded(figures.gap(bars.open, bars.close)),
-        volume_ratio=rounded(figures.volume_ratio(bars.volume), 2),
+        symbol=history.symbol,
+        close=round(float(close[-1]), 4),
+        change=round(float(close[-1] / close[-2] - 1), 4),
+        change_sessions=sum(day > history.bars.dates[-2] for day in spread.dates),
+        gap=rounded(figures.gap(spread.open, spread.close)),
+        volume_ratio=rounded(figures.volume_ratio(spread.volume), 2),
     )
 
 
@@ -109,9 +142,14 @@ SP500_MOVERS = ToolSpec(
     name="sp500_movers",
     description=(
         "The S&P names that rose or fell most in the newest session: close, change, gap (open to the previous close), "
-        "volumeRatio (to the 20 sessions before). Fractions, 0.05 is 5%."
+        "volumeRatio (to the 20 sessions before). Fractions, 0.05 is 5%; changeSessions is there when a change spans "
+        "more than one session. `notCompared` names those that could not be looked at; `asked` has the own move of "
+        "each of `symbols`, on the list or not."
     ),
-    hint='the day\'s largest moves; `direction` is "up" or "down", `limit` how many.',
+    hint=(
+        'the day\'s largest moves; `direction` is "up" or "down", `limit` how many, `symbols` names whose own move to '
+        "give; a name under `notCompared` was not looked at."
+    ),
     arguments=MoversArguments,
     function=sp500_movers,
 )

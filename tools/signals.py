@@ -9,31 +9,39 @@ from weakref import WeakKeyDictionary
 from models.market import SymbolSignals
 from tools import figures
 from tools.decimals import rounded
-from tools.history import histories
-from tools.market.protocol import Bars, MarketData
+from tools.history import histories, note_holes
+from tools.market.protocol import MarketData
+from tools.market.sessions import History
 from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+
+_LONGEST = 61  # sessions of the figure that looks back furthest, but the high
 
 
 class SignalsArguments(Arguments):
     symbols: Symbols
 
 
-def symbol_signals(bars: Bars) -> SymbolSignals:
-    """Return the signals of one symbol at its last bar; formulas and their sources are in tools/figures.py."""
-    close = bars.close
+def symbol_signals(history: History) -> SymbolSignals:
+    """Return the signals of one symbol at its last bar; formulas and their sources are in tools/figures.py.
+
+    A figure of so many sessions is None where one of them is missing; the high says of how many it is.
+    """
+    bars, spread = history.bars, history.spread
+    close, high = spread.close, bars.high[-figures.SESSIONS_A_YEAR :]
     return SymbolSignals(
-        symbol=bars.symbol,
+        symbol=history.symbol,
         date=bars.dates[-1],
         close=round(float(close[-1]), 4),
-        sessions=len(close),
+        sessions=len(bars.close),
         momentum20=rounded(figures.momentum(close, 20)),
         momentum60=rounded(figures.momentum(close, 60)),
-        rsi14=rounded(figures.rsi(close), 2),
-        from_high=rounded(figures.from_high(close, bars.high)),
+        rsi14=rounded(figures.rsi(history.run.close), 2),
+        from_high=rounded(figures.from_high(bars.close, high)),
+        high_sessions=len(high),
         volatility20=rounded(figures.volatility(close)),
         drawdown60=rounded(figures.drawdown(close)),
-        volume_ratio=rounded(figures.volume_ratio(bars.volume), 2),
-        gap=rounded(figures.gap(bars.open, close)),
+        volume_ratio=rounded(figures.volume_ratio(spread.volume), 2),
+        gap=rounded(figures.gap(spread.open, close)),
         change=rounded(figures.momentum(close, 1)),
         sma20=rounded(figures.from_average(close, 20)),
         sma50=rounded(figures.from_average(close, 50)),
@@ -44,27 +52,30 @@ def symbol_signals(bars: Bars) -> SymbolSignals:
 _KEPT: WeakKeyDictionary[MarketData, dict[str, tuple[dt.date, dict[str, Any]]]] = WeakKeyDictionary()
 
 
-def _row(market: MarketData, bars: Bars) -> dict[str, Any]:
+def _row(market: MarketData, history: History) -> dict[str, Any]:
     rows = _KEPT.setdefault(market, {})
-    day, row = rows.get(bars.symbol, (None, {}))
-    if day != bars.dates[-1]:
-        row = symbol_signals(bars).model_dump(mode="json", by_alias=True)
-        rows[bars.symbol] = bars.dates[-1], row
+    day, row = rows.get(history.symbol, (None, {}))
+    if day != history.bars.dates[-1]:
+        row = symbol_signals(history).model_dump(mode="json", by_alias=True)
+        rows[history.symbol] = history.bars.dates[-1], row
     return row
 
 
 def signals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:
     gaps = Gaps()
-    rows = [_row(context.market, bars) for bars in histories(context, arguments.symbols, gaps)]
+    found = list(histories(context, arguments.symbols, gaps))
+    note_holes(found, gaps, _LONGEST)
+    rows = [_row(context.market, history) for history in found]
     return payload(context, gaps, available=bool(rows), signals=rows)
 
 
 SIGNALS_GET = ToolSpec(
     name="signals_get",
     description=(
-        "Daily figures of up to 150 symbols: momentum20, momentum60, rsi14 (Wilder), fromHigh (from the 252-session "
-        "high), volatility20 (annualised), drawdown60, volumeRatio (to the 20 sessions before), gap, change, sma20, "
-        "sma50 (close to its average). Fractions, 0.05 is 5%; rsi14 is 0 to 100; null is unknown."
+        "Daily figures of up to 150 symbols at the market's latest session: momentum20, momentum60, rsi14 (Wilder), "
+        "fromHigh (from the high of the last highSessions sessions, at most 252), volatility20 (annualised), "
+        "drawdown60, volumeRatio (to the 20 sessions before), gap, change, sma20, sma50 (close to its average). "
+        "Fractions, 0.05 is 5%; rsi14 is 0 to 100; null is unknown. A symbol without that session is in `missing`."
     ),
     hint=(
         "price figures for rules (momentum, RSI, distance from the high, realised volatility, drawdown, "

@@ -10,21 +10,24 @@ import numpy as np
 from models.market import SymbolTechnicals
 from tools.decimals import rounded
 from tools.figures import SESSIONS_A_YEAR, load_talib, rsi
-from tools.history import histories
-from tools.market.protocol import Bars, Floats
+from tools.history import histories, note_holes
+from tools.market.protocol import Floats
+from tools.market.sessions import History
 from tools.registry import Gaps, ToolContext, ToolSpec, payload
 from tools.signals import SignalsArguments
 
 # Long enough for the recursive indicators (EMA, RSI, ATR, ADX) to have forgotten where they began.
 _SESSIONS = 400
+_LONGEST = 200  # sessions of the figure that looks back furthest, but the extremes of a year
 
 
-def symbol_technicals(bars: Bars) -> SymbolTechnicals:
+def symbol_technicals(history: History) -> SymbolTechnicals:
     """Return indicators at the last bar, with TA-Lib's definitions and usual periods; prices per share.
 
     MACD 12, 26, 9; Bollinger bands of 20 closes and 2 standard deviations; Wilder's RSI, ATR and ADX of 14.
-    high252 and low252 are the extremes of exactly 252 sessions.
+    high252 and low252 are the extremes of exactly 252 sessions. All are of sessions without one missing among them.
     """
+    bars = history.run
     lib, close = load_talib(), bars.close
     high, low = bars.high, bars.low
     macd, macd_signal, _ = lib.MACD(close)
@@ -58,11 +61,10 @@ def _last(values: Floats) -> float | None:
 
 def technicals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:
     gaps = Gaps()
-    rows = []
-    short = 0
-    for bars in histories(context, arguments.symbols, gaps, _SESSIONS):
-        rows.append(symbol_technicals(bars).model_dump(mode="json", by_alias=True))
-        short += len(bars.close) < SESSIONS_A_YEAR
+    found = list(histories(context, arguments.symbols, gaps, _SESSIONS))
+    note_holes(found, gaps, _LONGEST)
+    rows = [symbol_technicals(history).model_dump(mode="json", by_alias=True) for history in found]
+    short = sum(len(history.run.close) < SESSIONS_A_YEAR for history in found)
     if short:
         reason = f"{short} of {len(rows)} symbols have fewer than {SESSIONS_A_YEAR} sessions of history"
         gaps.add("high252, low252", reason)

@@ -17,6 +17,7 @@ from tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec
 
 # The app-server cuts a tool's output at about 48 KB, in the middle of a figure if it must.
 MAX_OUTPUT_BYTES = 46 * 1024
+MAX_IMAGE_BYTES = 1024 * 1024
 
 Sink = Callable[[Mapping[str, Any], ToolAnswer], None]
 
@@ -56,12 +57,15 @@ class Registry:
 def _answer(spec: ToolSpec, payload: dict[str, Any], image: ToolImage | None, seconds: float) -> ToolAnswer:
     has_data = spec.data and payload.get("available") is True
     answer = ToolAnswer(spec.name, True, payload, spec.data, has_data, seconds, image)
-    size = len(answer.text().encode())
-    if size <= MAX_OUTPUT_BYTES:
-        return answer
-    limit = MAX_OUTPUT_BYTES // 1024
-    text = f"the answer is {size / 1024:.0f} KB, more than {limit} KB: ask for fewer symbols, sections or rows"
-    return failed(spec.name, text, data=spec.data, seconds=seconds)
+    sizes = (
+        ("answer", len(answer.text().encode()), MAX_OUTPUT_BYTES, "fewer symbols, sections or rows"),
+        ("image", len(image.data) if image is not None else 0, MAX_IMAGE_BYTES, "a smaller image or fewer symbols"),
+    )
+    for name, size, limit, remedy in sizes:
+        if size > limit:
+            text = f"the {name} is {size / 1024:.1f} KB, more than {limit // 1024} KB: ask for {remedy}"
+            return failed(spec.name, text, data=spec.data, seconds=seconds)
+    return answer
 
 
 class Timed:

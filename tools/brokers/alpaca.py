@@ -1,4 +1,4 @@
-"""The Alpaca broker, paper and live: equities and single-leg options, each order sent once."""
+"""The Alpaca broker, paper and live: equities, options and orders with legs, each sent once."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from alpaca.trading.requests import LimitOrderRequest, MarketOrderRequest
+from alpaca.trading.requests import (
+    LimitOrderRequest,
+    MarketOrderRequest,
+    OptionLegRequest,
+    OrderRequest,
+    StopLimitOrderRequest,
+    StopOrderRequest,
+    TrailingStopOrderRequest,
+)
 
 from models.database.store import Store
+from models.order_terms import OrderType
 from models.orders import AccountView, BrokerAnswer, BrokerFill, BrokerState, OrderTicket
 from models.settings import Settings
 from models.tables.orders import Preview
@@ -29,6 +38,13 @@ from tools.decimals import exact
 from tools.market.clock import NEW_YORK
 from tools.market.protocol import MarketClock, MarketData
 
+_REQUESTS: Mapping[OrderType, type[OrderRequest]] = {
+    "market": MarketOrderRequest,
+    "limit": LimitOrderRequest,
+    "stop": StopOrderRequest,
+    "stop_limit": StopLimitOrderRequest,
+    "trailing_stop": TrailingStopOrderRequest,
+}
 DUPLICATE = "client_order_id must be unique"
 _SETTLED_DAYS = 4  # option events are listed the morning after, and a weekend may lie between
 _EARLIER = dt.timedelta(minutes=5)  # the broker's clock and ours need not agree
@@ -66,9 +82,11 @@ class AlpacaBroker:
         self._lock = threading.Lock()
 
     def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
-        kind = LimitOrderRequest if ticket.order_type == "limit" else MarketOrderRequest
         try:
-            request = kind(**shapes.request_fields(ticket))
+            fields = shapes.package_fields(ticket, account) if ticket.legs else shapes.request_fields(ticket)
+            if ticket.legs:
+                fields["legs"] = [OptionLegRequest(**leg) for leg in fields["legs"]]
+            request = _REQUESTS[ticket.order_type](**fields)
         except ValueError as error:
             return _rejected(f"the order cannot be put to Alpaca: {error}")
         try:
@@ -83,11 +101,18 @@ class AlpacaBroker:
         return self._answer(ticket, order)
 
     def lookup(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer | None:
-        order = self._wire.order_by_client_id(str(ticket.order_id))
+        order = self._order_of(ticket)
         return None if order is None else self._answer(ticket, order)
 
-    def cancel(self, ticket: OrderTicket) -> BrokerAnswer | None:
+    def _order_of(self, ticket: OrderTicket) -> Any | None:
+        """Return the broker's order with its legs, None when it knows no such order."""
         order = self._wire.order_by_client_id(str(ticket.order_id))
+        if order is None or not ticket.legs or shapes.legs_in(order):
+            return order
+        return self._wire.order_by_id(str(order.id))
+
+    def cancel(self, ticket: OrderTicket) -> BrokerAnswer | None:
+        order = self._order_of(ticket)
         if order is None:
             return None
         _require_ours(ticket, order)
@@ -103,7 +128,7 @@ class AlpacaBroker:
         today = self._clock.now().astimezone(NEW_YORK).replace(hour=0, minute=0, second=0, microsecond=0)
         account = self._wire.account()
         positions = self._wire.positions()
-        open_orders = self._wire.orders(status="open")
+        open_orders = self._wire.orders(status="open", nested=True)
         rows = self._wire.activities(shapes.FILLS, _moment(today))
         client_ids = self._client_ids(rows, open_orders, today)
         settled = self._wire.activities(shapes.SETTLEMENTS, _moment(today - dt.timedelta(days=_SETTLED_DAYS)))
@@ -133,7 +158,7 @@ class AlpacaBroker:
 
     def _find(self, ticket: OrderTicket, why: str) -> BrokerAnswer:
         """Return the state of an order that was sent without an answer. Raises BrokerSilent while there is none."""
-        order = self._wire.order_by_client_id(str(ticket.order_id))
+        order = self._order_of(ticket)
         if order is None:
             raise BrokerSilent(f"{why}; and the broker knows no order {ticket.order_id} yet")
         return self._answer(ticket, order)
@@ -152,6 +177,9 @@ class AlpacaBroker:
         filled = shapes.filled_of(order)
         if not filled:
             return []
+        if shapes.legs_in(order):
+            rows = self._wire.activities(shapes.FILLS, _moment(order.submitted_at - _EARLIER))
+            return shapes.leg_fills(order, map(shapes.listed_fill, rows))
         streamed = shapes.unbroken(self._fills.of(str(order.id)))
         if sum(exact(fill.quantity) for fill in streamed) == filled:
             return streamed
@@ -165,8 +193,9 @@ class AlpacaBroker:
     ) -> dict[str, str]:
         """Return client order ids by the broker's: the list of fills does not carry them."""
         wanted = {str(row["order_id"]) for row in rows}
-        orders = [*open_orders, *(self._wire.orders(status="all", after=today) if wanted else ())]
+        orders = [*open_orders, *(self._wire.orders(status="all", after=today, nested=True) if wanted else ())]
         known = {str(order.id): str(order.client_order_id) for order in orders}
+        known |= {str(leg.id): str(order.client_order_id) for order in orders for leg in shapes.legs_in(order)}
         for order_id in sorted(wanted - set(known)):
             order = self._wire.order_by_id(order_id)
             if order is not None:

@@ -7,7 +7,19 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from models.orders import AccountFill, BrokerAnswer, BrokerFill, BrokerOrder, BrokerPosition, OrderTicket, Settlement
+from models.contracts import parse_contract
+from models.legs import OrderLeg
+from models.order_terms import OrderType
+from models.orders import (
+    AccountFill,
+    AccountView,
+    BrokerAnswer,
+    BrokerFill,
+    BrokerOrder,
+    BrokerPosition,
+    OrderTicket,
+    Settlement,
+)
 from tools.decimals import exact, plain
 from tools.market.clock import NEW_YORK
 
@@ -16,6 +28,14 @@ SETTLEMENTS = "OPASN,OPEXC,OPEXP,OPTRD"
 _KINDS = {"OPASN": "assigned", "OPEXC": "exercised", "OPEXP": "expired", "OPTRD": "delivered"}
 _CLOSE = dt.time(16)
 _ENDED = {"canceled": "cancelled", "replaced": "cancelled", "expired": "expired", "rejected": "rejected"}
+# The prices of each type's request. A trailing stop is moved by the broker: where it starts is the broker's to find.
+_PRICES: Mapping[OrderType, tuple[str, ...]] = {
+    "market": (),
+    "limit": ("limit_price",),
+    "stop": ("stop_price",),
+    "stop_limit": ("limit_price", "stop_price"),
+    "trailing_stop": ("trail_percent",),
+}
 _INTENTS = {"open": "open", "add": "open", "reduce": "close", "close": "close"}
 
 
@@ -28,11 +48,42 @@ def request_fields(ticket: OrderTicket) -> dict[str, Any]:
         "time_in_force": ticket.time_in_force,
         "client_order_id": str(ticket.order_id),
     }
-    if ticket.order_type == "limit":
-        fields["limit_price"] = ticket.limit_price
+    fields |= {name: getattr(ticket, name) for name in _PRICES[ticket.order_type]}
     if ticket.contract is not None:
         fields["position_intent"] = f"{ticket.side}_to_{_INTENTS[ticket.action]}"
     return fields
+
+
+def package_fields(ticket: OrderTicket, account: AccountView) -> dict[str, Any]:
+    """Return the fields of an order with legs: one order of class mleg, for so many units. Alpaca's limit is what a
+    unit costs, negative for what it brings."""
+    held = {row.symbol: exact(row.quantity) for row in account.positions}
+    limit = exact(ticket.limit_price or 0)
+    return {
+        "order_class": "mleg",
+        "qty": ticket.quantity,
+        "time_in_force": ticket.time_in_force,
+        "client_order_id": str(ticket.order_id),
+        "limit_price": float(limit if ticket.side == "buy" else -limit),
+        "legs": [
+            {
+                "symbol": leg.contract,
+                "ratio_qty": leg.ratio,
+                "side": leg.side,
+                "position_intent": f"{leg.side}_to_{_intent(leg, held.get(leg.contract, Decimal(0)))}",
+            }
+            for leg in ticket.legs
+        ],
+    }
+
+
+def _intent(leg: OrderLeg, held: Decimal) -> str:
+    return "close" if held * leg.signed < 0 else "open"
+
+
+def legs_in(order: Any) -> list[Any]:
+    """Return the orders of an order's legs, none of a simple one."""
+    return list(getattr(order, "legs", None) or [])
 
 
 def number(value: Any) -> Decimal:
@@ -46,19 +97,52 @@ def number(value: Any) -> Decimal:
 
 
 def filled_of(order: Any) -> Decimal:
-    """Return how much of an order is filled; the one figure that may be empty, before the first fill."""
+    """Return how much of an order is filled, of all its legs together; the one figure that may be empty, before the
+    first fill."""
+    if legs_in(order):
+        return sum((filled_of(leg) for leg in legs_in(order)), Decimal(0))
     return Decimal(0) if order.filled_qty in (None, "") else number(order.filled_qty)
 
 
 def unlike(ticket: OrderTicket, order: Any) -> list[str]:
     """Return the fields in which an order of Alpaca's differs from the ticket."""
+    if ticket.legs:
+        return _unlike_package(ticket, order)
     pairs = {
         "client_order_id": (str(ticket.order_id), str(order.client_order_id)),
         "symbol": (ticket.traded, str(order.symbol)),
         "side": (ticket.side, str(getattr(order.side, "value", order.side))),
         "qty": (exact(ticket.quantity), number(order.qty)),
+        "type": (ticket.order_type, str(getattr(order.type, "value", order.type))),
+        "time_in_force": (ticket.time_in_force, str(getattr(order.time_in_force, "value", order.time_in_force))),
     }
     return [name for name, (ours, theirs) in pairs.items() if ours != theirs]
+
+
+def _unlike_package(ticket: OrderTicket, order: Any) -> list[str]:
+    ours = {(leg.contract, leg.side, exact(leg.ratio * ticket.quantity)) for leg in ticket.legs}
+    theirs = {(str(leg.symbol), str(getattr(leg.side, "value", leg.side)), number(leg.qty)) for leg in legs_in(order)}
+    pairs = {
+        "client_order_id": (str(ticket.order_id), str(order.client_order_id)),
+        "qty": (exact(ticket.quantity), number(order.qty)),
+        "legs": (ours, theirs),
+    }
+    return [name for name, (one, other) in pairs.items() if one != other]
+
+
+def leg_fills(order: Any, listed: Iterable[tuple[str, Decimal, BrokerFill]]) -> list[BrokerFill]:
+    """Return the fills of an order's legs from (leg's order id, quantity filled with it, fill), each as far as no gap
+    comes before it."""
+    rows = list(listed)
+    found: list[BrokerFill] = []
+    for leg in legs_in(order):
+        own = {total: fill for order_id, total, fill in rows if order_id == str(leg.id) and total <= filled_of(leg)}
+        symbol, side = str(leg.symbol), str(getattr(leg.side, "value", leg.side))
+        found += [
+            fill.model_copy(update={"id": f"{symbol}/{fill.id}", "symbol": symbol, "side": side})
+            for fill in unbroken(own)
+        ]
+    return found
 
 
 def listed_fill(row: Mapping[str, Any]) -> tuple[str, Decimal, BrokerFill]:
@@ -126,6 +210,16 @@ def position_of(row: Any) -> BrokerPosition:
 
 
 def open_order_of(row: Any) -> BrokerOrder:
+    if legs_in(row):
+        first = parse_contract(str(legs_in(row)[0].symbol))
+        return BrokerOrder(
+            client_id=str(row.client_order_id),
+            broker_order_id=str(row.id),
+            symbol=first.underlying if first else str(legs_in(row)[0].symbol),
+            side="sell" if number(row.limit_price or 0) < 0 else "buy",
+            quantity=float(sum((number(leg.qty) for leg in legs_in(row)), Decimal(0))),
+            filled=float(filled_of(row)),
+        )
     return BrokerOrder(
         client_id=str(row.client_order_id),
         broker_order_id=str(row.id),

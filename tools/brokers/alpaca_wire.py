@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from alpaca.common.exceptions import APIError
 from alpaca.trading.client import TradingClient
-from alpaca.trading.requests import GetOrdersRequest
+from alpaca.trading.requests import GetOrderByIdRequest, GetOrdersRequest
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
 from requests.exceptions import ReadTimeout, RequestException
@@ -33,13 +33,13 @@ _PAGES = 200  # 20000 activities; more in one question is a list that does not e
 
 
 class BrokerSilent(ServiceError):
-    """The broker gave no answer that can be used: what became of the request is not known."""
+    """Request to the broker without a usable answer: its outcome is unknown."""
 
     remedy = "nothing is sent again; the order is looked up by its client order id until it is known"
 
 
 class RequestRejected(DeskError):
-    """The broker's definite no, by HTTP status: nothing was taken. code is Alpaca's own, None where it gives none."""
+    """Request that the broker refused, with the HTTP status: it had no effect. code: Alpaca's own, if any."""
 
     remedy = "read the broker's reason; 401 and 403 may mean the key, which must be the one of this account"
 
@@ -51,7 +51,7 @@ class RequestRejected(DeskError):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Kept out of every repr."""
+    """Key and secret of an Alpaca account; its repr hides both."""
 
     key: str
     secret: str
@@ -137,7 +137,7 @@ def _within(seconds: float, request: Callable[[], Response]) -> Response:
 
 
 class AlpacaWire:
-    """The calls we make of alpaca-py's trading client.
+    """The desk's calls of alpaca-py's trading client.
 
     Every call raises RequestRejected (a definite no) or BrokerSilent (outcome not known). The client sends a request
     again by itself after a 429 or a 504; the client order id makes that harmless.
@@ -155,7 +155,9 @@ class AlpacaWire:
         return self._found(lambda client: client.get_order_by_client_id(client_id))
 
     def order_by_id(self, broker_order_id: str) -> Any | None:
-        return self._found(lambda client: client.get_order_by_id(broker_order_id))
+        """Return the order with its legs; None when the broker knows no such order."""
+        wanted = GetOrderByIdRequest(nested=True)
+        return self._found(lambda client: client.get_order_by_id(broker_order_id, wanted))
 
     def orders(self, **wanted: Any) -> list[Any]:
         """Return up to 500 orders, newest first."""

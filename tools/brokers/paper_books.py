@@ -10,6 +10,7 @@ from sqlmodel import Session, col, select
 
 from models.contracts import OptionContract, multiplier_of, parse_contract
 from models.errors import MarketError
+from models.legs import legs_of
 from models.orders import AccountFill, BrokerFill, BrokerOrder, BrokerPosition, Settlement
 from models.states import OrderState
 from models.tables.orders import Account, BookedSettlement, Fill, Order
@@ -64,10 +65,16 @@ def books_of(session: Session, account: str, opening_cash: float) -> Books:
 
 def fills_of(session: Session, order_id: str) -> list[BrokerFill]:
     """Return the fills of an order, in the order they were booked."""
+    order = session.get(Order, order_id)
+    names = ("symbol", "side") if order is not None and order.legs else ()
     rows = session.exec(select(Fill).where(col(Fill.order_id) == order_id).order_by(col(Fill.created_at), col(Fill.id)))
     return [
-        BrokerFill(quantity=row.quantity, price=row.price, commission=row.commission, at=row.filled_at) for row in rows
-    ]
+        BrokerFill(
+            quantity=row.quantity, price=row.price, commission=row.commission, at=row.filled_at,
+            **{name: getattr(row, name) for name in names},
+        )
+        for row in rows
+    ]  # fmt: skip
 
 
 def resting(session: Session, account: str) -> list[BrokerOrder]:
@@ -78,7 +85,9 @@ def resting(session: Session, account: str) -> list[BrokerOrder]:
 def _open_order(session: Session, order: Order) -> BrokerOrder:
     filled = sum(exact(fill.quantity) for fill in fills_of(session, order.id))
     ids = {"client_id": order.id, "broker_order_id": order.broker_order_id or f"paper-{order.id}"}
-    traded = {"symbol": order.contract or order.symbol, "side": order.side, "quantity": order.quantity or 0}
+    whole = sum(leg.ratio for leg in legs_of(order.legs)) or 1
+    quantity = float(exact(order.quantity or 0) * whole)
+    traded = {"symbol": order.contract or order.symbol, "side": order.side, "quantity": quantity}
     return BrokerOrder.model_validate({**ids, **traded, "filled": float(filled)})
 
 

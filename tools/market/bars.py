@@ -31,3 +31,11 @@ class DailyBars:
 
     def __len__(self) -> int:
         return len(self.dates)
+
+    def last(self, count: int) -> DailyBars:
+        """Return the last bars, at most so many; itself when these are all."""
+        if count >= len(self):
+            return self
+        rows = slice(len(self) - count, None)
+        figures = (self.open, self.high, self.low, self.close, self.volume)
+        return DailyBars(self.symbol, self.dates[rows], self.adjusted, *(values[rows] for values in figures))

@@ -57,6 +57,11 @@ class ExchangeHours:
             raise MarketError(f"the exchange calendar begins on {self.sessions[0]}, after {now:%Y-%m-%d}")
         return self.sessions[at - 1]
 
+    def until(self, session: dt.date, count: int) -> tuple[dt.date, ...]:
+        """Return the last `count` sessions up to and with this one, in ascending order."""
+        end = self._index(session) + 1
+        return self.sessions[max(end - count, 0) : end]
+
     def _index(self, session: dt.date) -> int:
         at = bisect.bisect_left(self.sessions, session)
         if at == len(self.sessions) or self.sessions[at] != session:

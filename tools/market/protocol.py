@@ -29,6 +29,9 @@ class Bars(Protocol):
     volume: Floats
     adjusted: bool
 
+    def last(self, count: int) -> Bars:
+        """Return the last bars, at most so many."""
+
 
 class MarketClock(Protocol):
     """Clock of a market. In a replay it stands at 15:55 New York on `day`; live it is real time, and `day` is None."""
@@ -66,6 +69,10 @@ class MarketData(Protocol):
     def listing(self, symbol: str) -> Listing:
         """Return name, sector and industry of one symbol."""
 
+    def sessions(self, count: int) -> Sequence[dt.date]:
+        """Return the last sessions of which this market has daily bars, at most so many, in ascending order; the last
+        is the clock's session."""
+
     def bars(self, symbol: str, sessions: int) -> Bars:
         """Return at most the last `sessions` daily bars."""
 
@@ -84,8 +91,8 @@ class FillSource(Protocol):
     """Source of fill prices, for the paper broker alone: the price at which an order placed now is filled."""
 
     def fill_price(self, symbol: str) -> Quote | None:
-        """Return the next session's open in a replay, the last quote live; None when the market has no further
-        session."""
+        """Return the next session's open in a replay, the last quote of today live; None when the market has no further
+        session. Raises MarketError when the symbol does not trade in it."""
 
 
 @runtime_checkable

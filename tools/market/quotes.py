@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 
 from models.contracts import parse_contract
 from models.errors import NotConfigured
 from models.market import Quote
 from tools.market.protocol import MarketData, OptionSource
+
+AVERAGE_COST = "average cost"
+LEAST_PRICE = 0.0001
 
 
 def quote_of(market: MarketData, symbol: str) -> Quote:
@@ -20,6 +24,11 @@ def quote_of(market: MarketData, symbol: str) -> Quote:
             f"not available: the {market.name} market has no option quotes; configure DESK_MARKET=yahoo for them"
         )
     return market.option_quote(symbol)
+
+
+def at_cost(symbol: str, average_cost: float, now: dt.datetime) -> Quote:
+    """Return what a position cost on average, per share, in place of a price that is not known, and labelled so."""
+    return Quote(symbol=symbol, price=max(average_cost, LEAST_PRICE), at=now, source=AVERAGE_COST)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,22 +8,22 @@ from collections.abc import Mapping, Sequence
 from sqlmodel import Session
 
 from models.contracts import multiplier_of, parse_contract
-from models.events import event_log, run_events
 from models.market import Quote
 from models.orders import BrokerPosition
-from models.states import OrderState, RunKind, RunState, StepKind, StepState
-from models.tables.columns import utcnow
+from models.states import OrderState, RunKind
 from models.tables.orders import Order
-from models.tables.runs import Decision, Run, Step
+from models.tables.runs import Decision
 from tools.ledger import ensure_account
+from tools.market.quotes import AVERAGE_COST
 from tools.orders.audit import log as audit
 from tools.orders.checks.evaluation import SizedOrder, ticket_of
 from tools.orders.checks.previews import terms_of, write_preview
 from tools.orders.records import events
+from tools.orders.records.decisions import write_decision
 from tools.orders.records.drafts import order_id
 from tools.orders.records.states import advance
 from tools.orders.submitting import SubmissionContext
-from tools.risk import underlying_of
+from tools.risk import exit_note, is_current, limits_of, underlying_of, within_collar
 
 
 def write_orders(
@@ -34,56 +34,23 @@ def write_orders(
     by: str,
     why: str,
 ) -> list[str]:
-    """Write orders that close these positions at market, approved by the person; return their ids."""
+    """Write orders that close these positions, approved by the person; return their ids. They are market orders; one
+    whose last price is old is a limit order within its collar, as every exit is."""
     ensure_account(session, context.broker.name, context.settings.starting_cash)
-    decision = _decision(session, context, held, by, why)
+    actions = [_action(row, why) for row in held]
+    account, author = context.broker.name, ("person", by)
+    decision = write_decision(session, context.market, account, RunKind.FLATTEN, author, why, actions)
     now = context.market.clock.now()
     ids = []
     for ordinal, row in enumerate(held):
         order = _order(decision, ordinal, row, now)
+        note = _limit(context, order, quotes[row.symbol], now)
         session.add(order)
         session.flush()
         events.state(session, order, None)
-        _approve(session, context, order, quotes[row.symbol], decision)
+        _approve(session, context, order, quotes[row.symbol], decision, note)
         ids.append(order.id)
     return ids
-
-
-def _decision(
-    session: Session, context: SubmissionContext, held: Sequence[BrokerPosition], by: str, why: str
-) -> Decision:
-    now, account = utcnow(), context.broker.name
-    run = Run(
-        kind=RunKind.FLATTEN,
-        state=RunState.DONE,
-        account=account,
-        provider="person",
-        model=by,
-        market=context.market.name,
-        market_now=context.market.clock.now(),
-        notes=[why],
-        deadline_at=now,
-        finished_at=now,
-    )
-    session.add(run)
-    session.flush()
-    event_log.append(session, [run_events.started(run), run_events.completed(run)])
-    step = Step(run_id=run.id, kind=StepKind.SUBMIT, state=StepState.DONE, finished_at=now)
-    session.add(step)
-    session.flush()
-    decision = Decision(
-        run_id=run.id,
-        step_id=step.id,
-        account=account,
-        status="completed",
-        actions=[_action(row, why) for row in held],
-        reasoning=why,
-        spoken_by=by,
-        processed_at=now,
-    )
-    session.add(decision)
-    session.flush()
-    return decision
 
 
 def _action(row: BrokerPosition, why: str) -> dict[str, object]:
@@ -128,13 +95,26 @@ def _order(decision: Decision, ordinal: int, row: BrokerPosition, now: dt.dateti
     )
 
 
-def _approve(session: Session, context: SubmissionContext, order: Order, quote: Quote, decision: Decision) -> None:
+def _limit(context: SubmissionContext, order: Order, quote: Quote, now: dt.datetime) -> str | None:
+    """Give an order a limit within the collar of an old price; return the reason, None where it stays at market: the
+    price is current, or none is known, and the person has decided already."""
+    limits = limits_of(context.settings)
+    if quote.source == AVERAGE_COST or is_current(quote, now, limits):
+        return None
+    order.order_type = "limit"
+    order.limit_price = within_collar(order.side or "", quote.price, limits.max_price_collar)
+    return exit_note(quote, order.limit_price, stale=True)
+
+
+def _approve(
+    session: Session, context: SubmissionContext, order: Order, quote: Quote, decision: Decision, note: str | None
+) -> None:
     settings, by = context.settings, decision.spoken_by
     names = ("run_id", "decision_id", "ordinal", "account", "symbol", "contract", "action", "side", "quantity")
     asked = {name: getattr(order, name) for name in names}
     audit.record(session, settings, "drafted", order=order.id, by=by, why=decision.reasoning, **asked)
     terms = terms_of(session, settings, context.market.name, context.broker.name)
     sized = SizedOrder(ticket_of(order), quote.price, quote.at)
-    made = write_preview(session, settings, order, sized, order.market_at, terms)
+    made = write_preview(session, settings, order, sized, order.market_at, terms, note)
     advance(session, order, OrderState.APPROVED)
     audit.record(session, settings, "approved", order=order.id, payload_hash=made.payload_hash, by=by)

@@ -16,7 +16,7 @@ from models.tables.columns import utcnow
 from models.tables.orders import Order, Preview
 from tools.decimals import exact, plain
 from tools.ledger import account_view
-from tools.market.quotes import quote_of
+from tools.market.quotes import at_cost, quote_of
 from tools.orders.audit import log as audit
 from tools.orders.checks.evaluation import ticket_of
 from tools.orders.closing_orders import write_orders
@@ -46,13 +46,16 @@ def flatten(context: SubmissionContext, by: str, why: str) -> tuple[list[OrderOu
     with context.store.read() as session:
         busy = {load_order(session, id_).symbol for id_ in left}
     held = [row for row in context.broker.state().positions if row.quantity and underlying_of(row.symbol) not in busy]
+    held.sort(key=lambda row: row.quantity > 0)  # written calls are bought back before the shares that cover them go
     quotes = {row.symbol: _price(context, row) for row in held}
     with context.store.session() as session:
         fence.require(session, context.broker.name, token)
         ids = write_orders(session, context, held, quotes, by, why) if held else []
-    for id_ in ids:
-        _send(context, id_)
-    _await_fills(context, ids)
+    bought_back = sum(row.quantity < 0 for row in held)
+    for group in (ids[:bought_back], ids[bought_back:]):
+        for id_ in group:
+            _send(context, id_)
+        _await_fills(context, group)
     with context.store.session() as session:
         fence.release(session, context.broker.name, token)
         return [outcome(session, load_order(session, id_), live=True) for id_ in ids], left
@@ -62,7 +65,7 @@ def _cancelled(context: SubmissionContext) -> list[str]:
     """Cancel open orders and wait for their end, since they must not fill beside the orders that close their
     positions."""
     until = time.monotonic() + CANCEL_SECONDS
-    left = cancel_open(context)
+    left = cancel_open(context, protective=True)
     while left and time.monotonic() < until:
         time.sleep(PAUSE_SECONDS)
         for id_ in left:
@@ -90,8 +93,7 @@ def _price(context: SubmissionContext, row: BrokerPosition) -> Quote:
     try:
         return quote_of(context.market, row.symbol)
     except MarketError:
-        at = context.market.clock.now()
-        return Quote(symbol=row.symbol, price=max(row.average_cost, 0.0001), at=at, source="average cost")
+        return at_cost(row.symbol, row.average_cost, context.market.clock.now())
 
 
 def _send(context: SubmissionContext, id_: str) -> None:

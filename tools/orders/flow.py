@@ -15,9 +15,11 @@ from tools.decimals import exact, plain
 from tools.ledger import ensure_account
 from tools.market.protocol import MarketData
 from tools.orders.audit import log as audit
+from tools.orders.checks.agreement import settings_denial
 from tools.orders.checks.evaluation import SizedOrder, evaluate
-from tools.orders.checks.previews import terms_of, write_preview
+from tools.orders.checks.previews import terms_of, waits_for_person, write_preview
 from tools.orders.maintenance import end_earlier_days
+from tools.orders.protection.keeping import keep_protected
 from tools.orders.records import approvals
 from tools.orders.records.decisions import claim_decision, decision_facts
 from tools.orders.records.drafts import draft_orders, load_decision
@@ -57,9 +59,9 @@ def process_decision(
     with store.read() as session:
         moving = [order for order in (load_order(session, id_) for id_ in ids) if order.state not in ORDER_FINAL]
         symbols = frozenset(symbols_of(session, moving, decision.account))
+    if settings.trader_live:
+        end_earlier_days(context)
     if moving:
-        if settings.trader_live:
-            end_earlier_days(context)
         quotes = QuoteCache(market, symbols)
         for order_id in ids:
             _preview(context, quotes.snapshot(), order_id)
@@ -67,6 +69,8 @@ def process_decision(
             for order_id in ids:
                 _approve(context, order_id)
             submit_or_poll(context, quotes, ids)
+    if settings.trader_live:
+        keep_protected(context)
     with store.session() as session:
         write_notes(session, settings, decision, market.clock.now())
     with store.read() as session:
@@ -90,7 +94,9 @@ def _draft(session: Session, settings: Settings, market: MarketData, decision: D
 
 def _order_facts(order: Order) -> dict[str, object]:
     names = ("run_id", "decision_id", "ordinal", "account", "symbol", "contract", "action", "side", "quantity")
-    return {name: getattr(order, name) for name in (*names, "notional", "order_type", "limit_price")}
+    terms = ("notional", "order_type", "limit_price", "stop_price", "trail_percent", "time_in_force")
+    facts: dict[str, object] = {name: getattr(order, name) for name in (*names, *terms)}
+    return {**facts, "legs": order.legs} if order.legs else facts
 
 
 def _denial_facts(order: Order) -> dict[str, object]:
@@ -105,18 +111,24 @@ def _preview(context: SubmissionContext, snapshot: Snapshot, order_id: str) -> N
         order = lock_order(session, order_id)
         if order.state != OrderState.DRAFTED:
             return
-        found = evaluate(session, order, snapshot, settings, market, broker)
+        differs = settings_denial(session, settings, order)
+        found = differs or evaluate(session, order, snapshot, settings, market, broker)
         if isinstance(found, Denied):
             deny_and_record(session, settings, order, found)
             return
-        note, terms = _rounded(order, found), terms_of(session, settings, market, broker)
+        note, terms = _note(order, found), terms_of(session, settings, market, broker)
         write_preview(session, settings, order, found, snapshot.now, terms, note)
 
 
-def _rounded(order: Order, sized: SizedOrder) -> str | None:
-    if order.quantity is None or exact(order.quantity) == exact(sized.ticket.quantity):
-        return None
-    return f"{plain(order.quantity)} shares requested; whole shares are traded: {plain(sized.ticket.quantity)}"
+def _note(order: Order, sized: SizedOrder) -> str | None:
+    """Return in what the order differs from what was asked, None when it does not."""
+    notes = [sized.note] if sized.note else []
+    if sized.unpriced is not None:
+        notes.append(f"no price is known ({sized.unpriced}); at its average cost until a person decides")
+    if order.quantity is not None and exact(order.quantity) != exact(sized.ticket.quantity):
+        whole = plain(sized.ticket.quantity)
+        notes.append(f"{plain(order.quantity)} shares requested; whole shares are traded: {whole}")
+    return "; ".join(notes) or None
 
 
 def _approve(context: SubmissionContext, order_id: str) -> None:
@@ -127,7 +139,7 @@ def _approve(context: SubmissionContext, order_id: str) -> None:
         if order.state != OrderState.PREVIEWED:
             return
         found = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).one()
-        if approvals.needs_person(settings, context.broker.real_money, found.notional):
+        if waits_for_person(settings, context.broker.real_money, found):
             approvals.request_approval(session, settings, order, found)
             return
         advance(session, order, OrderState.APPROVED)

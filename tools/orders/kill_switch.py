@@ -26,6 +26,7 @@ from tools.orders.halt import halting
 from tools.orders.maintenance import cancel_open
 from tools.orders.records import accounts
 from tools.orders.records.fence import FencingLease
+from tools.orders.stops.holdings import working_protection
 from tools.orders.submitting import SubmissionContext
 
 HALTED = "halted by a person"
@@ -43,8 +44,9 @@ class HaltListener(Protocol):
     def orders_left_to_worker(self) -> None:
         """Note that this process cannot reach the broker: the trade worker cancels open orders."""
 
-    def orders_cancelled(self, left: Sequence[str]) -> None:
-        """Receive the ids of orders that the broker has not confirmed as cancelled."""
+    def orders_cancelled(self, left: Sequence[str], protective: Sequence[str]) -> None:
+        """Receive the ids of orders that the broker has not confirmed as cancelled, and of protective orders, which
+        were left in force."""
 
     def positions_closed(self, outcomes: Sequence[OrderOutcome]) -> None:
         """Receive one outcome for each order that closes a position, filled or not."""
@@ -182,7 +184,9 @@ class _Halt:
             self.fail(DatabaseDown(_no_answer(error)))
             return
         self.complete &= not left
-        self.listener.orders_cancelled(left)
+        with store.read() as session:
+            kept = [order.id for order in working_protection(session, broker.name) if order.id not in left]
+        self.listener.orders_cancelled(left, kept)
         if outcomes is not None:
             self.complete &= all(row.state == OrderState.FILLED for row in outcomes)
             self.listener.positions_closed(outcomes)

@@ -13,6 +13,7 @@ from models.tables.runs import Decision
 from tools.ledger import account_view, ensure_account
 from tools.market.clock import exchange_day
 from tools.orders.halt import halting
+from tools.orders.protection.keeping import keep_protected
 from tools.orders.reconciliation.reconcile import latest
 from tools.orders.records import approvals
 from tools.orders.records.equity_marks import equity_levels
@@ -59,8 +60,9 @@ def maintain_orders(context: SubmissionContext, context_of: Callable[[str], Subm
         _mark_equity(context, quotes)
     for own, ids in _by_market(context, orders, context_of):
         submit_or_poll(own, quotes if own is context else QuoteCache(own.market, symbols), ids)
+    bare = keep_protected(context, quotes.snapshot())
     _renew_notes(context, [*expired, *(order.id for order in orders)])
-    return {"expired": len(expired), "open": len(orders)}
+    return {"expired": len(expired), "open": len(orders), "unprotected": len(bare)}
 
 
 def _by_market(
@@ -110,7 +112,7 @@ def _mark_equity(context: SubmissionContext, quotes: QuoteCache) -> None:
         if reconciled is None or not reconciled.agreed:
             return
         equity = account_view(session, snapshot, account).equity
-        equity_levels(session, account, equity, snapshot.now, keep=True)
+        equity_levels(session, account, equity, snapshot.now, snapshot.previous_session, keep=True)
 
 
 def _renew_notes(context: SubmissionContext, order_ids: Iterable[str]) -> None:
@@ -121,15 +123,18 @@ def _renew_notes(context: SubmissionContext, order_ids: Iterable[str]) -> None:
             write_notes(session, context.settings, session.get_one(Decision, decision_id), context.market.clock.now())
 
 
-def cancel_open(context: SubmissionContext) -> list[str]:
-    """Cancel every order that was sent; return the ids of those that may still fill afterwards."""
-    account = context.broker.name
-    with context.store.read() as session:
-        sent = [order.id for order in open_orders(session, account) if order.state != OrderState.APPROVED]
-    for order_id in sent:
+def cancel_open(context: SubmissionContext, *, protective: bool = False) -> list[str]:
+    """Cancel every order that was sent, those that protect a position only if asked; return the ids of those that may
+    still fill afterwards."""
+    for order_id in _sent(context, protective):
         cancel(context, order_id)
+    return _sent(context, protective)
+
+
+def _sent(context: SubmissionContext, protective: bool) -> list[str]:
     with context.store.read() as session:
-        return [order.id for order in open_orders(session, account) if order.state != OrderState.APPROVED]
+        orders = [row for row in open_orders(session, context.broker.name) if row.state != OrderState.APPROVED]
+    return [row.id for row in orders if protective or row.protects is None]
 
 
 def open_orders(session: Session, account: str) -> list[Order]:

@@ -14,7 +14,7 @@ from models.database.store import Store
 from models.errors import DeskError, OrderError
 from models.orders import BrokerAnswer, DenialCode, Denied
 from models.settings import Settings
-from models.states import ORDER_WORKING, OrderState, RunState, TradingState
+from models.states import ORDER_FINAL, ORDER_WORKING, OrderState, RunState, TradingState
 from models.tables.columns import utcnow
 from models.tables.orders import Order, Preview
 from models.tables.runs import Run
@@ -23,16 +23,18 @@ from tools.ledger import account_view
 from tools.market.protocol import MarketData
 from tools.orders.audit import log as audit
 from tools.orders.checks import mandates
+from tools.orders.checks.agreement import settings_denial
 from tools.orders.checks.evaluation import evaluate, ticket_of
-from tools.orders.checks.previews import price_moved, terms_of, verify
+from tools.orders.checks.previews import price_moved, terms_of, verify, waits_for_person
 from tools.orders.halt import halting
-from tools.orders.halt.disallowed import disallowed_orders, is_flattening
+from tools.orders.halt.disallowed import disallowed_orders, only_reduces
 from tools.orders.reconciliation.reconcile import reconcile
 from tools.orders.records import approvals, fence
 from tools.orders.records.booking import book
 from tools.orders.records.fence import FencingLease
 from tools.orders.records.snapshots import Snapshot, take_snapshot
 from tools.orders.records.states import advance, deny_order, load_order, lock_order
+from tools.orders.stops.holdings import in_the_way
 from tools.risk import deny, halted
 
 log = structlog.get_logger(__name__)
@@ -40,6 +42,9 @@ log = structlog.get_logger(__name__)
 UNKNOWN_TO_BROKER = "the broker does not know this order; it is not sent again"
 # Quotes are read again when an order before this one took longer.
 QUOTES_SECONDS = 5.0
+# Time that a protective order has to end before what it holds is sold.
+WITHDRAW_SECONDS = 10.0
+PAUSE_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,19 @@ def submit(context: SubmissionContext, snapshot: Snapshot, order_id: str, unread
     `submitting` is written, with the fencing token, before the broker gets the order, and every check that could forbid
     it runs in that same transaction. A process that dies after it leaves an order that is only looked up.
     """
+    for _ in range(2):
+        blocking = _submit(context, snapshot, order_id, unready)
+        if not isinstance(blocking, list):
+            return blocking
+        if not all(withdraw(context, protective) for protective in blocking):
+            log.warning("orders.kept_waiting", order=order_id, until="its protective order is cancelled")
+            break
+    return True
+
+
+def _submit(context: SubmissionContext, snapshot: Snapshot, order_id: str, unready: Denied | None) -> bool | list[str]:
+    """Send an approved order, as `submit` does; or return the ids of protective orders that hold what it gives away,
+    and change nothing."""
     token = context.lease.acquire()
     with context.store.session() as session:
         order = lock_order(session, order_id)
@@ -126,6 +144,8 @@ def submit(context: SubmissionContext, snapshot: Snapshot, order_id: str, unread
             if denied is not None:
                 deny_and_record(session, context.settings, order, denied)
             return True
+        if blocking := in_the_way(session, order):
+            return blocking
         advance(session, order, OrderState.SUBMITTING, fence=token, sent_at=utcnow())
         audit.record(
             session, context.settings, "submitting", order=order.id, fence=token, payload_hash=preview.payload_hash
@@ -162,6 +182,28 @@ def cancel(context: SubmissionContext, order_id: str) -> None:
         log.error("orders.not_booked", order=order_id, error=str(error))
 
 
+def withdraw(context: SubmissionContext, order_id: str) -> bool:
+    """Cancel a protective order and wait for its end; return whether it has ended, filled or not.
+
+    It is looked up first: on paper, a session may have filled it since the last look.
+    """
+    until = time.monotonic() + WITHDRAW_SECONDS
+    unpriced = take_snapshot(context.market, ())
+    poll(context, unpriced, order_id)
+    cancel(context, order_id)
+    while not _ended(context, order_id):
+        if time.monotonic() >= until:
+            return False
+        time.sleep(PAUSE_SECONDS)
+        poll(context, unpriced, order_id)
+    return True
+
+
+def _ended(context: SubmissionContext, order_id: str) -> bool:
+    with context.store.read() as session:
+        return load_order(session, order_id).state in ORDER_FINAL
+
+
 def deny_and_record(session: Session, settings: Settings, order: Order, denied: Denied) -> None:
     """Deny an order and write that to the audit log."""
     deny_order(session, order, denied)
@@ -179,7 +221,10 @@ def _submission_denial(
         return halted(state, why, order.account)
     terms = terms_of(session, settings, context.market.name, broker.name)
     denied = (
-        _run_denial(session, order) or _mandate_denial(session, context) or verify(order, preview, terms, snapshot.now)
+        _run_denial(session, order)
+        or settings_denial(session, settings, order)
+        or _mandate_denial(session, context)
+        or verify(order, preview, terms, snapshot.now)
     )
     if denied is not None or preview is None:
         return denied
@@ -220,7 +265,7 @@ def _mandate_denial(session: Session, context: SubmissionContext) -> Denied | No
 
 def _approval_denial(session: Session, context: SubmissionContext, order: Order, preview: Preview) -> Denied | None:
     approval = approvals.approved(session, order.id)
-    if approval is None and not approvals.needs_person(context.settings, context.broker.real_money, preview.notional):
+    if approval is None and not waits_for_person(context.settings, context.broker.real_money, preview):
         return None
     if approval is not None and approval.payload_hash == preview.payload_hash:
         return None
@@ -253,7 +298,7 @@ def book_answer(
             session.refresh(order)
             still_open = order.state in ORDER_WORKING
             state, _ = halting.trading_state(session, context.settings, order.account)
-            is_halted = state is TradingState.HALTED and not is_flattening(session, order)
+            is_halted = state is TradingState.HALTED and not only_reduces(session, order)
     except OrderError as error:
         log.error("orders.not_booked", order=order_id, error=str(error))
         with context.store.session() as session:

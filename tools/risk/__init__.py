@@ -2,25 +2,47 @@
 
 from tools.risk.check import check, limits_of
 from tools.risk.conduct import PAPER, halted, no_verdict
+from tools.risk.cover import cover_of
 from tools.risk.denials import deny
-from tools.risk.exposure import cash_needed, free_cash, opening_part, underlying_of, unit_exposure, with_slippage
+from tools.risk.exits import exit_note, exit_terms, within_collar
+from tools.risk.exposure import (
+    cash_needed,
+    free_cash,
+    held_in,
+    opening_part,
+    underlying_of,
+    unit_exposure,
+    unit_notional,
+    with_slippage,
+)
 from tools.risk.instruments import bad_contract, not_listed
-from tools.risk.prices import unpriced
+from tools.risk.packages import gross_quote, net_price, worst_case
+from tools.risk.prices import is_current, unpriced
 
 __all__ = [
     "PAPER",
     "bad_contract",
     "cash_needed",
     "check",
+    "cover_of",
     "deny",
+    "exit_note",
+    "exit_terms",
     "free_cash",
+    "gross_quote",
     "halted",
+    "held_in",
+    "is_current",
     "limits_of",
+    "net_price",
     "no_verdict",
     "not_listed",
     "opening_part",
     "underlying_of",
     "unit_exposure",
+    "unit_notional",
     "unpriced",
     "with_slippage",
+    "within_collar",
+    "worst_case",
 ]

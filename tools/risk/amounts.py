@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-from models.contracts import parse_contract
 from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
 from tools.decimals import exact, money, plain
+from tools.risk.cover import ZERO
 from tools.risk.denials import deny
 from tools.risk.exposure import (
-    ZERO,
+    added_risk,
     cash_needed,
+    covers,
     exposures,
     free_cash,
     notional_of,
@@ -20,7 +21,10 @@ from tools.risk.exposure import (
     price_of,
 )
 
+_SECURED = "sell a put against free cash, or a call against 100 free shares"
 
+
+@opening_only
 def notional_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     notional, most = notional_of(ticket, context), exact(limits.max_order_notional)
     if notional <= most:
@@ -78,10 +82,11 @@ def gross_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) ->
     return deny(DenialCode.GROSS_NOTIONAL, reason, f"gross {money(gross)}", limit)
 
 
+@opening_only
 def sector_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     """Deny too much in one sector. An unknown sector counts as the worst case: it may be that of any other symbol."""
     share = exact(limits.max_sector_share)
-    if share >= 1 or not opening_quantity(ticket, context):
+    if share >= 1:
         return None
     limit, found = f"at most {share:.2%} of equity", exposures(ticket, context)
     if context.account.equity is None or found is None:
@@ -112,32 +117,53 @@ def _largest_sector(
 
 
 def buying_power_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    return None if ticket.contract else _cash_denial(ticket, context, limits, DenialCode.BUYING_POWER)
+    return None if ticket.is_option else _cash_denial(ticket, context, limits, DenialCode.BUYING_POWER)
 
 
+@opening_only
 def cash_secured_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Deny every opening option order but a put sold with the cash for its assignment put aside."""
-    if ticket.contract is None or not opening_quantity(ticket, context):
+    """Deny every opening option order but a put sold with the cash for its assignment put aside, and a call sold with
+    its shares put aside."""
+    if not ticket.is_option:
         return None
-    contract = parse_contract(ticket.contract)
-    kind = contract.kind if contract else "option"
-    if kind == "put" and ticket.side == "sell":
-        return _cash_denial(ticket, context, limits, DenialCode.CASH_SECURED)
-    reason = f"to {ticket.side} the {kind} {ticket.contract} opens what is not secured by cash"
-    return deny(DenialCode.CASH_SECURED, reason, f"{ticket.side} a {kind}", "sell a put against free cash")
+    if ticket.side == "buy" and not ticket.legs:
+        reason = f"to buy {ticket.contract} opens what is not secured by cash or shares"
+        return deny(DenialCode.CASH_SECURED, reason, "buy to open", _SECURED)
+    before, after = covers(ticket, context)
+    if after.naked > before.naked:
+        sold = f"{plain(ticket.quantity)} {ticket.contract}" if ticket.contract else f"calls of {len(ticket.legs)} legs"
+        reason = f"to sell {sold} needs 100 shares of {ticket.symbol} for each call"
+        measured = f"{plain(after.naked - before.naked)} without shares that are free"
+        return deny(DenialCode.CASH_SECURED, reason, measured, _SECURED)
+    return _cash_denial(ticket, context, limits, DenialCode.CASH_SECURED)
+
+
+def _option_cash(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Decimal:
+    """Return the cash that an option order may cost at worst, commission included."""
+    commission = exact(ticket.whole) * exact(limits.commission_per_share)
+    if ticket.legs:
+        return added_risk(ticket, context) + commission
+    before, after = covers(ticket, context)
+    return max(after.cash - before.cash, ZERO) + commission
 
 
 def _cash_denial(ticket: OrderTicket, context: RiskContext, limits: RiskLimits, code: DenialCode) -> Denied | None:
     opening = opening_quantity(ticket, context)
-    if not opening:
+    if not ticket.is_option and not opening:
         return None
-    need = cash_needed(ticket.traded, ticket.side, opening, price_of(ticket, context), limits)
+    if ticket.is_option:
+        need = _option_cash(ticket, context, limits)
+    else:
+        need = cash_needed(ticket.traded, ticket.side, opening, price_of(ticket, context), limits)
     free = free_cash(context.account)
     if free is None:
-        reason = "free cash is not known: a short position has no price or is a call"
+        reason = "free cash is not known: a short position has no price or is a call without cover"
         return deny(code, reason, "free cash unknown", f"{money(need)} needed")
     left = free - sum((exact(reservation.cash) for reservation in context.reservations), ZERO)
     if need <= left:
         return None
-    reason = f"{plain(opening)} {ticket.traded} may need more than the cash that is free"
+    what = (
+        f"{plain(ticket.quantity)} of {len(ticket.legs)} legs" if ticket.legs else f"{plain(opening)} {ticket.traded}"
+    )
+    reason = f"{what} may need more than the cash that is free"
     return deny(code, reason, f"needs {money(need)}", f"{money(left)} free")

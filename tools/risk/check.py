@@ -24,6 +24,7 @@ RULES: tuple[Rule, ...] = (
     instruments.instrument_rule,
     instruments.order_type_rule,
     amounts.notional_rule,
+    prices.priced_rule,
     prices.collar_rule,
     prices.quote_age_rule,
     amounts.share_rule,

@@ -7,16 +7,22 @@ from dataclasses import dataclass
 
 from models.orders import DenialCode as Code
 from models.settings import Settings
-from models.settings.sources import PREFIX
+from models.settings.variables import PREFIX
 
 
 @dataclass(frozen=True, slots=True)
 class CodeMeaning:
     """The meaning of a code. denies: what is refused. settings: names of the settings that decide, none for what
-    nothing can allow."""
+    nothing can allow. exits: whether it binds an order that only reduces, too, because it protects that one itself."""
 
     denies: str
     settings: tuple[str, ...] = ()
+    exits: bool = False
+
+    @property
+    def binds(self) -> str:
+        """Return which orders it binds, as text."""
+        return "entries and exits" if self.exits else "entries"
 
     def limits(self, settings: Settings) -> tuple[tuple[str, str], ...]:
         """Return (variable, value in force) of each setting."""
@@ -34,24 +40,35 @@ def shown(value: object) -> str:
 
 
 CODES: Mapping[Code, CodeMeaning] = {
-    Code.HALTED: CodeMeaning("any order while trading of the account is halted; `desk resume` ends it"),
+    Code.HALTED: CodeMeaning("any order while trading of the account is halted; `desk resume` ends it", exits=True),
     Code.REDUCING: CodeMeaning("an order that takes exposure on while the account may only give it back"),
-    Code.PROVIDER_NOT_ALLOWED: CodeMeaning("the rulebook model or the replay market on any broker but paper"),
+    Code.PROVIDER_NOT_ALLOWED: CodeMeaning(
+        "the rulebook model or the replay market on any broker but paper", exits=True
+    ),
     Code.NOT_LISTED: CodeMeaning("a symbol that the market does not carry, or cannot say whether it carries"),
     Code.NO_VERDICT: CodeMeaning("a symbol without a verdict of the decision's runs"),
-    Code.NOT_TRADABLE: CodeMeaning("a verdict of INSUFFICIENT, or of PASS when opening or adding"),
+    Code.NOT_TRADABLE: CodeMeaning("opening or adding on a verdict of INSUFFICIENT or PASS"),
     Code.VERDICT_STALE: CodeMeaning("a verdict that is older than this, or of a later day", ("max_verdict_age_hours",)),
-    Code.MALFORMED: CodeMeaning("side against action, both or neither of quantity and notional, less than one whole"),
-    Code.OPTION_CONTRACT: CodeMeaning("an option without an OCC contract on the symbol that expires after today"),
+    Code.MALFORMED: CodeMeaning(
+        "side against action, both or neither of quantity and notional, less than one whole", exits=True
+    ),
+    Code.OPTION_CONTRACT: CodeMeaning(
+        "an option without an OCC contract on the symbol that expires after today; today is enough to give it back",
+        exits=True,
+    ),
     Code.UNRESOLVED: CodeMeaning("a symbol with an order whose outcome is not known; `desk reconcile` asks again"),
     Code.COOLDOWN: CodeMeaning("an order on the symbol within so many hours of market time", ("cooldown_hours",)),
-    Code.LONG_ONLY: CodeMeaning("selling more shares than are held", ("allow_short",)),
+    Code.LONG_ONLY: CodeMeaning(
+        "selling more shares than are held, or those that cover written calls", ("allow_short",), exits=True
+    ),
     Code.STOCKS_ONLY: CodeMeaning("an instrument that may not be traded", ("stock_only", "options_mode")),
-    Code.ORDER_TYPE: CodeMeaning("an option order without a limit price"),
+    Code.ORDER_TYPE: CodeMeaning("an option order that opens without a limit price"),
     Code.NOTIONAL_PER_ORDER: CodeMeaning("an order larger than this", ("max_order_notional",)),
-    Code.COLLAR: CodeMeaning("a limit price further than this from the last quote", ("max_price_collar",)),
-    Code.UNPRICED: CodeMeaning("what has no price now"),
-    Code.QUOTE_STALE: CodeMeaning("a last quote that is older than this", ("max_quote_age_minutes",)),
+    Code.COLLAR: CodeMeaning("a limit price further than this from the last price", ("max_price_collar",), exits=True),
+    Code.UNPRICED: CodeMeaning("what has no price; an exit waits for a person instead"),
+    Code.QUOTE_STALE: CodeMeaning(
+        "a last quote that is older than this; an exit gets a limit price instead", ("max_quote_age_minutes",)
+    ),
     Code.SHARE_PER_SYMBOL: CodeMeaning("more than this share of equity in one symbol", ("max_symbol_share",)),
     Code.NOTIONAL_PER_SYMBOL: CodeMeaning("more than this in one symbol", ("max_symbol_notional",)),
     Code.SHARE_PER_SECTOR: CodeMeaning(
@@ -59,9 +76,13 @@ CODES: Mapping[Code, CodeMeaning] = {
     ),
     Code.GROSS_NOTIONAL: CodeMeaning("more than this in all symbols, open orders included", ("max_gross_notional",)),
     Code.BUYING_POWER: CodeMeaning("more than free cash, slippage and commission included"),
-    Code.CASH_SECURED: CodeMeaning("an option that opens anything but a put sold against free cash"),
+    Code.CASH_SECURED: CodeMeaning(
+        "an option that opens anything but a put sold against free cash or a call sold against 100 free shares"
+    ),
     Code.DAILY_LOSS: CodeMeaning(
-        "taking exposure on after a loss of this share since the day before", ("max_daily_loss",)
+        "taking exposure on after a loss of this share since the last mark of the session before, or since today's "
+        "first where there is none",
+        ("max_daily_loss",),
     ),
     Code.DRAWDOWN: CodeMeaning(
         "taking exposure on after a fall of this share from the highest equity", ("max_drawdown",)
@@ -69,19 +90,30 @@ CODES: Mapping[Code, CodeMeaning] = {
     Code.CONSECUTIVE_REJECTIONS: CodeMeaning(
         "taking exposure on after so many refusals of the broker in a row", ("max_consecutive_rejections",)
     ),
-    Code.DUPLICATE: CodeMeaning("an order on the same side of what an open order trades"),
+    Code.DUPLICATE: CodeMeaning("an order on the same side of what an open order trades", exits=True),
     Code.ORDER_RATE: CodeMeaning("more orders than this in a minute", ("max_orders_per_minute",)),
     Code.TRADES_PER_DAY: CodeMeaning("more orders than this in a day of the exchange", ("max_trades_per_day",)),
-    Code.MARKET_CLOSED: CodeMeaning("any order outside the exchange's session"),
-    Code.PREVIEW_STALE: CodeMeaning("a preview older than this, in market time or in real time", ("preview_minutes",)),
-    Code.PREVIEW_ALTERED: CodeMeaning("an order that is not what its preview's hash was taken of"),
-    Code.PRICE_MOVED: CodeMeaning("a price further than this from the preview's", ("max_price_collar",)),
-    Code.APPROVAL_DENIED: CodeMeaning("an order that a person denied, or none approved", ("approval",)),
-    Code.APPROVAL_EXPIRED: CodeMeaning("an order that no person answered for in time", ("approval", "preview_minutes")),
-    Code.RUN_STOPPED: CodeMeaning("an order of a run that is stopping, stopped or closed"),
-    Code.NOT_RECONCILED: CodeMeaning("any order while the account cannot be compared with its broker"),
-    Code.NO_MANDATE: CodeMeaning(
-        "real money without a mandate in force; `desk arm` writes one", ("mandate_public_key",)
+    Code.MARKET_CLOSED: CodeMeaning(
+        "an order outside the exchange's session, or one for an auction that takes none any more", exits=True
     ),
-    Code.MANDATE_EXCEEDED: CodeMeaning("more than the mandate allows: money, orders, symbols or hours"),
+    Code.PREVIEW_STALE: CodeMeaning(
+        "a preview older than this, in market time or in real time", ("preview_minutes",), exits=True
+    ),
+    Code.PREVIEW_ALTERED: CodeMeaning("an order that is not what its preview's hash was taken of", exits=True),
+    Code.PRICE_MOVED: CodeMeaning("a price further than this from the preview's", ("max_price_collar",), exits=True),
+    Code.APPROVAL_DENIED: CodeMeaning("an order that a person denied, or none approved", ("approval",), exits=True),
+    Code.APPROVAL_EXPIRED: CodeMeaning(
+        "an order that no person answered for in time", ("approval", "preview_minutes"), exits=True
+    ),
+    Code.RUN_STOPPED: CodeMeaning("an order of a run that is stopping, stopped or closed", exits=True),
+    Code.NOT_RECONCILED: CodeMeaning("any order while the account cannot be compared with its broker", exits=True),
+    Code.SETTINGS_DIFFER: CodeMeaning(
+        "an order of a run that was opened with another live switch, broker or limit than the trade worker has; limits "
+        "do not count for one that only reduces",
+        exits=True,
+    ),
+    Code.NO_MANDATE: CodeMeaning(
+        "real money without a mandate in force; `desk arm` writes one", ("mandate_public_key",), exits=True
+    ),
+    Code.MANDATE_EXCEEDED: CodeMeaning("more than the mandate allows: money, orders, symbols or hours", exits=True),
 }

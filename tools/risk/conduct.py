@@ -7,13 +7,17 @@ import datetime as dt
 from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
 from models.research import Rating
 from models.states import TradingState
+from tools.market.clock import NEW_YORK
 from tools.risk.denials import deny, format_span
-from tools.risk.exposure import opening_quantity
+from tools.risk.exposure import only_reduces, opening_only
 
 # Orders by the rulebook model or on the replay market are simulations, so they trade on paper alone.
 PAPER_ONLY_PROVIDERS = frozenset({"rulebook"})
 PAPER_ONLY_MARKETS = frozenset({"replay"})
 PAPER = "paper"
+# New York time from which orders for the next day's auctions are taken.
+AUCTIONS_FROM = dt.time(19)
+_BARRED = frozenset({Rating.INSUFFICIENT, Rating.PASS})  # nothing is opened or added on these
 
 
 def halted(state: TradingState, why: str, account: str) -> Denied:
@@ -27,7 +31,7 @@ def trading_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) 
         return None
     if context.trading is not TradingState.REDUCING:
         return halted(context.trading, context.trading_why, ticket.account)
-    if not opening_quantity(ticket, context):
+    if only_reduces(ticket, context):
         return None
     reason = f"{ticket.account} only gives exposure back: {context.trading_why or 'no reason given'}"
     limit = f"trading {TradingState.ACTIVE} to take any on"
@@ -51,19 +55,18 @@ def no_verdict(symbol: str) -> Denied:
     return deny(DenialCode.NO_VERDICT, reason, "no verdict", "a verdict of the same run")
 
 
+@opening_only
 def verdict_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     if context.rating is None:
         return no_verdict(ticket.symbol)
-    barred = {Rating.INSUFFICIENT}
-    if ticket.action in ("open", "add"):
-        barred.add(Rating.PASS)
-    if context.rating not in barred:
+    if context.rating not in _BARRED:
         return None
     reason = f"a verdict of {context.rating} on {ticket.symbol} does not allow to {ticket.action}"
-    allowed = ", ".join(rating for rating in Rating if rating not in barred)
+    allowed = ", ".join(rating for rating in Rating if rating not in _BARRED)
     return deny(DenialCode.NOT_TRADABLE, reason, f"verdict {context.rating}", f"one of {allowed}")
 
 
+@opening_only
 def verdict_age_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     most = dt.timedelta(hours=limits.max_verdict_age_hours)
     limit = f"at most {format_span(most)} old"
@@ -77,6 +80,7 @@ def verdict_age_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimi
     return deny(DenialCode.VERDICT_STALE, reason, f"{format_span(age)} old in market time", limit)
 
 
+@opening_only
 def unresolved_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     if context.unresolved is None:
         return None
@@ -84,6 +88,7 @@ def unresolved_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimit
     return deny(DenialCode.UNRESOLVED, reason, "an order without an answer", "no such order on the symbol")
 
 
+@opening_only
 def cooldown_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     if context.last_order_at is None:
         return None
@@ -103,19 +108,22 @@ def duplicate_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits
     return deny(DenialCode.DUPLICATE, reason, "1 open order of this kind", "none")
 
 
+@opening_only
 def rejections_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     most = limits.max_consecutive_rejections
-    if context.rejections < most or not opening_quantity(ticket, context):
+    if context.rejections < most:
         return None
     reason = f"the broker refused the last {context.rejections} orders of today; `desk resume` starts the count anew"
     return deny(DenialCode.CONSECUTIVE_REJECTIONS, reason, f"{context.rejections} in a row", f"fewer than {most}")
 
 
+@opening_only
 def rate_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     reason = f"{context.recent_orders} orders were sent within a minute"
     return _count_denial(DenialCode.ORDER_RATE, reason, context.recent_orders, limits.max_orders_per_minute)
 
 
+@opening_only
 def daily_count_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     reason = f"the account has had {context.orders_today} orders today"
     return _count_denial(DenialCode.TRADES_PER_DAY, reason, context.orders_today, limits.max_trades_per_day)
@@ -125,9 +133,22 @@ def _count_denial(code: DenialCode, reason: str, count: int, most: int) -> Denie
     return None if count < most else deny(code, reason, f"this would be order {count + 1}", f"at most {most}")
 
 
-def market_open_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    if context.market_open:
+def auction_denial(ticket: OrderTicket, context: RiskContext) -> Denied | None:
+    """Return a denial for an order for the opening or the closing auction that its exchange takes no more today; paper
+    puts it into the next session's."""
+    until = {"opg": dt.time(9, 28), "cls": dt.time(15, 50)}[ticket.time_in_force]
+    now = context.now.astimezone(NEW_YORK)
+    if context.broker == PAPER or not until <= now.time() < AUCTIONS_FROM:
         return None
+    reason = f"a {ticket.time_in_force} order is taken until {until:%H:%M} and from {AUCTIONS_FROM:%H:%M} New York time"
+    measured, limit = f"sent at {now:%H:%M}", f"before {until:%H:%M} or from {AUCTIONS_FROM:%H:%M}; or another"
+    return deny(DenialCode.MARKET_CLOSED, f"{reason}; give another time in force", measured, f"{limit} time in force")
+
+
+def market_open_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    auction = ticket.time_in_force in ("opg", "cls")
+    if context.market_open or (auction and context.market_open is not None):
+        return auction_denial(ticket, context) if auction else None
     when = f"{context.now:%Y-%m-%d %H:%M %Z}"
     if context.market_open is None:
         return deny(DenialCode.MARKET_CLOSED, "whether the exchange is open is not known", f"unknown at {when}", "open")

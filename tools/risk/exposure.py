@@ -1,23 +1,24 @@
 """Exposure and cash of orders and positions, in account currency.
 
-A share counts at its price, a short put at the cost of its assignment (strike x 100), any other option at its premium.
-Cash is counted as in a cash account: the cost of a buy with slippage and commission must be free, sells that are not
-filled fund nothing, a short sale is secured in full (its proceeds and as much again are held back), and a short put
-holds back its strike.
+A share counts at its price, a short put at the cost of its assignment (strike x 100), a written call at nothing beside
+the shares that cover it, a bought option at its premium. Cash is counted as in a cash account: the cost of a buy with
+slippage and commission must be free, sells that are not filled fund nothing, a short sale is secured in full (its
+proceeds and as much again are held back), and written options hold back what their cover lacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import wraps
 
 from models.contracts import multiplier_of, parse_contract
 from models.orders import AccountView, Denied, HeldPosition, OrderTicket, RiskContext, RiskLimits
 from tools.decimals import exact
+from tools.risk.cover import UNIT, ZERO, Cover, cover_of
+from tools.risk.packages import worst_case
 
 TICK = Decimal("0.0001")
-ZERO = Decimal(0)
 
 Rule = Callable[[OrderTicket, RiskContext, RiskLimits], Denied | None]
 
@@ -39,9 +40,17 @@ def with_slippage(price: Decimal, side: str, basis_points: float) -> Decimal:
 def unit_exposure(traded: str, side: str, price: Decimal) -> Decimal:
     """Return the exposure of one share or contract that is bought, or sold short, at a price per share."""
     contract = parse_contract(traded)
-    if contract is not None and contract.kind == "put" and side == "sell":
-        return contract.strike * exact(multiplier_of(traded))
+    if contract is not None and side == "sell":
+        return contract.strike * UNIT if contract.kind == "put" else ZERO
     return price * exact(multiplier_of(traded))
+
+
+def unit_notional(traded: str, side: str, price: Decimal) -> Decimal:
+    """Return the money that one share or contract of an order may move, at a price per share: of a written option its
+    strike x 100, at which shares are bought, or sold."""
+    contract = parse_contract(traded)
+    written = contract is not None and side == "sell"
+    return contract.strike * UNIT if contract and written else price * exact(multiplier_of(traded))
 
 
 def cash_needed(traded: str, side: str, quantity: Decimal, price: Decimal, limits: RiskLimits) -> Decimal:
@@ -55,26 +64,24 @@ def cash_needed(traded: str, side: str, quantity: Decimal, price: Decimal, limit
 
 def free_cash(account: AccountView) -> Decimal | None:
     """Return cash that nothing is held against. None when a short position cannot be secured with a known sum: one
-    of shares without a price, or a call."""
+    of shares without a price, or a written call without cover."""
     free = exact(account.cash)
     for position in account.positions:
-        if position.quantity >= 0:
-            continue
-        secured = _secured(position)
-        if secured is None:
+        if position.quantity < 0 and parse_contract(position.symbol) is None:
+            if position.market_price is None:
+                return None
+            free -= -2 * exact(position.quantity) * exact(position.market_price)
+    for symbol in {underlying_of(position.symbol) for position in account.positions}:
+        needs = cover_of(held_in(symbol, account.positions))
+        if needs.naked:
             return None
-        free -= secured
+        free -= needs.cash
     return free
 
 
-def _secured(position: HeldPosition) -> Decimal | None:
-    contract = parse_contract(position.symbol)
-    if contract is not None:
-        strike = contract.strike * exact(multiplier_of(position.symbol))
-        return -exact(position.quantity) * strike if contract.kind == "put" else None
-    if position.market_price is None:
-        return None
-    return -2 * exact(position.quantity) * exact(position.market_price)
+def held_in(symbol: str, positions: Iterable[HeldPosition]) -> dict[str, Decimal]:
+    """Return the signed quantities of a symbol's shares and of the contracts on it."""
+    return {row.symbol: exact(row.quantity) for row in positions if underlying_of(row.symbol) == symbol}
 
 
 def underlying_of(traded: str) -> str:
@@ -83,39 +90,81 @@ def underlying_of(traded: str) -> str:
 
 
 def price_of(ticket: OrderTicket, context: RiskContext) -> Decimal:
-    """Return the higher of the last quote and the limit price, per share."""
-    return exact(max(context.quote.price, ticket.limit_price or 0.0))
+    """Return the highest of the last quote, the limit price and the stop price, per share; the limit of an order with
+    legs is net."""
+    return exact(ticket.limit_price or 0.0) if ticket.legs else exact(ticket.dearest(context.quote.price))
 
 
 def assumed_position(ticket: OrderTicket, context: RiskContext) -> Decimal:
     """Return the position this order starts from, if all reservations on its own side fill and none on the other."""
-    held = (exact(position.quantity) for position in context.account.positions if position.symbol == ticket.traded)
+    return _assumed(ticket.traded, ticket.side, context)
+
+
+def _assumed(traded: str, side: str, context: RiskContext) -> Decimal:
+    held = (exact(position.quantity) for position in context.account.positions if position.symbol == traded)
     reserved = (
         exact(reservation.quantity)
         for reservation in context.reservations
-        if (reservation.traded, reservation.side) == (ticket.traded, ticket.side)
+        if (reservation.traded, reservation.side) == (traded, side)
     )
-    return sum(held, ZERO) + sum(reserved, ZERO) * (1 if ticket.side == "buy" else -1)
+    return sum(held, ZERO) + sum(reserved, ZERO) * (1 if side == "buy" else -1)
+
+
+def opening_parts(ticket: OrderTicket, context: RiskContext) -> list[Decimal]:
+    """Return of each part of an order, one or its legs, how many shares or contracts of it open."""
+    return [
+        opening_part(_assumed(traded, side, context), side, exact(quantity)) for traded, side, quantity in ticket.parts
+    ]
 
 
 def opening_quantity(ticket: OrderTicket, context: RiskContext) -> Decimal:
-    return opening_part(assumed_position(ticket, context), ticket.side, exact(ticket.quantity))
+    """Return how much of an order opens: shares, contracts, or contracts of all its legs."""
+    return sum(opening_parts(ticket, context), ZERO)
+
+
+def covers(ticket: OrderTicket, context: RiskContext) -> tuple[Cover, Cover]:
+    """Return the needs of the written options on the order's underlying without the order and with it, if all sales
+    that are reserved fill and no purchase does, but for one that fills together with a sale."""
+    book = held_in(ticket.symbol, context.account.positions)
+    for row in context.reservations:
+        if row.symbol == ticket.symbol and (row.side == "sell" or row.whole):
+            book[row.traded] = book.get(row.traded, ZERO) + _signed(row.side, row.quantity)
+    after = dict(book)
+    for traded, side, quantity in ticket.parts:
+        after[traded] = after.get(traded, ZERO) + _signed(side, quantity)
+    return cover_of(book), cover_of(after)
+
+
+def _signed(side: str, quantity: float) -> Decimal:
+    return exact(quantity) if side == "buy" else -exact(quantity)
+
+
+def only_reduces(ticket: OrderTicket, context: RiskContext) -> bool:
+    """Return whether an order of shares or contracts only gives back exposure that is held: its action is to reduce or
+    close, no part of it opens, and no written option loses its cover by it. One that crosses through zero opens, with
+    all of it."""
+    if ticket.action not in ("reduce", "close") or opening_quantity(ticket, context):
+        return False
+    before, after = covers(ticket, context)
+    return not after.needs_more_than(before)
 
 
 def opening_only(rule: Rule) -> Rule:
-    """Return the rule for orders that take on exposure; a position may always be given back."""
+    """Return the rule for every order but those that only reduce: it is made for entries, and never blocks an exit."""
 
     @wraps(rule)
     def applied(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-        return rule(ticket, context, limits) if opening_quantity(ticket, context) else None
+        return None if only_reduces(ticket, context) else rule(ticket, context, limits)
 
     return applied
 
 
 def notional_of(ticket: OrderTicket, context: RiskContext) -> Decimal:
-    """Return the larger of the stated amount of money and of quantity x unit exposure."""
+    """Return the larger of the stated amount of money and of quantity x unit notional; of legs their worst case."""
+    if ticket.legs:
+        return worst_case(ticket.legs, ticket.side, exact(ticket.quantity), price_of(ticket, context))
     side = ticket.side if opening_quantity(ticket, context) else "buy"
-    computed = exact(ticket.quantity) * unit_exposure(ticket.traded, side, price_of(ticket, context))
+    computed = exact(ticket.quantity) * unit_notional(ticket.traded, side, price_of(ticket, context))
     return max(computed, exact(context.stated_notional or 0))
 
 
@@ -124,15 +173,19 @@ def exposures(ticket: OrderTicket, context: RiskContext) -> Mapping[str, Decimal
     price."""
     found: dict[str, Decimal] = {}
     for position in context.account.positions:
-        if position.symbol != ticket.traded:
+        if ticket.legs or position.symbol != ticket.traded:
             worth = _worth(position)
             if worth is None:
                 return None
             _add(found, position.symbol, worth)
     for reservation in context.reservations:
-        if reservation.traded != ticket.traded:
+        if ticket.legs or reservation.traded != ticket.traded:
             _add(found, reservation.symbol, exact(reservation.exposure))
     price = price_of(ticket, context)
+    if ticket.legs:
+        needs, needed = covers(ticket, context)
+        _add(found, ticket.symbol, needed.cash - needs.cash + _paid(ticket, context))
+        return found
     after = assumed_position(ticket, context) + exact(ticket.quantity) * (1 if ticket.side == "buy" else -1)
     computed = exact(ticket.quantity) * unit_exposure(ticket.traded, ticket.side, price)
     stated = max(exact(context.stated_notional or 0) - computed, ZERO)
@@ -141,10 +194,21 @@ def exposures(ticket: OrderTicket, context: RiskContext) -> Mapping[str, Decimal
     return found
 
 
+def added_risk(ticket: OrderTicket, context: RiskContext) -> Decimal:
+    """Return the cash that an order with legs may cost at worst beside what is held: the price it pays, and what the
+    written options then need more."""
+    before, after = covers(ticket, context)
+    return max(after.cash - before.cash, ZERO) + _paid(ticket, context)
+
+
+def _paid(ticket: OrderTicket, context: RiskContext) -> Decimal:
+    """Return what an order with legs pays at its limit; what one brings does not count."""
+    return exact(ticket.quantity) * price_of(ticket, context) * UNIT if ticket.side == "buy" else ZERO
+
+
 def _worth(position: HeldPosition) -> Decimal | None:
-    contract = parse_contract(position.symbol)
-    written_put = contract is not None and contract.kind == "put" and position.quantity < 0
-    if position.market_price is None and not written_put:
+    written = parse_contract(position.symbol) is not None and position.quantity < 0
+    if position.market_price is None and not written:
         return None
     side = "buy" if position.quantity >= 0 else "sell"
     return abs(exact(position.quantity)) * unit_exposure(position.symbol, side, exact(position.market_price or 0))

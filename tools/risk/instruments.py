@@ -9,8 +9,9 @@ from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimi
 from models.research import Instrument
 from tools.decimals import exact, plain
 from tools.market.clock import exchange_day
+from tools.risk.cover import ZERO
 from tools.risk.denials import deny
-from tools.risk.exposure import ZERO, assumed_position, opening_only, opening_quantity
+from tools.risk.exposure import assumed_position, covers, opening_only, opening_parts, opening_quantity
 
 
 def bad_contract(symbol: str, contract: str, now: dt.datetime, opens: bool) -> Denied | None:
@@ -39,16 +40,17 @@ def not_listed(symbol: str, known: bool) -> Denied:
     return deny(DenialCode.NOT_LISTED, f"the market {answer} {symbol}", measured, "a symbol of this market")
 
 
+@opening_only
 def listed_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Deny an unlisted symbol; a position may be given back while the market does not answer."""
-    if context.listed or (context.listed is None and not opening_quantity(ticket, context)):
-        return None
-    return not_listed(ticket.symbol, context.listed is False)
+    """Deny an unlisted symbol, and any while the market does not answer."""
+    return None if context.listed else not_listed(ticket.symbol, context.listed is False)
 
 
 def contract_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    if ticket.contract is not None:
-        return bad_contract(ticket.symbol, ticket.contract, context.now, bool(opening_quantity(ticket, context)))
+    if ticket.is_option:
+        opened = zip(ticket.parts, opening_parts(ticket, context), strict=True)
+        found = (bad_contract(ticket.symbol, part[0], context.now, opens > 0) for part, opens in opened)
+        return next((denied for denied in found if denied is not None), None)
     named_option = context.instrument is Instrument.OPTION and limits.options_allowed
     if not named_option or not opening_quantity(ticket, context):
         return None
@@ -57,16 +59,25 @@ def contract_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits)
 
 
 def long_only_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Deny short sales of shares; a short option's cash is checked by `cash_secured_rule`."""
-    if limits.allow_short or ticket.contract or ticket.side != "sell" or not opening_quantity(ticket, context):
+    """Deny short sales of shares, and of shares that cover written calls; a short option's cash is checked by
+    `cash_secured_rule`."""
+    if ticket.is_option or ticket.side != "sell":
         return None
-    held = max(assumed_position(ticket, context), ZERO)
-    reason = f"selling {plain(ticket.quantity)} {ticket.symbol} with {plain(held)} free to sell would go short"
-    return deny(DenialCode.LONG_ONLY, reason, f"sell {plain(ticket.quantity)} shares", f"at most {plain(held)} shares")
+    before, after = covers(ticket, context)
+    uncovers = after.needs_more_than(before)
+    if not uncovers and (limits.allow_short or not opening_quantity(ticket, context)):
+        return None
+    free = max(assumed_position(ticket, context) - before.shares, ZERO)
+    wrong = f"would take their cover from written calls, which bind {plain(before.shares)}"
+    reason = f"selling {plain(ticket.quantity)} {ticket.symbol} with {plain(free)} free to sell"
+    reason = f"{reason} {wrong if uncovers else 'would go short'}"
+    return deny(DenialCode.LONG_ONLY, reason, f"sell {plain(ticket.quantity)} shares", f"at most {plain(free)} shares")
 
 
 def direction_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     """Deny an open or add that does not take exposure on, and a reduce or close that does not give it back."""
+    if ticket.legs:
+        return _legs_denial(ticket, context)
     opening, quantity = opening_quantity(ticket, context), exact(ticket.quantity)
     if ticket.action in ("open", "add"):
         wrong, limit = opening != quantity, "takes on exposure alone"
@@ -80,11 +91,28 @@ def direction_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits
     return deny(DenialCode.MALFORMED, reason, f"{plain(opening)} of {plain(quantity)} {unit} open exposure", limit)
 
 
+def _legs_denial(ticket: OrderTicket, context: RiskContext) -> Denied | None:
+    """Deny legs of which one crosses through zero, an open or add of which none opens, and a reduce or close of which
+    one does."""
+    opened = list(zip(ticket.parts, opening_parts(ticket, context), strict=True))
+    crossing = [part for part, opens in opened if 0 < opens < exact(part[2])]
+    if crossing:
+        traded, side, quantity = crossing[0]
+        reason = f"the leg to {side} {plain(quantity)} {traded} closes a part and opens the rest"
+        return deny(DenialCode.MALFORMED, reason, "a leg that crosses through zero", "opens or closes as a whole")
+    opens = sum(1 for _, quantity in opened if quantity)
+    if bool(opens) == (ticket.action in ("open", "add")):
+        return None
+    limit = "at least 1 leg opens" if ticket.action in ("open", "add") else "every leg gives back what is held"
+    reason = f"{ticket.action} with legs of which {opens} open contradicts what is held"
+    return deny(DenialCode.MALFORMED, reason, f"{opens} of {len(opened)} legs open exposure", limit)
+
+
 @opening_only
 def instrument_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     """Deny shares or options that the settings exclude."""
     found = context.instrument
-    option = ticket.contract is not None or found is Instrument.OPTION
+    option = ticket.is_option or found is Instrument.OPTION
     if found is None:
         reason = f"the instrument of {ticket.symbol} is not known"
     elif option and not limits.options_allowed:
@@ -99,9 +127,10 @@ def instrument_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimit
     return deny(DenialCode.STOCKS_ONLY, reason, measured, allowed)
 
 
+@opening_only
 def order_type_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     """Deny market orders on options: their quotes are wide, and one could fill anywhere."""
-    if ticket.contract is None or ticket.order_type == "limit":
+    if not ticket.is_option or ticket.order_type == "limit":
         return None
-    reason = f"{ticket.contract} is an option, and options are ordered with a limit price"
+    reason = f"{ticket.contract or 'a leg'} is an option, and options are ordered with a limit price"
     return deny(DenialCode.ORDER_TYPE, reason, f"order type {ticket.order_type}", "order type limit")

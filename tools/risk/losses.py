@@ -10,9 +10,8 @@ from tools.risk.exposure import opening_only
 
 @opening_only
 def daily_loss_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    return _loss_denial(
-        DenialCode.DAILY_LOSS, "the last mark before today", context.day_opening, context, limits.max_daily_loss
-    )
+    since, most = context.day_opening_at, limits.max_daily_loss
+    return _loss_denial(DenialCode.DAILY_LOSS, since, context.day_opening, context, most)
 
 
 @opening_only

@@ -65,6 +65,11 @@ class ReplayMarket:
         self._require(symbol)
         return self._listing(symbol)
 
+    def sessions(self, count: int) -> Sequence[dt.date]:
+        known = self._data.sessions
+        end = bisect.bisect_right(known, self.clock.session())
+        return known[max(end - count, 0) : end]
+
     def bars(self, symbol: str, sessions: int) -> DailyBars:
         self._require(symbol)
         rows = self._data.rows(symbol, self.clock.session())
@@ -93,18 +98,20 @@ class ReplayMarket:
         return [symbol for symbol in symbols if not self._knows(symbol)]
 
     def fill_price(self, symbol: str) -> Quote | None:
-        """Return the open of the data set's next session, None when the set ends or the symbol does not trade in it.
+        """Return the open of the data set's next session, None when the set ends. Raises MarketError when the symbol
+        does not trade in that session.
 
         For the paper broker alone: it is later than now. No tool calls it.
         """
         following = next((day for day in self._data.sessions if day > self.clock.session()), None)
-        if following is None or not self._knows(symbol):
+        if following is None:
             return None
-        at = self._data.rows(symbol, following).stop - 1
-        if int(self._data.columns.day[at]) != following.toordinal():
-            return None
-        price = float(self._data.columns.open[at])
-        return Quote(symbol=symbol, price=price, at=exchange_hours().open_of(following), source=self.name)
+        self._require(symbol)
+        columns, at = self._data.columns, self._data.rows(symbol, following).stop - 1
+        if int(columns.day[at]) != following.toordinal() or not columns.volume[at]:
+            raise MarketError(f"{symbol} does not trade in the next session, {following}")
+        prices = {"price": float(columns.open[at]), "low": float(columns.low[at]), "high": float(columns.high[at])}
+        return Quote(symbol=symbol, at=exchange_hours().open_of(following), source=self.name, **prices)
 
     def _knows(self, symbol: str) -> bool:
         rows = self._data.rows(symbol, self.clock.session())

@@ -18,7 +18,7 @@ from models.market import Headline, Listing, Quote
 from models.settings import Settings
 from tools.market.aged_cache import AgedCache, Kept
 from tools.market.bars import STALE_DAYS, DailyBars
-from tools.market.clock import NEW_YORK, LiveClock
+from tools.market.clock import NEW_YORK, LiveClock, exchange_day, exchange_hours
 from tools.market.protocol import MarketClock
 from tools.market.yahoo import shapes
 from tools.market.yahoo.shapes import Section
@@ -79,6 +79,9 @@ class YahooMarket:
         name = info.get("longName") or info.get("shortName")
         return Listing(symbol=symbol, name=name, sector=info.get("sector"), industry=info.get("industry"))
 
+    def sessions(self, count: int) -> Sequence[dt.date]:
+        return exchange_hours().until(self.clock.session(), count)
+
     def bars(self, symbol: str, sessions: int) -> DailyBars:
         """Return bars up to the last closed session: today's bar is not one before the close."""
         kept = self._history(symbol, BARS_AGE).value
@@ -118,7 +121,11 @@ class YahooMarket:
         return found
 
     def fill_price(self, symbol: str) -> Quote | None:
-        return self.quote(symbol)
+        """Return the last quote. Raises MarketError when it is of a day before today's."""
+        quote, today = self.quote(symbol), exchange_day(self.clock.now())
+        if exchange_day(quote.at) < today:
+            raise MarketError(f"{symbol} has not traded on {today}; its last price is of {exchange_day(quote.at)}")
+        return quote
 
     def option_quote(self, contract: str) -> Quote:
         """Return the price midway between bid and ask, at the time of the fetch; the last trade where there are not

@@ -62,7 +62,7 @@ def place_of(folder: Path) -> str:
 def record(session: Session, settings: Settings, kind: str, **facts: Any) -> None:
     """Add one line to the audit log in the caller's transaction.
 
-    kind: the event in one word. facts: plain values, times, enums and models; `order` is the order's id wherever a line
+    kind: the event's name. facts: plain values, times, enums and models; `order` is the order's id wherever a line
     is about one. Secrets are masked. The transaction's lines are written and on disk as the last thing before it
     commits, in the order of the calls: so the lock on the log is the last that it takes, and short. They count only
     once it has committed; of one that fails at that point they stay, and the next line marks them as abandoned. A line
@@ -78,7 +78,7 @@ def record(session: Session, settings: Settings, kind: str, **facts: Any) -> Non
 
 @contextmanager
 def best_effort() -> Iterator[list[OrderError]]:
-    """Let transactions within the block commit although their lines cannot be written: for a person who stops trading.
+    """Let transactions within the block commit although their lines cannot be written: for a person that stops trading.
 
     The list has the error of each transaction whose lines are missing.
     """

@@ -11,31 +11,54 @@ from sqlmodel import Session, col, func, select
 
 from models.contracts import multiplier_of
 from models.errors import MarketError
+from models.legs import legs_of
+from models.market import Quote
 from models.orders import AccountView, Cleared, DenialCode, Denied, OrderTicket, Reservation, RiskContext, RiskLimits
 from models.research import Instrument, Rating
 from models.settings import Settings
 from models.states import TradingState
-from models.tables.orders import Account, Order
+from models.tables.orders import Account, Order, Position
 from models.tables.runs import Candidate, Report, Run, Verdict, VerdictReport
 from tools.decimals import exact, plain
 from tools.ledger import account_view
 from tools.market.clock import exchange_day
+from tools.market.quotes import at_cost
 from tools.orders.halt.halting import trading_state
 from tools.orders.records import reservations
-from tools.orders.records.accounts import last_trade
+from tools.orders.records.accounts import books_day
 from tools.orders.records.drafts import source_runs
 from tools.orders.records.equity_marks import equity_levels
 from tools.orders.records.snapshots import Snapshot
-from tools.risk import bad_contract, check, deny, halted, limits_of, not_listed, underlying_of, unpriced
+from tools.risk import (
+    bad_contract,
+    check,
+    deny,
+    exit_terms,
+    gross_quote,
+    halted,
+    limits_of,
+    net_price,
+    not_listed,
+    underlying_of,
+    unpriced,
+)
+
+_ENTRIES = ("open", "add")
 
 
 @dataclass(frozen=True, slots=True)
 class SizedOrder:
-    """A cleared order: whole shares or contracts, and the price and quote of its checks."""
+    """A cleared order: whole shares or contracts, and the price and quote of its checks.
+
+    note: why its terms are not those that were asked for. unpriced: why no price is known; then `price` is the average
+    cost of what it gives back, and a person decides.
+    """
 
     ticket: OrderTicket
     price: float
     priced_at: dt.datetime
+    note: str | None = None
+    unpriced: str | None = None
 
 
 def evaluate(
@@ -59,37 +82,67 @@ def evaluate(
     denied = _early_denial(order, snapshot, trading, why) or _denial_of_past_day(session, order, snapshot.now)
     if denied is not None:
         return denied
-    traded = order.contract or order.symbol
-    try:
-        quote = snapshot.quote(traded)
-    except MarketError as error:
-        return unpriced(traded, str(error))
-    price = max(quote.price, order.limit_price or 0.0)
+    quote, why_unpriced = _last_price(session, order, snapshot)
+    if quote is None:
+        return unpriced(order.contract or order.symbol, why_unpriced or "")
+    price = max(quote.price, order.limit_price or 0.0, order.stop_price or 0.0)
+    if order.legs:
+        price = order.limit_price or 0.0
     quantity = _whole_units(order, price)
     if quantity < 1:
         return _too_small(order, price, quantity)
-    ticket = ticket_of(order, quantity, snapshot.now)
-    context = _risk_context(session, order, snapshot, limits, market, broker, trading, why, keep=not dry)
+    context = _risk_context(session, order, snapshot, limits, market, broker, (trading, why), quote, keep=not dry)
+    context = context.model_copy(update={"unpriced": why_unpriced, "net": _net(order, snapshot, why_unpriced)})
+    ticket, note = exit_terms(ticket_of(order, quantity, snapshot.now), context, limits)
     answer = check(ticket, context, limits)
-    return SizedOrder(ticket, price, quote.at) if isinstance(answer, Cleared) else answer
+    return SizedOrder(ticket, price, quote.at, note, why_unpriced) if isinstance(answer, Cleared) else answer
+
+
+def _last_price(session: Session, order: Order, snapshot: Snapshot) -> tuple[Quote | None, str | None]:
+    """Return the last price of what is traded, of whatever time. For so many shares or contracts to be given back
+    there is always an answer: while no price is known, what they cost on average, with the reason."""
+    traded, legs = order.contract or order.symbol, legs_of(order.legs)
+    try:
+        if legs:
+            return gross_quote(order.symbol, legs, {leg.contract: snapshot.quote(leg.contract) for leg in legs}), None
+        return snapshot.quote(traded), None
+    except MarketError as error:
+        why = str(error)
+    if legs and order.action not in _ENTRIES:
+        return at_cost(traded, order.limit_price or 0.0, snapshot.now), why
+    held = session.get(Position, (order.account, traded))
+    if held is None or order.quantity is None or order.action in _ENTRIES:
+        return None, why
+    return at_cost(traded, held.average_cost, snapshot.now), why
+
+
+def _net(order: Order, snapshot: Snapshot, unpriced: str | None) -> float | None:
+    """Return the net price of one unit of an order with legs; None without legs or without a price."""
+    legs = legs_of(order.legs)
+    if not legs or unpriced is not None:
+        return None
+    prices = {leg.contract: exact(snapshot.quote(leg.contract).price) for leg in legs}
+    return float(net_price(legs, prices, order.side or ""))
 
 
 def _early_denial(order: Order, snapshot: Snapshot, trading: TradingState, why: str) -> Denied | None:
     """Return a denial that needs no price. The rules repeat it for orders that have one."""
     if trading not in (TradingState.ACTIVE, TradingState.REDUCING):
         return halted(trading, why, order.account)
-    if snapshot.listed(order.symbol) is False:
+    if snapshot.listed(order.symbol) is False and order.action in _ENTRIES:
         return not_listed(order.symbol, known=True)
+    if order.legs:
+        found = (bad_contract(order.symbol, leg.contract, snapshot.now, False) for leg in legs_of(order.legs))
+        return next((denied for denied in found if denied is not None), None)
     if not order.contract:
         return None
-    return bad_contract(order.symbol, order.contract, snapshot.now, order.action in ("open", "add"))
+    return bad_contract(order.symbol, order.contract, snapshot.now, order.action in _ENTRIES)
 
 
 def _denial_of_past_day(session: Session, order: Order, now: dt.datetime) -> Denied | None:
     """Deny an order of a day before the account's last trade: what the account holds was not known on that day."""
-    last, today = last_trade(session, order.account), exchange_day(now)
-    day = today if last is None else exchange_day(last.market_at)
-    if day <= today:
+    day, today = books_day(session, order.account), exchange_day(now)
+    if day is None or day <= today:
         return None
     reason = f"account {order.account} has traded on {day}: {today} is over for it; a home of its own can trade on it"
     return deny(DenialCode.MARKET_CLOSED, reason, f"{today}", f"{day} or later")
@@ -109,10 +162,12 @@ def _too_small(order: Order, price: float, quantity: int) -> Denied:
 
 def ticket_of(order: Order, quantity: float | None = None, placed_at: dt.datetime | None = None) -> OrderTicket:
     names = ("account", "symbol", "action", "side", "order_type", "limit_price", "contract")
-    fields = {name: getattr(order, name) for name in names}
+    terms = ("stop_price", "trail_percent", "time_in_force")
+    fields = {name: getattr(order, name) for name in (*names, *terms)}
     size = {"quantity": quantity if quantity is not None else order.quantity, "placed_at": placed_at or order.market_at}
-    multiplier = multiplier_of(order.contract or order.symbol)
-    return OrderTicket.model_validate({**fields, **size, "order_id": order.id, "multiplier": multiplier})
+    multiplier = order.multiplier if order.legs else multiplier_of(order.contract or order.symbol)
+    more = {"order_id": order.id, "multiplier": multiplier, "legs": legs_of(order.legs)}
+    return OrderTicket.model_validate({**fields, **size, **more})
 
 
 def _risk_context(
@@ -122,8 +177,8 @@ def _risk_context(
     limits: RiskLimits,
     market: str,
     broker: str,
-    trading: TradingState,
-    why: str,
+    trading: tuple[TradingState, str],
+    quote: Quote,
     *,
     keep: bool,
 ) -> RiskContext:
@@ -131,11 +186,11 @@ def _risk_context(
     rating, instrument, verdict_at = _verdict_basis(session, order)
     view = account_view(session, snapshot, order.account)
     reserved = reservations.reservations_of(session, order, view, limits)
-    levels = equity_levels(session, order.account, view.equity, snapshot.now, keep=keep)
+    levels = equity_levels(session, order.account, view.equity, snapshot.now, snapshot.previous_session, keep=keep)
     return RiskContext(
         now=snapshot.now,
-        trading=trading,
-        trading_why=why,
+        trading=trading[0],
+        trading_why=trading[1],
         market_open=snapshot.market_open,
         next_open=snapshot.next_open,
         providers=tuple(run.provider for run in runs),
@@ -145,11 +200,12 @@ def _risk_context(
         verdict_at=verdict_at,
         instrument=instrument,
         listed=snapshot.listed(order.symbol),
-        quote=snapshot.quote(order.contract or order.symbol),
+        quote=quote,
         stated_notional=order.notional,
         sectors={symbol: snapshot.sector(symbol) for symbol in _symbols(order, view, reserved)},
         account=view,
         day_opening=levels.opening,
+        day_opening_at=levels.since,
         high_water=levels.high_water,
         reservations=reserved,
         last_order_at=reservations.last_order_at(session, order, snapshot.now, limits),

@@ -89,6 +89,7 @@ def usage_of(session: Session, broker: str, version: int, besides: str | None = 
         .join(Preview, col(Preview.order_id) == col(Order.id))
         .join(Fill, col(Fill.order_id) == col(Order.id), isouter=True)
         .where(col(Order.account) == broker, col(Order.fence).is_not(None), col(Order.id) != (besides or ""))
+        .where(col(Order.protects).is_(None))  # what closes a position was counted when it was opened
         .group_by(col(Order.id), col(Preview.id))
     ).all()
     sent = [

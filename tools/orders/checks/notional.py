@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from models.legs import legs_of
 from models.tables.orders import Order
 from tools.decimals import exact
-from tools.risk import unit_exposure
+from tools.risk import unit_notional, worst_case
 
 
 def notional_of(order: Order, price: float) -> Decimal:
-    """Return quantity x the exposure of one share or contract, in account currency; price: per share.
+    """Return quantity x the notional of one share or contract, in account currency; price: per share.
 
-    A sold put counts its strike, not its premium: that is what a person or a mandate lets the desk spend. Positions do
-    not count, so that the same order has the same notional at any time.
+    A sold option counts its strike, not its premium: that is what a person or a mandate lets the desk buy or sell
+    shares for. An order with legs counts its worst case. Positions do not count, so that the same order has the same
+    notional at any time.
     """
+    if order.legs:
+        net = exact(order.limit_price or 0)
+        return worst_case(legs_of(order.legs), order.side or "", exact(order.quantity or 0), net)
     traded = order.contract or order.symbol
-    return exact(order.quantity or 0) * unit_exposure(traded, order.side or "", exact(price))
+    return exact(order.quantity or 0) * unit_notional(traded, order.side or "", exact(price))

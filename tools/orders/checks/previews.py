@@ -5,11 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlmodel import Session
 
+from models.legs import legs_of
 from models.orders import DenialCode, Denied
+from models.protection import parse_protection
 from models.settings import Settings
 from models.states import OrderState
 from models.tables.columns import utcnow
@@ -19,32 +23,40 @@ from tools.orders.audit import log as audit
 from tools.orders.checks.evaluation import SizedOrder
 from tools.orders.checks.mandates import PAYLOAD_KEY, in_force
 from tools.orders.checks.notional import notional_of
+from tools.orders.records import approvals
 from tools.orders.records.states import advance
+from tools.orders.stops.terms import preview_of
 from tools.risk import deny
+
+_UNPRICED = "unpriced"  # in a preview's canonical text
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewTerms:
     """Conditions that a preview is bound to besides the order. mandate: version of the one in force, verified; None
-    without one."""
+    without one. protect: the rule of DESK_PROTECT."""
 
     market: str
     broker: str
     mandate: int | None
+    protect: str
     valid_for: dt.timedelta
 
 
 def terms_of(session: Session, settings: Settings, market: str, broker: str) -> PreviewTerms:
     found = in_force(session, settings, broker)
     version = None if isinstance(found, Denied) else found.version
-    return PreviewTerms(market, broker, version, dt.timedelta(minutes=settings.preview_minutes))
+    return PreviewTerms(market, broker, version, settings.protect, dt.timedelta(minutes=settings.preview_minutes))
 
 
-def canonical(order: Order, price: float, priced_at: dt.datetime, terms: PreviewTerms) -> str:
+def canonical(
+    order: Order, price: float, priced_at: dt.datetime, terms: PreviewTerms, unpriced: str | None = None
+) -> str:
     """Return the order as it would be sent: JSON of sorted keys without spaces, numbers as plain decimal text, times in
     UTC.
 
-    The same order at the same market time has the same text, to the byte. expiresAt is market time.
+    The same order at the same market time has the same text, to the byte. expiresAt is market time; unpriced is why
+    no price is known, and then `price` is what the position cost on average.
     """
     fields = {
         "account": order.account,
@@ -54,6 +66,7 @@ def canonical(order: Order, price: float, priced_at: dt.datetime, terms: Preview
         "contract": order.contract,
         "decisionId": order.decision_id,
         "expiresAt": _moment(order.market_at + terms.valid_for),
+        "legs": [str(leg) for leg in legs_of(order.legs)] or None,
         "limitPrice": None if order.limit_price is None else plain(order.limit_price),
         "market": terms.market,
         "multiplier": plain(order.multiplier),
@@ -61,14 +74,26 @@ def canonical(order: Order, price: float, priced_at: dt.datetime, terms: Preview
         "orderType": order.order_type,
         "price": plain(price),
         "pricedAt": _moment(priced_at),
+        "protection": _protection(order, price, terms.protect),
+        "protects": order.protects,
         "quantity": plain(order.quantity or 0),
         "side": order.side,
+        "stopPrice": None if order.stop_price is None else plain(order.stop_price),
         "symbol": order.symbol,
-        "timeInForce": "day",
+        "timeInForce": order.time_in_force,
+        "trailPercent": None if order.trail_percent is None else plain(order.trail_percent),
+        _UNPRICED: unpriced,
         "verdictId": order.verdict_id,
         PAYLOAD_KEY: terms.mandate,
     }
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+def _protection(order: Order, price: float, rule: str) -> Mapping[str, Any] | None:
+    """Return the protective order that a fill at this price would get."""
+    if order.contract is not None or not order.quantity:
+        return None
+    return preview_of(rule, order.action, order.side or "", exact(order.quantity), exact(price))
 
 
 def _moment(moment: dt.datetime) -> str:
@@ -86,7 +111,8 @@ def preview(order: Order, sized: SizedOrder, at: dt.datetime, terms: PreviewTerm
     at: market time. A role's dry run and the workflow both call this, so that they cannot differ.
     """
     order.quantity, order.market_at = sized.ticket.quantity, at
-    payload = canonical(order, sized.price, sized.priced_at, terms)
+    order.order_type, order.limit_price = sized.ticket.order_type, sized.ticket.limit_price
+    payload = canonical(order, sized.price, sized.priced_at, terms, sized.unpriced)
     return Preview(
         order_id=order.id,
         payload=payload,
@@ -121,8 +147,9 @@ def verify(order: Order, found: Preview | None, terms: PreviewTerms, now: dt.dat
     if found is None:
         reason, limit = "the order has no preview", "the preview that was checked"
         return deny(DenialCode.PREVIEW_ALTERED, reason, "no preview", limit)
-    made_under = _mandate_of(found.payload)
-    expected = canonical(order, found.price, found.priced_at, replace(terms, mandate=made_under))
+    made_under, made_with = _mandate_of(found.payload), _rule_of(found.payload, terms.protect)
+    of_its_time = replace(terms, mandate=made_under, protect=made_with)
+    expected = canonical(order, found.price, found.priced_at, of_its_time, unpriced_of(found))
     noted = exact(found.notional) == exact(float(notional_of(order, found.price)))
     if expected != found.payload or digest(found.payload) != found.payload_hash or not noted:
         reason = "the order, its preview or its hash is not what was checked"
@@ -130,6 +157,9 @@ def verify(order: Order, found: Preview | None, terms: PreviewTerms, now: dt.dat
     if made_under != terms.mandate:
         measured, limit = f"mandate {made_under or 'none'}", f"mandate {terms.mandate or 'none'}"
         return deny(DenialCode.PREVIEW_STALE, "another mandate is in force than was previewed", measured, limit)
+    if made_with != terms.protect:
+        reason = "the order is protected in another way than was previewed; decide anew"
+        return deny(DenialCode.PREVIEW_STALE, reason, f"protect {made_with}", f"protect {terms.protect}")
     # A clock that was set back makes a preview of the future, which is no fresher.
     age = max(abs(now - order.market_at), utcnow() - found.created_at)
     if age > terms.valid_for:
@@ -140,15 +170,46 @@ def verify(order: Order, found: Preview | None, terms: PreviewTerms, now: dt.dat
 
 
 def _mandate_of(payload: str) -> int | None:
-    try:
-        version = json.loads(payload)[PAYLOAD_KEY]
-    except (ValueError, TypeError, KeyError):
-        return None  # altered text, which the comparison finds
+    version = _field_of(payload, PAYLOAD_KEY)
     return version if isinstance(version, int) else None
 
 
+def _rule_of(payload: str, now: str) -> str:
+    """Return the rule of DESK_PROTECT that a payload was made with; the one of now where it names no protection and
+    needs none."""
+    try:
+        fields = json.loads(payload)
+        found, opens = fields["protection"], fields["action"] in ("open", "add") and fields["contract"] is None
+        rule = found["rule"] if found else "none" if opens else now
+        parse_protection(rule)
+    except (ValueError, TypeError, KeyError):
+        return now  # altered text, which the comparison finds
+    return str(rule)
+
+
+def unpriced_of(found: Preview) -> str | None:
+    """Return why no price was known when the preview was made; None when there was one."""
+    why = _field_of(found.payload, _UNPRICED)
+    return why if isinstance(why, str) else None
+
+
+def _field_of(payload: str, name: str) -> object:
+    try:
+        return json.loads(payload)[name]
+    except (ValueError, TypeError, KeyError):
+        return None  # altered text, which the comparison finds
+
+
+def waits_for_person(settings: Settings, real_money: bool, found: Preview) -> bool:
+    """Return whether an order as previewed waits for a person: by the policy, or because no price of it is known."""
+    return unpriced_of(found) is not None or approvals.needs_person(settings, real_money, found.notional)
+
+
 def price_moved(found: Preview, price: float, collar: float) -> Denied | None:
-    """Return a denial when the price has moved too far from the previewed one. collar: as a fraction."""
+    """Return a denial when the price has moved too far from the previewed one. collar: as a fraction. A preview that
+    knew no price is what a person approved without one."""
+    if unpriced_of(found) is not None:
+        return None
     away = abs(exact(price) - exact(found.price)) / exact(found.price)
     if away <= exact(collar):
         return None

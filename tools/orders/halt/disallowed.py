@@ -4,7 +4,7 @@ reducing one."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from sqlmodel import Session, col, select
@@ -15,6 +15,7 @@ from models.tables.orders import Order, Position
 from models.tables.runs import Run
 from tools.decimals import exact
 from tools.orders.halt import halting
+from tools.orders.records.parts import parts_of
 from tools.orders.records.reservations import filled_quantities
 from tools.risk import opening_part
 
@@ -31,12 +32,12 @@ def disallowed_orders(session: Session, settings: Settings, account: str) -> lis
     ).all()
     if state is TradingState.REDUCING:
         return _opening(session, account, rows)
-    return [order.id for order in rows if not is_flattening(session, order)]
+    return [order.id for order in rows if not only_reduces(session, order)]
 
 
-def is_flattening(session: Session, order: Order) -> bool:
-    """Return whether the order is one of `--flatten`: it only gives exposure back, so a halt does not apply to it."""
-    return session.get_one(Run, order.run_id).kind == RunKind.FLATTEN
+def only_reduces(session: Session, order: Order) -> bool:
+    """Return whether a halt leaves the order alone: it is one of `--flatten`, or it protects a position."""
+    return order.protects is not None or session.get_one(Run, order.run_id).kind == RunKind.FLATTEN
 
 
 def _opening(session: Session, account: str, rows: Sequence[Order]) -> list[str]:
@@ -48,11 +49,20 @@ def _opening(session: Session, account: str, rows: Sequence[Order]) -> list[str]
     taken: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
     found = []
     for order in rows:
-        traded, side = order.contract or order.symbol, order.side or ""
-        left = max(exact(order.quantity or 0) - booked.get(order.id, Decimal(0)), Decimal(0))
-        base = held.get(traded, Decimal(0)) + taken[traded, side] * (1 if side == "buy" else -1)
-        if opening_part(base, side, left):
+        parts = [(traded, side, _left(order, quantity, booked)) for traded, side, quantity in parts_of(order)]
+        if any(opening_part(_base(traded, side, held, taken), side, left) for traded, side, left in parts):
             found.append(order.id)
-        else:
+            continue
+        for traded, side, left in parts:
             taken[traded, side] += left
     return found
+
+
+def _base(traded: str, side: str, held: Mapping[str, Decimal], taken: Mapping[tuple[str, str], Decimal]) -> Decimal:
+    """Return the position that a part starts from."""
+    return held.get(traded, Decimal(0)) + taken.get((traded, side), Decimal(0)) * (1 if side == "buy" else -1)
+
+
+def _left(order: Order, quantity: Decimal, booked: Mapping[str, Decimal]) -> Decimal:
+    """Return how much of a part may still fill; a leg counts in full until its order has ended."""
+    return quantity if order.legs else max(quantity - booked.get(order.id, Decimal(0)), Decimal(0))

@@ -35,6 +35,7 @@ ATTEMPTS = 3
 PAUSE_SECONDS = 1.0
 REMEMBERED = dt.timedelta(days=7)
 _DAY = dt.timedelta(days=1)
+_PROTECTION_WAITS = dt.timedelta(minutes=10)
 _CENT = Decimal("0.01")
 _NOT_ADOPTED = ("order", "blocked")
 
@@ -98,10 +99,12 @@ def _update_orders(store: Store, settings: Settings, broker: Broker, state: Brok
 
 
 def _expire_unknown(order: Order) -> BrokerAnswer | None:
-    """Return the end of a day order that the broker does not know a day later; None before that."""
-    if order.state != OrderState.UNKNOWN or utcnow() - (order.sent_at or order.updated_at) < _DAY:
+    """Return the end of an order that the broker does not know a day later, one that protects a position earlier: it is
+    needed, and a second one could not sell the same shares. None before that."""
+    waits = _DAY if order.protects is None else _PROTECTION_WAITS
+    if order.state != OrderState.UNKNOWN or utcnow() - (order.sent_at or order.updated_at) < waits:
         return None
-    message = "the broker never knew this order, and its day is over"
+    message = "the broker never knew this order, and its time is over"
     return BrokerAnswer(status="expired", broker_order_id=None, fills=[], message=message)
 
 

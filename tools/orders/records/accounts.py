@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import exists, or_
+import datetime as dt
+
+from sqlalchemy import and_, exists, func, or_
 from sqlmodel import Session, col, select
 
 from models.database.store import Store
@@ -10,7 +12,8 @@ from models.settings import Settings
 from models.states import ORDER_WORKING, TradingState
 from models.tables.orders import Account, Fill, Order, Position, Submitter, Trading
 from models.tables.runs import Run
-from tools.market.factory import build_market, market_at
+from tools.market.clock import exchange_day
+from tools.market.factory import MarketKey, build_market, market_at
 from tools.market.protocol import MarketData
 
 
@@ -23,9 +26,12 @@ def account_names(session: Session, own: str) -> list[str]:
 
 
 def unfinished(session: Session, account: str, positions: bool) -> list[str]:
-    """Return what only the account's own broker can end, as text: its working orders and, if asked, its positions."""
+    """Return what only the account's own broker can end, as text: its working orders and, if asked, its positions with
+    the orders that protect them."""
     left = []
     working = select(Order.id).where(col(Order.account) == account, col(Order.state).in_(ORDER_WORKING))
+    if not positions:
+        working = working.where(col(Order.protects).is_(None))
     if ids := session.exec(working.order_by(col(Order.id))).all():
         left.append(f"open orders {', '.join(ids)}")
     if not positions:
@@ -44,14 +50,39 @@ def last_trade(session: Session, account: str) -> Order | None:
     return session.exec(rows.order_by(col(Order.market_at).desc(), col(Order.id)).limit(1)).first()
 
 
+def books_day(session: Session, account: str) -> dt.date | None:
+    """Return the exchange's day to which the account's books have come: that of its last trade, or of a later session
+    in which an order that rested was filled; None without a trade."""
+    last = last_trade(session, account)
+    rests = or_(
+        col(Order.time_in_force) == "cls", and_(col(Order.time_in_force) == "gtc", col(Order.order_type) != "market")
+    )
+    filled = session.exec(
+        select(func.max(Fill.filled_at))
+        .join(Order, col(Order.id) == col(Fill.order_id))
+        .where(col(Order.account) == account, rests)
+    ).one()
+    moments = [moment for moment in (last.market_at if last else None, filled) if moment is not None]
+    return exchange_day(max(moments)) if moments else None
+
+
+def books_market(session: Session, account: str) -> MarketKey | None:
+    """Return the market of the account's last trade, on the day to which its books have come; None without a trade.
+    Raises UsageError when there is no such market any more."""
+    last = last_trade(session, account)
+    if last is None:
+        return None
+    run = session.get_one(Run, last.run_id)
+    key, day = market_at(run.market, run.market_now), books_day(session, account)
+    return key if key.day is None or day is None else key._replace(day=max(key.day, day))
+
+
 def account_market(store: Store, settings: Settings) -> MarketData:
     """Return the settings' market, on the day to which the account's books have come where it replays one. Raises
     SettingError or NotConfigured as the market does."""
     with store.read() as session:
-        last = last_trade(session, settings.account)
-        run = session.get_one(Run, last.run_id) if last is not None else None
-    same = run is not None and run.market == settings.market
-    return build_market(settings, market_at(run.market, run.market_now) if run is not None and same else None)
+        key = books_market(session, settings.account)
+    return build_market(settings, key if key is not None and key.name == settings.market else None)
 
 
 def halted_accounts(session: Session) -> list[Trading]:

@@ -17,6 +17,7 @@ from tools.decimals import exact, plain
 from tools.ledger import apply_fill
 from tools.orders.audit import log as audit
 from tools.orders.records import events
+from tools.orders.records.parts import whole_of
 from tools.orders.records.states import advance
 
 # The part of the order that the fills of an answer may be.
@@ -59,7 +60,7 @@ def book(session: Session, settings: Settings, order: Order, answer: BrokerAnswe
 
 
 def _require_consistent(order: Order, to: OrderState, reported: Decimal) -> None:
-    whole = exact(order.quantity or 0)
+    whole = whole_of(order)
     amount = (
         "all" if reported == whole else "none" if reported == 0 else "part" if reported < whole else "more than all"
     )
@@ -94,8 +95,8 @@ def _rows(order: Order, fills: list[BrokerFill]) -> list[Fill]:
             id=uuid.uuid5(uuid.UUID(order.id), f"fill/{fill.id if fill.id is not None else number}").hex,
             order_id=order.id,
             account=order.account,
-            symbol=order.contract or order.symbol,
-            side=order.side or "",
+            symbol=fill.symbol or order.contract or order.symbol,
+            side=fill.side or order.side or "",
             quantity=fill.quantity,
             price=fill.price,
             commission=fill.commission,

@@ -1,17 +1,65 @@
-"""Decisions in the audit log: the recommended actions, and the reasons for which some become no order."""
+"""Decisions: claimed once, put on record with the reasons for which some actions become no order, and written for those
+that no model made: a person's command, or the desk's own protection of a position."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import update
 from sqlmodel import Session, col
 
+from models.events import event_log, run_events
+from models.states import RunKind, RunState, StepKind, StepState
 from models.tables.columns import utcnow
 from models.tables.orders import Order
-from models.tables.runs import Decision
+from models.tables.runs import Decision, Run, Step
+from tools.market.protocol import MarketData
 from tools.orders.records.drafts import order_id
+
+
+def write_decision(
+    session: Session,
+    market: MarketData,
+    account: str,
+    kind: RunKind,
+    author: tuple[str, str],
+    why: str,
+    actions: Sequence[dict[str, Any]],
+) -> Decision:
+    """Write a run that is done, its step and its decision; return the decision. author: (provider, name)."""
+    now, (provider, name) = utcnow(), author
+    run = Run(
+        kind=kind,
+        state=RunState.DONE,
+        account=account,
+        provider=provider,
+        model=name,
+        market=market.name,
+        market_now=market.clock.now(),
+        notes=[why],
+        deadline_at=now,
+        finished_at=now,
+    )
+    session.add(run)
+    session.flush()
+    event_log.append(session, [run_events.started(run), run_events.completed(run)])
+    step = Step(run_id=run.id, kind=StepKind.SUBMIT, state=StepState.DONE, finished_at=now)
+    session.add(step)
+    session.flush()
+    decision = Decision(
+        run_id=run.id,
+        step_id=step.id,
+        account=account,
+        status="completed",
+        actions=list(actions),
+        reasoning=why,
+        spoken_by=name,
+        processed_at=now,
+    )
+    session.add(decision)
+    session.flush()
+    return decision
 
 
 def claim_decision(session: Session, decision: Decision) -> bool:

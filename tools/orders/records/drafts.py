@@ -10,8 +10,10 @@ from typing import Any
 from pydantic import ValidationError
 from sqlmodel import Session, col, select
 
-from models.contracts import multiplier_of, parse_contract
+from models.contracts import SHARES_PER_CONTRACT, multiplier_of, parse_contract
 from models.errors import OrderError
+from models.legs import LEG_FORM, parse_leg, wrong_legs
+from models.order_terms import TIMES_IN_FORCE, misfit, unsupported
 from models.orders import DenialCode, Denied
 from models.research import ActionKind, TraderAction
 from models.states import OrderState
@@ -24,6 +26,7 @@ from tools.risk import deny, no_verdict
 WITHOUT_ORDER = frozenset({ActionKind.HOLD, ActionKind.WATCH})
 SIDES = {"open": "buy", "add": "buy", "reduce": "sell", "close": "sell"}
 _COLUMNS = {"action", "side", "quantity", "notional", "order_type", "limit_price", "contract"}
+_COLUMNS |= {"stop_price", "trail_percent", "time_in_force"}
 
 
 def order_id(decision_id: str, ordinal: int) -> str:
@@ -54,8 +57,8 @@ def source_runs(session: Session, run_id: str) -> list[Run]:
 def draft_orders(session: Session, decision: Decision, now: dt.datetime, allow_short: bool) -> list[str]:
     """Write the decision's orders; return their ids by ordinal. Existing rows are kept as they are.
 
-    now: market time. hold and watch make no order. A malformed action, or one on a symbol without a verdict of the
-    decision's runs, is denied at once.
+    now: market time. hold and watch make no order. A malformed action is denied at once, and one on a symbol without a
+    verdict of the decision's runs, unless it gives back what is held.
     """
     verdicts = _verdicts(session, source_runs(session, decision.run_id))
     ids = []
@@ -103,7 +106,7 @@ def _draft(
     session.add(order)
     session.flush()
     events.state(session, order, None)
-    if denied is None and verdict is None:
+    if denied is None and verdict is None and order.action not in (ActionKind.CLOSE, ActionKind.REDUCE):
         denied = no_verdict(order.symbol)
     if denied is not None:
         deny_order(session, order, denied)
@@ -119,11 +122,16 @@ def _parse(raw: Mapping[str, Any], allow_short: bool) -> tuple[dict[str, Any], D
         known = {"symbol": _text(raw.get("symbol")), "action": _text(raw.get("action"))}
         return known, _malformed(f"{where}: {item['msg']}", _text(item.get("input"), 80), item["msg"])
     columns: dict[str, Any] = action.model_dump(mode="json", include=_COLUMNS)
+    columns["time_in_force"] = action.time_in_force or "day"
     if action.contract is not None:
         parsed = parse_contract(action.contract.strip().upper())
         columns["contract"] = parsed.symbol if parsed else action.contract
         columns["multiplier"] = multiplier_of(columns["contract"])
-    return {**columns, "symbol": action.symbol}, _contradiction(action, allow_short)
+    if action.legs:
+        legs = [leg for leg in map(parse_leg, action.legs) if leg is not None]
+        columns["legs"], columns["multiplier"] = [leg.model_dump() for leg in legs], SHARES_PER_CONTRACT
+    denied = _wrong_package(action) if action.legs else _contradiction(action, allow_short)
+    return {**columns, "symbol": action.symbol}, denied
 
 
 def _text(value: Any, most: int = 21) -> str:
@@ -132,6 +140,26 @@ def _text(value: Any, most: int = 21) -> str:
 
 def _malformed(reason: str, measured: str, limit: str) -> Denied:
     return deny(DenialCode.MALFORMED, reason, measured, limit)
+
+
+def _wrong_package(action: TraderAction) -> Denied | None:
+    """Return why an action with legs is no order, None when it is one."""
+    texts = action.legs or []
+    unread = [text for text in texts if parse_leg(text) is None]
+    if unread:
+        return _malformed(f"the leg {unread[0]!r} is not of the form: {LEG_FORM}", f"leg {unread[0]}", LEG_FORM)
+    wrong = wrong_legs(action.symbol, [leg for leg in map(parse_leg, texts) if leg is not None])
+    if wrong is not None:
+        return _malformed(wrong, f"{len(texts)} legs", "2 to 4 contracts on the symbol, each once")
+    if action.contract is not None:
+        return _malformed("a contract beside legs", f"contract {action.contract}", "either a contract or legs")
+    if action.side is None or action.quantity is None or action.notional is not None:
+        limit = "side buy (pays net) or sell (gets net), and a quantity of units"
+        return _malformed("an order with legs has a side and a quantity", "side, quantity or both missing", limit)
+    if action.order_type != "limit" or action.limit_price is None:
+        limit = "a limit: the net price of one unit per share"
+        return _malformed("an order with legs has a net limit price", f"order type {action.order_type}", limit)
+    return None
 
 
 def _contradiction(action: TraderAction, allow_short: bool) -> Denied | None:
@@ -148,9 +176,7 @@ def _contradiction(action: TraderAction, allow_short: bool) -> Denied | None:
         reason = "an option is ordered by its number of contracts, and a notional is given"
         return _malformed(reason, f"notional {action.notional}", "a quantity")
     if action.order_type is None:
-        return _malformed("no order type given", "order type none", "market or limit")
-    if action.order_type == "limit" and action.limit_price is None:
-        return _malformed("a limit order without a limit price", "limit price none", "a limit price above 0")
-    if action.order_type == "market" and action.limit_price is not None:
-        return _malformed("a market order with a limit price", f"limit price {action.limit_price}", "no limit price")
-    return None
+        return _malformed("no order type given", "order type none", f"one of {', '.join(TIMES_IN_FORCE)}")
+    wrong = misfit(action.order_type, action.limit_price, action.stop_price, action.trail_percent)
+    wrong = wrong or unsupported(action.order_type, action.time_in_force or "day", action.contract is not None)
+    return _malformed(*wrong) if wrong else None

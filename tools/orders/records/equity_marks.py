@@ -16,20 +16,22 @@ from tools.market.clock import exchange_day
 
 @dataclass(frozen=True, slots=True)
 class EquityLevels:
-    """Levels that losses are measured from. opening: equity at the last observation before today, or at today's
-    first where there was none; account currency."""
+    """Levels that losses are measured from, in account currency. opening: equity at the last observation of the
+    session before, or at today's first where that session has none; since: which of the two, as words."""
 
     opening: float | None
     high_water: float | None
+    since: str = ""
 
 
 def equity_levels(
-    session: Session, account: str, equity: float | None, now: dt.datetime, *, keep: bool
+    session: Session, account: str, equity: float | None, now: dt.datetime, previous: dt.date | None, *, keep: bool
 ) -> EquityLevels:
     """Return the levels of now's day, this observation included; `keep` writes them.
 
-    Later days than now's, which a replay that was set back has seen, do not count. The caller holds the account's row,
-    so that two observations at once do not both make the day's mark.
+    previous: the market's session before now's day, None when it is not known. Later days than now's, which a replay
+    that was set back has seen, do not count. The caller holds the account's row, so that two observations at once do
+    not both make the day's mark.
     """
     day = exchange_day(now)
     mark = session.get(EquityMark, (account, day), populate_existing=True)
@@ -39,15 +41,19 @@ def equity_levels(
         .order_by(col(EquityMark.day).desc())
         .limit(1)
     ).first()
+    last = before.last if before is not None and before.day == previous else None
+    since = f"today's first mark, for the session before ({previous or 'not known'}) has none"
+    if last is not None:
+        since = f"the last mark of {previous}"
     if mark is None and equity is None:
-        return EquityLevels(before.last, before.high_water) if before else EquityLevels(None, None)
+        return EquityLevels(last, before.high_water if before else None, since)
     known = [before.high_water] if before else []
     if equity is not None:
         known.append(equity)
     if mark is None:
-        opening = before.last if before else max(known)
+        opening = known[-1] if last is None else last
         mark = EquityMark(account=account, day=day, opening=opening, last=opening, high_water=opening)
-    marks = EquityLevels(mark.opening, max(mark.high_water, *known) if known else mark.high_water)
+    marks = EquityLevels(mark.opening, max(mark.high_water, *known) if known else mark.high_water, since)
     if keep and equity is not None:
         mark.last, mark.high_water, mark.updated_at = equity, marks.high_water or equity, utcnow()
         session.add(mark)

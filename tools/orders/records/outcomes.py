@@ -6,9 +6,11 @@ import uuid
 
 from sqlmodel import Session, col, select
 
+from models.legs import legs_of
 from models.orders import BrokerFill, DenialCode, Denied, OrderOutcome
 from models.states import OrderState
 from models.tables.orders import Fill, Order, Preview
+from tools.orders.stops.terms import preview_text
 from tools.risk import deny
 
 LIVE_OFF = "live trading off"
@@ -20,12 +22,15 @@ def outcome(session: Session, order: Order, live: bool) -> OrderOutcome:
     preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).first()
     fills = session.exec(select(Fill).where(col(Fill.order_id) == order.id).order_by(col(Fill.filled_at))).all()
     names = ("ordinal", "symbol", "action", "side", "quantity", "order_type", "limit_price", "message")
+    terms = ("stop_price", "trail_percent", "time_in_force")
     checked = {name: getattr(preview, name) for name in ("price", "notional", "payload_hash")} if preview else {}
     return OrderOutcome(
-        **{name: getattr(order, name) for name in names},
+        **{name: getattr(order, name) for name in (*names, *terms)},
         **checked,
+        legs=legs_of(order.legs),
         order_id=uuid.UUID(order.id),
         state=OrderState(order.state),
+        protection=preview_text(preview.payload) if preview else None,
         denied=_denial(order),
         gate=_gate(order, live),
         fills=[BrokerFill(quantity=f.quantity, price=f.price, commission=f.commission, at=f.filled_at) for f in fills],

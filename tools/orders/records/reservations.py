@@ -16,8 +16,9 @@ from models.tables.columns import utcnow
 from models.tables.orders import Fill, Order, Preview, Trading
 from tools.decimals import exact
 from tools.market.clock import NEW_YORK
+from tools.orders.records.parts import parts_of, whole_of
 from tools.orders.records.snapshots import WAITING
-from tools.risk import cash_needed, opening_part, unit_exposure
+from tools.risk import cash_needed, cover_of, opening_part, unit_exposure
 
 _ENDED = ORDER_FINAL - {OrderState.DENIED}
 _SENT = ORDER_WORKING | _ENDED
@@ -35,7 +36,9 @@ def earlier(order: Order) -> ColumnElement[bool]:
 
 
 def _others(order: Order) -> ColumnElement[bool]:
-    return and_(col(Order.account) == order.account, col(Order.id) != order.id)
+    """Return a condition for the account's other orders. Protective ones do not count: they give way to every order
+    that sells what they hold, before it is sent."""
+    return and_(col(Order.account) == order.account, col(Order.id) != order.id, col(Order.protects).is_(None))
 
 
 def reservations_of(session: Session, order: Order, view: AccountView, limits: RiskLimits) -> tuple[Reservation, ...]:
@@ -52,6 +55,9 @@ def reservations_of(session: Session, order: Order, view: AccountView, limits: R
     reserved: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
     found = []
     for other, preview in rows:
+        if other.legs:
+            found += _of_legs(other, preview, limits)
+            continue
         traded, side = other.contract or other.symbol, other.side or ""
         left = max(exact(other.quantity or 0) - booked.get(other.id, Decimal(0)), Decimal(0))
         position = held.get(traded, Decimal(0)) + reserved[traded, side] * (1 if side == "buy" else -1)
@@ -62,6 +68,28 @@ def reservations_of(session: Session, order: Order, view: AccountView, limits: R
         fields = {"traded": traded, "symbol": other.symbol, "side": side, **amounts}
         found.append(Reservation.model_validate(fields))
     return tuple(found)
+
+
+def _of_legs(order: Order, preview: Preview, limits: RiskLimits) -> list[Reservation]:
+    """Return the reservations of an order with legs, of the whole order while it works: its worst case stands on the
+    first leg."""
+    commission = whole_of(order) * exact(limits.commission_per_share)
+    found = []
+    for place, (traded, side, quantity) in enumerate(parts_of(order)):
+        worst = 0.0 if place else preview.notional
+        cash = 0.0 if place else float(exact(_cash_of(order)) + commission)
+        amounts = {"quantity": float(quantity), "exposure": worst, "cash": cash}
+        fields = {"traded": traded, "symbol": order.symbol, "side": side, **amounts, "whole": True}
+        found.append(Reservation.model_validate(fields))
+    return found
+
+
+def _cash_of(order: Order) -> float:
+    """Return the cash that an order with legs may need: what it pays, and what its written options need; shares cover
+    its calls."""
+    units, net = exact(order.quantity or 0), exact(order.limit_price or 0)
+    needs = cover_of({traded: quantity if side == "buy" else -quantity for traded, side, quantity in parts_of(order)})
+    return float(needs.cash + (units * net * exact(order.multiplier) if order.side == "buy" else 0))
 
 
 def filled_quantities(session: Session, ids: list[str]) -> dict[str, Decimal]:
@@ -128,11 +156,10 @@ def open_order(session: Session, order: Order) -> str | None:
     """Return the id of another open order on the same side of what this one trades. Orders of one decision do not
     count as duplicates of each other until one is sent."""
     together = and_(col(Order.decision_id) == order.decision_id, col(Order.state).in_(WAITING))
-    same = [_others(order), col(Order.symbol) == order.symbol, col(Order.side) == order.side]
-    contract = col(Order.contract) == order.contract if order.contract else col(Order.contract).is_(None)
-    return session.exec(
-        select(Order.id).where(*same, contract, col(Order.state).in_(ORDER_OPEN), ~together).limit(1)
-    ).first()
+    same = [_others(order), col(Order.symbol) == order.symbol, col(Order.state).in_(ORDER_OPEN), ~together]
+    own = {(traded, side) for traded, side, _ in parts_of(order)}
+    others = session.exec(select(Order).where(*same).order_by(col(Order.created_at)))
+    return next((row.id for row in others if own & {(traded, side) for traded, side, _ in parts_of(row)}), None)
 
 
 def unresolved(session: Session, order: Order) -> str | None:

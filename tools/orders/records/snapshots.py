@@ -10,11 +10,13 @@ from sqlmodel import Session, col, select
 
 from models.contracts import parse_contract
 from models.errors import MarketError
+from models.legs import legs_of
 from models.market import Listing, Quote
 from models.states import ORDER_OPEN, OrderState
 from models.tables.orders import Order, Position
 from tools.market.protocol import MarketClock, MarketData
 from tools.market.quotes import quote_of
+from tools.market.sessions import previous_session
 
 # Not sent yet, and on its way: it waits for a person, or for the next pass of the trade queue.
 WAITING = (OrderState.APPROVAL_PENDING.value, OrderState.APPROVED.value)
@@ -23,7 +25,8 @@ WAITING = (OrderState.APPROVAL_PENDING.value, OrderState.APPROVED.value)
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Quotes, listings and clock read once, outside any transaction: a transaction must not wait for a network.
-    listings: None for a symbol that the market does not carry; no entry where it did not answer."""
+    listings: None for a symbol that the market does not carry; no entry where it did not answer. previous_session: the
+    last one before today."""
 
     now: dt.datetime
     market_open: bool | None
@@ -31,6 +34,7 @@ class Snapshot:
     quotes: Mapping[str, Quote]
     reasons: Mapping[str, str]
     listings: Mapping[str, Listing | None] = field(default_factory=dict)
+    previous_session: dt.date | None = None
 
     def quote(self, symbol: str) -> Quote:
         if symbol not in self.quotes:
@@ -49,10 +53,12 @@ class Snapshot:
 def symbols_of(session: Session, orders: Iterable[Order], account: str) -> set[str]:
     """Return the symbols that a snapshot needs for these orders: their symbols and contracts, all positions, other
     open orders, and the underlying of each contract."""
-    found = {name for order in orders for name in (order.symbol, order.contract) if name}
+    rows = list(orders)
+    found = {name for order in rows for name in (order.symbol, order.contract) if name}
+    found.update(leg.contract for order in rows for leg in legs_of(order.legs))
     found.update(session.exec(select(Position.symbol).where(col(Position.account) == account)))
-    rows = session.exec(select(Order).where(col(Order.account) == account, col(Order.state).in_(ORDER_OPEN)))
-    found.update(order.symbol for order in rows)
+    others = session.exec(select(Order).where(col(Order.account) == account, col(Order.state).in_(ORDER_OPEN)))
+    found.update(order.symbol for order in others)
     contracts = (parse_contract(name) for name in found)
     return found | {contract.underlying for contract in contracts if contract}
 
@@ -74,7 +80,7 @@ def take_snapshot(market: MarketData, symbols: Iterable[str]) -> Snapshot:
     quotes = {symbol: quote for symbol, quote in found.items() if quote.at <= now}
     for symbol in found.keys() - quotes.keys():
         reasons[symbol] = f"the quote of {symbol} is of {found[symbol].at.isoformat()}, later than now"
-    return Snapshot(now, *_session_times(market.clock), quotes, reasons, listings)
+    return Snapshot(now, *_session_times(market.clock), quotes, reasons, listings, previous_session(market))
 
 
 def _list(market: MarketData, symbol: str, listings: dict[str, Listing | None]) -> None:

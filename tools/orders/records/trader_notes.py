@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import bindparam
 from sqlmodel import Session, col, func, select
 
+from models.legs import legs_of
 from models.orders import RiskLimits
 from models.settings import Settings
 from models.states import ORDER_FINAL, ORDER_WORKING, OrderState
@@ -115,7 +116,8 @@ def _of_order(session: Session, order: Order, limits: RiskLimits) -> str:
     if state is OrderState.DENIED:
         return f"not sent, {order.denial_code}: {order.denial_reason}"
     preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).first()
-    what = f"{order.side} {plain(order.quantity or 0)}{f' {order.contract}' if order.contract else ''}"
+    traded = order.contract or ", ".join(str(leg) for leg in legs_of(order.legs))
+    what = f"{order.side} {plain(order.quantity or 0)}{f' {traded}' if traded else ''}"
     # The price of the check, not the broker's: in replay a fill is of the next open, which is not known yet.
     what += f" at {money(preview.price)}" if preview else ""
     if state in _NOT_SENT:
@@ -134,7 +136,7 @@ def _cooldown(session: Session, order: Order, limits: RiskLimits) -> str:
     others = last_order_at(session, order, order.market_at, limits)
     last = max(order.market_at, others) if others else order.market_at
     until = last + dt.timedelta(hours=limits.cooldown_hours)
-    return f"no order on it before {until:%Y-%m-%d %H:%M} UTC"
+    return f"nothing opens on it before {until:%Y-%m-%d %H:%M} UTC"
 
 
 def _without_order(raw: Mapping[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""Keeping positions protected: placing, moving and cancelling protective orders."""

@@ -1,0 +1,82 @@
+"""Keeping positions protected: after every pass each free share has a protective order, and none has two."""
+
+from __future__ import annotations
+
+import structlog
+
+from models.errors import DeskError, FencedOff
+from models.protection import parse_protection
+from tools.market.clock import exchange_day
+from tools.orders.protection.placing import Unprotected, place
+from tools.orders.records.accounts import books_day
+from tools.orders.records.snapshots import Snapshot, take_snapshot
+from tools.orders.stops.holdings import ShareHolding, holdings, left_of, working_protection
+from tools.orders.stops.terms import stop_for
+from tools.orders.submitting import SubmissionContext, ensure_reconciled, withdraw
+
+log = structlog.get_logger(__name__)
+
+
+def keep_protected(context: SubmissionContext, snapshot: Snapshot | None = None) -> list[Unprotected]:
+    """Cancel protective orders that no longer fit their positions and place those that are missing; return what stays
+    unprotected. Safe at any time and any number of times.
+
+    Nothing is changed on a day before that of the account's books, whose sessions are over for them, nor while they
+    could not be compared with the broker's. Raises FencedOff when another process submits for the account.
+    """
+    if not context.settings.trader_live or not _has_work(context) or ensure_reconciled(context) is not None:
+        return []
+    for order_id in misfits(context):
+        withdraw(context, order_id)
+    if parse_protection(context.settings.protect) is None:
+        return []
+    found = []
+    for holding in _bare(context):
+        try:
+            left = place(context, holding.symbol, snapshot or take_snapshot(context.market, ()))
+        except FencedOff:
+            raise
+        except DeskError as error:
+            left = Unprotected(holding.symbol, float(holding.free), str(error))
+        if left is not None:
+            log.warning("orders.unprotected", symbol=left.symbol, quantity=left.quantity, why=left.why)
+            found.append(left)
+    return found
+
+
+def _has_work(context: SubmissionContext) -> bool:
+    """Return whether there is a rule or an order of one, on a day that is not over for the books."""
+    with context.store.read() as session:
+        if context.settings.protect == "none" and not working_protection(session, context.broker.name):
+            return False
+        day = books_day(session, context.broker.name)
+    return day is None or exchange_day(context.market.clock.now()) >= day
+
+
+def misfits(context: SubmissionContext) -> list[str]:
+    """Return ids of working protective orders that are not what their positions need, the oldest first. Of two on one
+    symbol neither fits."""
+    rule = parse_protection(context.settings.protect)
+    found = []
+    with context.store.read() as session:
+        held = {row.symbol: row for row in holdings(session, context.broker.name)}
+        orders = working_protection(session, context.broker.name)
+        symbols = [order.symbol for order in orders]
+        for order in orders:
+            holding, left = held.get(order.symbol), left_of(session, order)
+            if holding is None or not holding.free or symbols.count(order.symbol) > 1:
+                fits = False
+            elif rule is None:  # what was placed under a rule stays while it closes no more than is free
+                fits = left <= holding.free and (order.side == "sell") == (holding.held > 0)
+            else:
+                stop = stop_for(rule, order.symbol, holding.held, holding.free, holding.cost)
+                fits = stop.is_that_of(order, left)
+            if not fits:
+                found.append(order.id)
+    return found
+
+
+def _bare(context: SubmissionContext) -> list[ShareHolding]:
+    with context.store.read() as session:
+        protected = {order.symbol for order in working_protection(session, context.broker.name)}
+        return [row for row in holdings(session, context.broker.name) if row.free and row.symbol not in protected]

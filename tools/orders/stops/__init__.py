@@ -1,0 +1,1 @@
+"""Protective stops: what one is, and the shares that it must cover."""
