@@ -1,1 +1,1 @@
-"""Who thinks: roles and prompts, the Codex runtime, the rulebook model."""
+"""Model turns: roles and prompts, the Codex runtime, the rulebook model."""

@@ -131,7 +131,7 @@ def mode_of(role: str) -> Mode:
 
 def check_roles(settings: Settings) -> None:
     """Raise SettingError when a setting names a role, or a request of one, that there is not."""
-    research_roles(settings)
+    required_roles(settings)
     role_approvals(settings)
 
 
@@ -148,6 +148,23 @@ def research_roles(settings: Settings) -> tuple[str, ...]:
                 f"research_roles (DESK_RESEARCH_ROLES) has {key!r}", remedy=f"choose among {', '.join(validators())}"
             )
     return tuple(key for key in validators() if key in named)
+
+
+def required_roles(settings: Settings) -> tuple[str, ...]:
+    """Return the keys of the roles without whose completed report no verdict is BUY.
+
+    Raises SettingError for one that does not research: no verdict could be BUY then.
+    """
+    if settings.required_roles == ("none",):
+        return ()
+    asked = research_roles(settings)
+    for key in settings.required_roles:
+        if key not in asked:
+            raise SettingError(
+                f"required_roles (DESK_REQUIRED_ROLES) has {key!r}, which does not research: no verdict could be BUY",
+                remedy=f"choose among {', '.join(asked)} (DESK_RESEARCH_ROLES), or none",
+            )
+    return settings.required_roles
 
 
 def role_approvals(settings: Settings) -> Mapping[str, frozenset[ApprovalKind]]:

@@ -103,8 +103,8 @@ class RecordedCall(NamedTuple):
 
 
 class Runner:
-    """Runs assignments. runtimes: by name. context: returns the tools' context of a run. gate_of: returns the gate of a
-    model's turns."""
+    """Runs assignments. runtimes: by name. context: returns the tools' context of a run, with its settings. gate_of:
+    returns the gate of a model's turns."""
 
     def __init__(
         self,
@@ -114,8 +114,6 @@ class Runner:
         gate_of: Callable[[str], Gate] = lambda _model: OpenGate(),
     ) -> None:
         self._runtimes = runtimes
-        self._settings = settings
-        self._models = role_models(settings)
         self._approvals = role_approvals(settings)
         self._context = context
         self._gate_of = gate_of
@@ -130,14 +128,15 @@ class Runner:
         task = asyncio.current_task()
         assert task is not None
         halt.by(task.cancel)
-        model = self._models[job.role.key]
+        context = self._context(job.run_id)
+        settings = context.settings
+        model = role_models(settings)[job.role.key]
         gate = self._gate_of(model.model)
         await gate.check()
-        record = _Record(job, self._settings, model)
-        context = self._context(job.run_id)
-        tools = toolset_for(job.role.tools, context, self._settings.tool_seconds, record.answered)
+        record = _Record(job, settings, model)
+        tools = toolset_for(job.role.tools, context, settings.tool_seconds, record.answered)
         try:
-            scope = thread_scope(self._settings, context.market)
+            scope = thread_scope(settings, context.market)
             outcome = await self._converse(job, scope, tools, record, halt, gate)
         except Postponed:
             raise
@@ -151,17 +150,17 @@ class Runner:
     async def _converse(
         self, job: Assignment, scope: str, tools: Toolset, record: _Record, halt: InterruptSignal, gate: Gate
     ) -> Outcome:
-        prompt = question(job, self._settings)
+        prompt = question(job, record.settings)
         spec = self._spec(job, scope, tools, record.model, prompt)
         schema = output_schema(job.role.schema)
         metadata = {"run_id": job.run_id, "step_id": job.step_id, "attempt": str(job.attempt), "role": job.role.key}
-        deadline = asyncio.get_running_loop().time() + gate.wait_seconds + self._settings.turn_seconds
+        deadline = asyncio.get_running_loop().time() + gate.wait_seconds + record.settings.turn_seconds
         # The slot is taken last: a turn that waits for its app-server would keep others from theirs.
         async with self._runtimes[record.model.runtime].conversation(spec, deadline) as conversation, gate.turn():
             halt.by(conversation.interrupt)
             # Only now is it known whether a kept thread was resumed.
             afresh = job.memory is not None and not has_history(conversation.reason)
-            text = (question(job, self._settings, afresh=True) if afresh else prompt).user
+            text = (question(job, record.settings, afresh=True) if afresh else prompt).user
             for repair in (False, True):
                 started = utcnow()
                 result = await conversation.turn(text, schema, metadata, on_limited=gate.limited)

@@ -41,6 +41,7 @@ class ConversationSpec:
     toolset_hash: a kept thread with another hash starts afresh, since tools are fixed when a thread starts.
     opening: for a kept thread: continue in it, in a fresh one, or in a fork after its last completed turn. A fork or a
     fresh thread replaces it.
+    whole: a kept thread is gone on with whatever its age and length, and with all of its history.
     approvals: requests that the model may make of a person; any other is declined at once.
     effort: how much the model reasons; None is its own default. mode: the role's; a kept thread has its mode's limits.
     """
@@ -57,6 +58,7 @@ class ConversationSpec:
     scope: Scope = Scope()
     approvals: frozenset[ApprovalKind] = frozenset()
     mode: Mode = "other"
+    whole: bool = False
 
 
 def has_history(reason: str) -> bool:
@@ -69,7 +71,8 @@ class TurnResult:
     """End of a turn.
 
     status completed: text is the answer, unless refusal is set: the model declined. interrupted and failed: failure
-    has the reason; failed with a refusal and no failure: the provider's safety system declined.
+    has the reason; failed with a refusal and no failure: the provider's safety system declined. context_tokens: input
+    tokens of its last model call; None where the provider gave no figure.
     """
 
     thread_id: str
@@ -79,6 +82,7 @@ class TurnResult:
     usage: Usage
     failure: Failure | None
     refusal: str | None
+    context_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,9 @@ class Runtime(Protocol):
 
     def status(self) -> list[ProcessStatus]:
         """Return the processes that the runtime has started; none for one that needs none."""
+
+    def interrupt(self, thread_id: str, turn_id: str) -> bool:
+        """End this turn as interrupted, and return True if it runs here."""
 
     def conversation(self, spec: ConversationSpec, deadline: float) -> AbstractAsyncContextManager[Conversation]:
         """Open a thread for (role, subject), with a turn slot until the block ends.

@@ -98,7 +98,7 @@ def screener_subject(
 def validator_subject(
     symbol: str, instrument: str, theses: Iterable[Thesis], settings: Settings, capital: float | None = None
 ) -> ResearchSubject:
-    """Return the subject of one validator turn. theses: none when no lens named the symbol. capital: as of
+    """Return the subject of one validator turn. theses: empty when no lens named the symbol. capital: as in
     `constraints`."""
     return {
         "symbol": symbol,
@@ -118,8 +118,8 @@ def trader_subject(
     """Return the subject of the trader's turn.
 
     portfolio: {cash, equity, buyingPower, positions[{symbol, quantity, averageCost, marketPrice, marketValue, share}]}
-    as the tool portfolio_get gives it; its buying power is the capital of the constraints.
-    notes: by symbol the last lines on what was decided on it and what became of that, oldest first.
+    as the tool portfolio_get returns it; its buying power is the capital of the constraints.
+    notes: by symbol, lines on its last decisions and their outcomes, oldest first.
     """
     own = constraints(settings, portfolio.get("buyingPower", portfolio.get("cash")))
     return {

@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance, VerdictResult
 
 MIN_COMPLETED = 2  # fewer reports than this decide nothing but a PASS
+COMPANY = ("fundamentals", "catalyst")  # roles that look beyond the price: one of them must have had data
 SUMMARY_CHARS = 300  # of one role's summary
 _STRENGTH = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
 
 
-def reduce_reports(reports: Sequence[RoleReport]) -> VerdictResult:
+def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> VerdictResult:
     """Return the verdict of a candidate. Its rating is the first that holds over the completed reports:
 
     any REJECT -> PASS; fewer than two -> INSUFFICIENT (never tradable); at least half CAUTION -> CAUTION;
-    any CAUTION -> HOLD; else BUY.
+    any CAUTION -> HOLD; a required role without a completed report -> HOLD; else BUY.
 
     Confidence is the lowest of the completed (low when there is none); a role without a completed report is listed
-    in `missing` as "role: status (reason)" and caps it at medium. Raises ValueError for a role that reported twice
-    and for a completed report without verdict or confidence.
+    in `missing` as "role: status (reason)" and caps it at medium. A BUY without a completed report of a role of COMPANY
+    is of low confidence. The summary names each rule that held a verdict back. Raises ValueError for a role that
+    reported twice and for a completed report without verdict or confidence.
     """
     _check(reports)
     completed = [report for report in reports if report.status is ReportStatus.COMPLETED]
     missing = [_absence(report) for report in reports if report.status is not ReportStatus.COMPLETED]
     rating = _rating([report.verdict for report in completed])
     confidence = _confidence([report.confidence for report in completed if report.confidence], bool(missing))
+    roles = {report.role for report in completed}
+    lacking = [role for role in required if role not in roles]
+    held_back = []
+    if rating is Rating.BUY and lacking:
+        rating = Rating.HOLD
+        held_back.append(f"Not BUY: no completed report of {', '.join(lacking)}, which a BUY requires.")
+    if rating is Rating.BUY and roles.isdisjoint(COMPANY):
+        confidence = Confidence.LOW
+        held_back.append(f"Low confidence: neither {' nor '.join(COMPANY)} had any data.")
     return VerdictResult(
         rating=rating,
         confidence=confidence,
-        summary=_summary(rating, completed, missing),
+        summary=_summary(rating, completed, missing, held_back),
         key_risks=list(dict.fromkeys(risk for report in completed for risk in report.key_risks)),
         completed=[report.role for report in completed],
         missing=missing,
@@ -71,11 +83,29 @@ def _age(report: RoleReport) -> str:
     return "" if report.age_hours is None else f", {report.age_hours:.0f} h before"
 
 
-def _summary(rating: Rating, completed: Sequence[RoleReport], missing: Sequence[str]) -> str:
-    parts = [f"{rating.value} from {len(completed)} of {len(completed) + len(missing)} reports."]
+def _summary(rating: Rating, completed: Sequence[RoleReport], missing: Sequence[str], held_back: Sequence[str]) -> str:
+    parts = [f"{rating.value} from {len(completed)} of {len(completed) + len(missing)} reports.", *held_back]
     for report in completed:
         text = report.summary if len(report.summary) <= SUMMARY_CHARS else report.summary[: SUMMARY_CHARS - 1] + "…"
         parts.append(f"{report.role} {report.verdict} ({report.confidence}){_age(report)}: {text}")
     if missing:
         parts.append("Missing: " + "; ".join(missing) + ".")
     return "\n".join(parts)
+
+
+def cap_confidence(
+    actions: Iterable[Mapping[str, Any]], verdicts: Mapping[str, tuple[str, str]]
+) -> list[dict[str, Any]]:
+    """Return the trader's actions, none more confident than the verdict on its symbol; the reasoning of one that was
+    names both.
+
+    verdicts: rating and confidence by symbol. An action without a verdict, on a holding, stays as it is.
+    """
+    return [_capped(action, verdicts.get(str(action["symbol"]))) for action in actions]
+
+
+def _capped(action: Mapping[str, Any], verdict: tuple[str, str] | None) -> dict[str, Any]:
+    if verdict is None or _STRENGTH[Confidence(action["confidence"])] <= _STRENGTH[Confidence(verdict[1])]:
+        return dict(action)
+    note = f"(The confidence was {action['confidence']}; that of the verdict {verdict[0]} is {verdict[1]}.)"
+    return {**action, "confidence": verdict[1], "reasoning": f"{action['reasoning']} {note}"}

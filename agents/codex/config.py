@@ -17,10 +17,12 @@ LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class ThreadLimits(NamedTuple):
-    """Past either a kept thread starts afresh."""
+    """Past any of them a kept thread starts afresh. age_hours: since its last use; tokens: input tokens of its last
+    model call."""
 
     age_hours: float
     turns: int
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,12 @@ class RuntimeConfig:
     """Settings of one worker's runtime. Times are seconds, sizes MiB. A field that is named as a setting, or as one of
     the prefix `codex_`, has its value.
 
-    provider_url is None for the Codex login. login_home holds the host's only auth.json. environ is passed
-    to the app-server as it is (for proxies); nothing else of our environment is. flags are further `-c` settings.
-    mode_limits: limits on the kept threads of single modes, over the two for all.
-    deltas: have the app-server send parts of an answer as they come. roles_models: models that single roles have beside
-    `model`. summary, verbosity, personality: as the protocol names them; None is the model's own default.
+    provider_url is None for the Codex login. login_home holds the host's only auth.json. environ is passed to the
+    app-server as it is (for proxies); nothing else of our environment is. flags are further `-c` settings.
+    thread_answers: a thread that is gone on with has the last so many answers of its earlier turns; None for all that
+    there is. mode_limits: limits on the kept threads of single modes, over those for all. deltas: have the app-server
+    send parts of an answer as they come. roles_models: models that single roles have beside `model`. summary,
+    verbosity, personality: as the protocol names them; None is the model's own default.
     """
 
     home: Path
@@ -53,6 +56,8 @@ class RuntimeConfig:
     recycle_rss_mb: int = 600
     max_thread_age_hours: float = 72.0
     max_thread_turns: int = 40
+    thread_tokens: int = 60_000
+    thread_answers: int | None = 1
     mode_limits: Mapping[str, ThreadLimits] = field(default_factory=dict)
     rollout_days: float = 14.0
     rpc_seconds: float = 10.0
@@ -73,11 +78,12 @@ class RuntimeConfig:
 
     def thread_limits(self, mode: str) -> ThreadLimits:
         """Return the limits of a mode's kept threads: its own, or those for all."""
-        return self.mode_limits.get(mode, ThreadLimits(self.max_thread_age_hours, self.max_thread_turns))
+        for_all = ThreadLimits(self.max_thread_age_hours, self.max_thread_turns, self.thread_tokens)
+        return self.mode_limits.get(mode, for_all)
 
     @property
     def most_thread_age_hours(self) -> float:
-        """Return the age beyond which no thread of any mode is resumed."""
+        """Return the hours without use beyond which no thread of any mode is resumed."""
         return max([self.max_thread_age_hours, *(limits.age_hours for limits in self.mode_limits.values())])
 
     @property
@@ -117,4 +123,7 @@ def _limits(settings: Settings, mode: RunMode) -> ThreadLimits:
     """Return the limits of a mode, with those for all in place of what it does not set."""
     hours: float | None = getattr(settings, f"{mode}_max_thread_age_hours")
     turns: int | None = getattr(settings, f"{mode}_max_thread_turns")
-    return ThreadLimits(hours or settings.max_thread_age_hours, turns or settings.max_thread_turns)
+    tokens: int | None = getattr(settings, f"{mode}_thread_tokens")
+    return ThreadLimits(
+        hours or settings.max_thread_age_hours, turns or settings.max_thread_turns, tokens or settings.thread_tokens
+    )

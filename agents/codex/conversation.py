@@ -46,6 +46,7 @@ class CodexConversation:
         self.reason = opened.reason
         self.turns = 0
         self.last_turn_id: str | None = None
+        self.running_turn_id: str | None = None
         self.last_failure: Failure | None = None
         self._server, self._spec, self._deadline, self._config = server, spec, deadline, config
         self._reopen, self._after_turn = reopen, after_turn
@@ -79,11 +80,13 @@ class CodexConversation:
                 watch.on_limited, watch.until = on_limited, self._limit()
                 turn_id = await self._start_resumed(watch, text, output_schema, metadata)
                 self.turns += 1
+                self.running_turn_id = turn_id
                 result = await self._run(watch, turn_id, on_started)
             except CodexError as error:
                 turn_id = (watch and watch.turn_id) or ""
                 result = self._result(turn_id, watch, "failed", failure_of_error(error))
             finally:
+                self.running_turn_id = None
                 if watch is not None:
                     self._server.unwatch(self.thread_id)
                 status, why = (result.status, result.failure) if result else ("interrupted", None)
@@ -224,8 +227,10 @@ class CodexConversation:
     def _result(
         self, turn_id: str, watch: TurnWatch | None, status: TurnStatus, why: Failure | None, refusal: str | None = None
     ) -> TurnResult:
-        text, usage = (watch.text, watch.usage) if watch else (None, Usage())
-        return TurnResult(self.thread_id, turn_id, status, text or "", usage, why, refusal)
+        if watch is None:
+            return TurnResult(self.thread_id, turn_id, status, "", Usage(), why, refusal)
+        spent = watch.spent(completed=status == "completed")
+        return TurnResult(self.thread_id, turn_id, status, watch.text or "", spent, why, refusal, watch.context_tokens)
 
 
 def _interrupted() -> Failure:

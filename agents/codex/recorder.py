@@ -36,6 +36,7 @@ class ThreadRecorder:
         self._record = (old or wanted).model_copy(update=here)
         self._thread = _thread(lease, opened, self._record)
         self._lease, self._files, self._alive = lease, files, alive
+        self._shortened = opened.shortened
         self._turns = 0
         self._unwritten = False
 
@@ -44,6 +45,7 @@ class ThreadRecorder:
         if not result.turn_id:
             return  # it never started
         update: dict[str, Any] = {"turn_ids": (*self._record.turn_ids, result.turn_id)}
+        update["context_tokens"] = result.context_tokens
         last = {"last_turn_id": result.turn_id} if result.status == "completed" else {}
         self._record = self._record.model_copy(update=update | last)
         self._count(1)
@@ -72,7 +74,7 @@ class ThreadRecorder:
             log.warning("thread.not_recorded", thread=thread_id, lease_lost=self._lease.key)
         else:
             place = {"generation": self._lease.generation + 1, "token": self._lease.token, "updated_at": time.time()}
-            kept = await self._files.keep(self._thread, self._record.model_copy(update=place))
+            kept = await self._files.keep(self._thread, self._record.model_copy(update=place), self._shortened)
             if kept is not None:
                 await self._save(kept)
         self._unwritten = False

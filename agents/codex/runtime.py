@@ -91,6 +91,14 @@ class CodexRuntime:
             for one in pool.processes
         ]
 
+    def interrupt(self, thread_id: str, turn_id: str) -> bool:
+        """End this turn as interrupted, and return True if it runs here."""
+        for conversation in self._active:
+            if (conversation.thread_id, conversation.running_turn_id) == (thread_id, turn_id):
+                conversation.interrupt()
+                return True
+        return False
+
     @asynccontextmanager
     async def conversation(self, spec: ConversationSpec, deadline: float) -> AsyncIterator[CodexConversation]:
         """Open a thread for (role, subject), kept or ephemeral, with a turn slot until the block ends.

@@ -25,7 +25,8 @@ class Rule:
     """One figure with the values from which it is elevated and unacceptable.
 
     above: the figure is bad from the threshold upward, else downward; the threshold itself counts as reached.
-    absolute: the figure's size counts and not its sign. reject None: the rule never rejects.
+    absolute: the figure's size counts and not its sign. reject None: the rule never rejects. length: the field that has
+    how many sessions the figure is of, where its name does not promise a number.
     """
 
     key: str
@@ -36,6 +37,7 @@ class Rule:
     reject: float | None
     unit: str = "percent"
     absolute: bool = False
+    length: str | None = None
 
     def level(self, value: float) -> Level:
         measured = abs(value) if self.absolute else value
@@ -75,7 +77,7 @@ SIGNAL_RULES = _table(
     Rule("history", "sessions", "history", False, 119, 59, "sessions"),
     Rule("overbought", "rsi14", "RSI-14", True, 70, 80, "number"),
     Rule("falling", "momentum20", "20-session momentum", False, -0.05, -0.20),
-    Rule("off_high", "fromHigh", "distance from the 52-week high", False, -0.25, -0.45),
+    Rule("off_high", "fromHigh", "distance from the high", False, -0.25, -0.45, length="highSessions"),
     Rule("drawdown", "drawdown60", "60-session drawdown", False, -0.18, -0.35),
     Rule("volatility", "volatility20", "20-session realised volatility", True, 0.45, 0.80),
     Rule("volume_spike", "volumeRatio", "volume against its 20-session mean", True, 3.0, None, "times"),
@@ -86,8 +88,8 @@ SIGNAL_RULES = _table(
 # The average true range is a share of the price: see `validators.risk`.
 ATR_RULE = Rule("atr", "atr14", "14-session average true range", True, 0.045, 0.09)
 
-# A decliner of the day, by its change.
-DECLINE_RULE = Rule("decline", "change", "fall of the day", False, -0.03, -0.08)
+# The last change of a name; it spans more than one session where the session before is missing.
+DECLINE_RULE = Rule("decline", "change", "last change", False, -0.03, -0.08, length="changeSessions")
 
 # Headlines of either tone, by count.
 ADVERSE_NEWS_RULE = Rule("adverse_news", "adverse", "adverse headlines", True, 1, 4, "count")
@@ -112,6 +114,7 @@ TECHNICAL_BOUNDS = (
     Bound("momentum20", low=0.02),
     Bound("rsi14", low=50, high=75),
     Bound("fromHigh", low=-0.15),
+    Bound("highSessions", low=120),
     Bound("volatility20", high=0.55),
     Bound("drawdown60", low=-0.25),
 )
@@ -143,6 +146,7 @@ HITS_PER_LENS = 6  # names one lens puts forward from one shard
 OVERVIEW_BATCH = 50  # companies in one overview call: more would not fit the app-server's limit on an answer
 OPTIONS_BATCH = 12  # names whose options section is requested
 MOVERS = 100  # requested length of the movers list
+DECLINERS = 1  # requested length of the list of decliners, beside the name's own change
 HEADLINES = 10  # requested headlines
 
 # The trader's sizing.

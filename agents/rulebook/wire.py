@@ -22,7 +22,7 @@ _numbers = count(1)
 
 
 class BadRequest(Exception):
-    """A request that the rulebook cannot answer; code is a short snake_case word."""
+    """A request that the rulebook cannot answer; code: a short snake_case name."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -1,7 +1,7 @@
-"""The app-server's requests besides tool calls, and the answers to them, in the protocol's terms.
+"""The app-server's requests besides tool calls, and their answers, in the protocol's terms.
 
-The desk's models have no shell, no files and no permissions to gain, so that a request is a surprise. A role may be
-allowed to ask a person for some of it; its threads are given the tools to ask with.
+By default a model has no shell, no files and no further permissions, and every such request is declined. A role that
+may ask a person for a kind of them gets the tool for it in its threads.
 """
 
 from __future__ import annotations

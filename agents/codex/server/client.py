@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,6 +33,11 @@ METHOD_NOT_FOUND = -32601
 INTERNAL_ERROR = -32603
 STDERR_LINES = 40
 KILL_SECONDS = 5.0
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_NO_REASON = re.compile(r"^(\S+\s+)?(WARN|INFO|DEBUG|TRACE)\b|^note: ")
+_STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\S+\s+")
+_LONGEST_CAUSE = 300
 
 
 class Client:
@@ -206,8 +212,8 @@ class Client:
     def _dead(self, what: str) -> None:
         if self.died is not None:
             return
-        tail = "; ".join(self._stderr)[-600:]
-        self.died = ProcessDied(f"app-server {self.pid} {what}" + (f": {tail}" if tail else ""))
+        cause = last_error(self._stderr)
+        self.died = ProcessDied(f"app-server {self.pid} {what}" + (f": {cause}" if cause else ""))
         for future in self._pending.values():
             if not future.done():
                 future.set_exception(self.died)
@@ -258,3 +264,12 @@ class Client:
             rest = rest[-4096:]
         if rest:
             self._stderr.append(rest.decode(errors="replace")[:500])
+
+
+def last_error(lines: Sequence[str]) -> str | None:
+    """Return the last line of an app-server's log that may be a reason for its end, without colours and its time; None
+    when there is none: what it warns of at its start is no reason."""
+    for line in reversed([_COLOURS.sub("", line).strip() for line in lines]):
+        if line and not _NO_REASON.search(line):
+            return _STAMP.sub("", line)[:_LONGEST_CAUSE]
+    return None

@@ -33,7 +33,7 @@ class Home:
 
     @property
     def owner(self) -> str:
-        """Return the worker's name and host, for people who look for a thread."""
+        """Return the worker's name and host, for the search for a thread by hand."""
         return f"{self.path.name}@{socket.gethostname()}"
 
     def of(self, kind: str) -> Path:
@@ -56,26 +56,36 @@ def claim_home(root: Path, worker: str) -> Home:
 
 
 def set_aside(codex_home: Path, thread_hours: float, days: float, now: dt.datetime) -> int:
-    """Move rollouts that are too old to be resumed out of the app-server's sessions, since it reads every one when it
-    starts; delete those that were moved `days` after they were made. Return the number of moved files.
+    """Move rollouts that were not written for too long to be resumed out of the app-server's sessions, since it reads
+    every one when it starts; delete those that were last written `days` ago. Return the number of moved files.
 
-    thread_hours: greatest age at which a thread is resumed. now: local time, as in the folders' names.
+    thread_hours: hours without use after which no thread is resumed. now: local time.
     """
     aged, too_old = codex_home.parent / "aged" / "sessions", now - dt.timedelta(hours=thread_hours, days=1)
     moved = 0
-    for folder in _days(codex_home / "sessions", too_old):
-        into = aged / folder.relative_to(codex_home / "sessions")
+    for file in _unwritten(codex_home / "sessions", too_old):
+        into = aged / file.parent.relative_to(codex_home / "sessions")
         into.mkdir(parents=True, exist_ok=True)
-        for file in list(folder.iterdir()):
-            file.replace(into / file.name)
-            moved += 1
-        folder.rmdir()
-    for folder in _days(aged, min(too_old, now - dt.timedelta(days=days))):
-        shutil.rmtree(folder, ignore_errors=True)
+        file.replace(into / file.name)
+        moved += 1
+    for file in _unwritten(aged, min(too_old, now - dt.timedelta(days=days))):
+        file.unlink(missing_ok=True)
     for lock in (codex_home / "thread-writer-locks").glob("*.lock"):
         if not lock.name.startswith(".") and lock.stat().st_mtime < too_old.timestamp():
             lock.unlink(missing_ok=True)
     return moved
+
+
+def _unwritten(sessions: Path, since: dt.datetime) -> list[Path]:
+    """Return the files in the folders Y/M/D of days before a time that were not written since; remove those folders
+    that are empty."""
+    found = []
+    for folder in _days(sessions, since):
+        files = list(folder.iterdir())
+        if not files:
+            folder.rmdir()
+        found += [file for file in files if file.stat().st_mtime < since.timestamp()]
+    return found
 
 
 def _days(sessions: Path, before: dt.datetime) -> list[Path]:

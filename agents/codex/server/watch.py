@@ -39,7 +39,8 @@ NotificationListener = Callable[[str, Mapping[str, Any], str | None], None]
 class TurnWatch:
     """Collector of the notifications of one turn. `done` gets the protocol's Turn, or ProcessDied.
 
-    limited_at: loop time since when the app-server waits for the provider's limit to pass; None when it does not.
+    context_tokens: input tokens of the last model call that was counted. limited_at: loop time since when the
+    app-server waits for the provider's limit to pass; None when it does not.
     on_limited: called when that starts, with the seconds that the provider named, if it did. until: loop time at which
     the turn is ended. calls: the calls that the app-server waits for, each with a limit of its own.
     """
@@ -56,7 +57,11 @@ class TurnWatch:
         self.turn_id: str | None = None
         self.text: str | None = None
         self.error: dict[str, Any] | None = None
-        self.usage = Usage()
+        self._usage = Usage()
+        self._counted: Mapping[str, Any] | None = None
+        self._calls_counted = 0
+        self._called_tool = False
+        self.context_tokens: int | None = None
         self.limited_at: float | None = None
         self.on_limited: Callable[[float | None], None] | None = None
         self.calls: set[asyncio.Future[Any]] = set()
@@ -76,6 +81,12 @@ class TurnWatch:
             self._progress(method, params)
             self._record(method, params)
         self.touched = self._loop.time()
+
+    def spent(self, *, completed: bool) -> Usage:
+        """Return the tokens of the turn: unknown if fewer model calls were counted than there were at the least. An
+        answer takes one, and a tool's answer another one before it; a turn that failed may have had none."""
+        least = 1 + self._called_tool if completed else 0
+        return self._usage if self._calls_counted >= least else Usage.unknown()
 
     async def call_tool(self, params: Mapping[str, Any], call: Coroutine[Any, Any, Answer], late: Answer) -> Answer:
         """Answer a tool call. late: the answer when the turn ends first."""
@@ -134,9 +145,21 @@ class TurnWatch:
             self._items.pop(params["item"]["id"], None)
             self._item(params["item"])
         elif method == "thread/tokenUsage/updated":
-            self.usage += Usage(**counts_of(params["tokenUsage"]["last"]))
+            self._count(params["tokenUsage"])
         elif method == "error":
             self._failed(params)
+
+    def _count(self, counted: Mapping[str, Any]) -> None:
+        """Add the tokens of one more model call; a message about the same call again counts once."""
+        if counted == self._counted:
+            return
+        self._counted = counted
+        call = Usage(**counts_of(counted.get("last")))
+        if call.missing:
+            log.warning("usage.invalid", turn=self.turn_id, fields=call.missing, last=counted.get("last"))
+        self._usage += call
+        self._calls_counted += 1
+        self.context_tokens = call.input_tokens
 
     def _failed(self, params: Mapping[str, Any]) -> None:
         error = params.get("error")
@@ -151,16 +174,18 @@ class TurnWatch:
             self.text = item.get("text")
         elif item.get("type") == "dynamicToolCall":
             self.text = None  # a message before a tool call is not the answer
+            self._called_tool = True
 
 
-def counts_of(breakdown: Mapping[str, Any]) -> dict[str, int]:
-    """Return the tokens of one model call by name; anything but a finite, non-negative number counts as nothing."""
-    return {name: _count(breakdown.get(wire)) for name, wire in _USAGE_FIELDS.items()}
+def counts_of(breakdown: Any) -> dict[str, int | None]:
+    """Return the tokens of one model call by name; None for anything but a finite, non-negative number."""
+    found = breakdown if isinstance(breakdown, Mapping) else {}
+    return {name: _count(found.get(wire)) for name, wire in _USAGE_FIELDS.items()}
 
 
-def _count(value: Any) -> int:
+def _count(value: Any) -> int | None:
     if type(value) is int and value >= 0:  # as it is nearly always
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0
-    return int(value) if math.isfinite(value) and value >= 0 else 0
+        return None
+    return int(value) if math.isfinite(value) and value >= 0 else None

@@ -15,6 +15,7 @@ from agents.codex.server.approvals import needs_environment, thread_settings
 from agents.codex.server.process import AppServer
 from agents.codex.threads.registry import ThreadRecord
 from agents.codex.threads.rollouts import relative
+from agents.codex.threads.trimming import Shortened
 from agents.runtime import ConversationSpec
 from models.errors import ProcessDied, RpcError, ThreadInUse
 
@@ -28,11 +29,13 @@ UNLOADING = ("is closing", "active writer")
 
 @dataclass(frozen=True, slots=True)
 class OpenedThread:
-    """A thread ready for turns, and the reason for this one. path: its rollout, relative to CODEX_HOME."""
+    """A thread ready for turns, and the reason for this one. path: its rollout, relative to CODEX_HOME. shortened: what
+    that was before its earlier turns were left out."""
 
     thread_id: str
     reason: str
     path: str | None = None
+    shortened: Shortened | None = None
 
 
 def wanted_record(spec: ConversationSpec, server: AppServer, home: str, owner: str) -> ThreadRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 from agents.codex.config import RuntimeConfig
@@ -22,20 +23,27 @@ async def open_kept(
     files: RolloutFiles,
     processes: Callable[[], Iterable[AppServer]],
 ) -> OpenedThread:
-    """wanted: the record a fresh thread would get. processes: those of this home that may have the thread in memory.
+    """Return the thread of a conversation: resumed, forked or fresh.
 
-    Raises CodexError, and ServiceError when the record's copy cannot be had now: then nothing is opened in its place,
-    for what is opened would take the thread's place.
+    wanted: the record of a fresh thread. processes: app-servers of this home that may have the thread in memory.
+    Raises CodexError, and ServiceError when the rollout's copy cannot be fetched now: no other thread is opened then,
+    because its record would replace this one.
     """
     record = lease.record
-    why = why_fresh(record, wanted, config)
+    answers = config.thread_answers if not spec.whole else None
+    shortened = None
+    why = why_fresh(record, wanted, config.thread_limits(wanted.mode) if not spec.whole else None)
     if spec.opening == "fresh" and why is None:
         why = "retry"
     if not lease.held or spec.opening == "fork":
-        return await _fork(server, spec, record, why, "retry" if lease.held else "busy", files)
-    if record is not None and why is None and not await files.bring(record, partial(unloaded, processes)):
-        why = "lost"
-    return await resume_or_start(server, spec, record, why)
+        return await _fork(server, spec, record, why, "retry" if lease.held else "busy", files, answers)
+    if record is not None and why is None:
+        if not await files.bring(record, partial(unloaded, processes)):
+            why = "lost"
+        elif answers is not None:
+            shortened = await files.trim(record, answers, partial(unloaded, processes))
+    opened = await resume_or_start(server, spec, record, why)
+    return replace(opened, shortened=shortened) if opened.reason == "resumed" else opened
 
 
 async def _fork(
@@ -45,8 +53,9 @@ async def _fork(
     why: str | None,
     cause: str,
     files: RolloutFiles,
+    answers: int | None,
 ) -> OpenedThread:
     if record is None or why is not None:
         return await fork_or_start(server, spec, record, why, cause)
-    async with files.source(record) as (found, path):
+    async with files.source(record, answers) as (found, path):
         return await fork_or_start(server, spec, record, None if found else "lost", cause, path)

@@ -22,7 +22,7 @@ import redis.exceptions
 import structlog
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from agents.codex.config import RuntimeConfig
+from agents.codex.config import ThreadLimits
 from agents.codex.threads.rollouts import PATH
 from models.errors import RedisDown
 
@@ -72,6 +72,7 @@ return 1
 )
 
 POLL_SECONDS = (0.05, 0.25)
+BYTES_A_TOKEN = 4  # of English text and JSON
 
 
 RolloutPath = Annotated[str, StringConstraints(pattern=rf"^{PATH}$")]
@@ -81,12 +82,13 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 class ThreadRecord(BaseModel):
     """Registry record of one kept thread. Times are Unix seconds.
 
-    mode: the role's, whose limits count; `legacy` in records of before, until the next turn. generation grows by one
-    with each change of the record, token is the fencing token of the lease it was written under. owner, home: the
-    worker that wrote it, and the home that has the rollout at hand; any other fetches it. rollout_path is relative to
-    CODEX_HOME, rollout_size in bytes; rollout_digest is None for a thread of which the vault has no copy: it can be
-    gone on with in its home alone. login: a digest of the login that the provider was spoken to with, empty where
-    there is none. dropped: why the next conversation starts a fresh thread, such as `manual`.
+    mode: the role's mode, which sets the thread's limits; `legacy` in records of older versions, until the next turn.
+    generation: one more with each change of the record. token: fencing token of the lease that wrote it.
+    owner: the worker that wrote it. home: the home that has the rollout; every other one fetches a copy.
+    rollout_path: relative to CODEX_HOME. rollout_size: bytes. rollout_digest: None without a copy in the vault; the
+    thread can then be resumed in its home alone. context_tokens: input tokens of its last model call, None where the
+    provider gave no figure. login: digest of the login at the provider, empty without one.
+    dropped: why the next conversation starts a fresh thread, such as `manual`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -110,7 +112,13 @@ class ThreadRecord(BaseModel):
     rollout_path: RolloutPath | None = None
     rollout_digest: Digest | None = None
     rollout_size: int = 0
+    context_tokens: int | None = None
     dropped: str | None = None
+
+    @property
+    def context(self) -> int:
+        """The tokens that its next turn sends again; where none were counted, as many as its rollout can hold."""
+        return self.context_tokens if self.context_tokens is not None else self.rollout_size // BYTES_A_TOKEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,10 +259,11 @@ def _text(key: bytes | str) -> str:
     return key.decode() if isinstance(key, bytes) else key
 
 
-def why_fresh(record: ThreadRecord | None, wanted: ThreadRecord, config: RuntimeConfig) -> str | None:
+def why_fresh(record: ThreadRecord | None, wanted: ThreadRecord, limits: ThreadLimits | None) -> str | None:
     """Return the reason why a kept thread may not be resumed, for the new thread; None when it may.
 
-    wanted: the record a new thread would get, which carries this worker's home, login, model, tools and mode.
+    wanted: the record a new thread would get, which carries this worker's home, login, model, tools and mode. limits:
+    None for none.
     """
     if record is None:
         return "initial"
@@ -268,11 +277,17 @@ def why_fresh(record: ThreadRecord | None, wanted: ThreadRecord, config: Runtime
         return "toolset_changed"
     if record.model != wanted.model:
         return "model_changed"
-    limits = config.thread_limits(wanted.mode)
-    if time.time() - record.created_at > limits.age_hours * 3600:
+    return _past(record, limits) if limits is not None else None
+
+
+def _past(record: ThreadRecord, limits: ThreadLimits) -> str | None:
+    """Return which limit the thread has reached, as the reason of the next one."""
+    if time.time() - record.updated_at > limits.age_hours * 3600:
         return "rollover:age"
     if record.turns >= limits.turns:
         return "rollover:turns"
+    if record.context > limits.tokens:
+        return "rollover:tokens"
     return None
 
 

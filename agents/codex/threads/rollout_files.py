@@ -22,6 +22,7 @@ import structlog
 from agents.codex.server.homes import Home
 from agents.codex.threads.registry import Lease, ThreadRecord
 from agents.codex.threads.rollouts import digest_of, read, write
+from agents.codex.threads.trimming import Shortened, trimmed
 from agents.codex.threads.vault import ThreadVault
 from models.errors import BlobsDown, ServiceError, ThreadInUse
 from models.tables.threads import KeptThread, Rollout
@@ -73,33 +74,59 @@ class RolloutFiles:
         log.info("rollout.fetched", thread=record.thread_id, generation=record.generation)
         return True
 
+    async def trim(
+        self, record: ThreadRecord, answers: int, unloaded: Callable[[str], Awaitable[bool]]
+    ) -> Shortened | None:
+        """Shorten the home's copy to the thread's last answers (see `trimmed`) and return what `keep` makes the whole
+        of again; None when nothing was left out.
+
+        The only copy, of a thread without a vault, stays as it is, and so does one that a process has in memory: it
+        would be continued from there. Raises ServiceError.
+        """
+        if self._vault is None:
+            return None
+        with _local_errors(record):
+            whole = await self._in_thread(partial(read, self._codex_home, str(record.rollout_path)))
+            short = await self._in_thread(partial(trimmed, whole, answers)) if whole is not None else None
+            if whole is None or short is None or short == whole or not await unloaded(record.thread_id):
+                return None
+            await self._in_thread(partial(write, self._codex_home, str(record.rollout_path), short))
+        return Shortened(whole, len(short))
+
     @asynccontextmanager
-    async def source(self, record: ThreadRecord) -> AsyncIterator[tuple[bool, Path | None]]:
-        """Yield whether the record's thread can be forked, and the file to fork from, None for the home's own.
+    async def source(self, record: ThreadRecord, answers: int | None = None) -> AsyncIterator[tuple[bool, Path | None]]:
+        """Yield whether the record's thread can be forked, and the file to fork from, None for the home's own. answers:
+        leave out all but the last so many (see `trimmed`).
 
         The home's own file is not replaced: a process may be writing to it. Raises ServiceError.
         """
         copy = await self._copy(record) if record.rollout_digest is not None else None
-        if record.rollout_digest is None or copy is None or copy.in_place:
+        data = copy.data if copy is not None else b""
+        if answers is not None:
+            data = await self._in_thread(partial(trimmed, data, answers))
+        if copy is None or (copy.in_place and data == copy.data):
             yield record.rollout_digest is None or copy is not None, None
             return
         folder = self._scratch / uuid.uuid4().hex
         name = Path(str(record.rollout_path)).name
         try:
             with _local_errors(record):
-                await self._in_thread(partial(write, folder, name, copy.data))
+                await self._in_thread(partial(write, folder, name, data))
             yield True, folder / name
         finally:
             # The folder may not exist if it could not be written.
             await self._in_thread(partial(shutil.rmtree, folder, ignore_errors=True))
 
-    async def keep(self, thread: KeptThread, record: ThreadRecord) -> ThreadRecord | None:
+    async def keep(
+        self, thread: KeptThread, record: ThreadRecord, shortened: Shortened | None = None
+    ) -> ThreadRecord | None:
         """Give the vault a copy of the thread's rollout and return the record of it, at the generation it was given;
-        None when the vault did not take it: then the registry must not move on."""
+        None when the vault did not take it: then the registry must not move on. shortened: what the home's copy was
+        before it was trimmed; the vault's is whole."""
         if self._vault is None or record.rollout_path is None:
             return record.model_copy(update={"rollout_digest": None, "rollout_size": 0})
         try:
-            rollout = await self._in_thread(partial(self._put, thread, record))
+            rollout = await self._in_thread(partial(self._put, thread, record, shortened))
         except (ServiceError, OSError) as error:
             log.warning("rollout.not_kept", thread=record.thread_id, generation=record.generation - 1, error=str(error))
             return None
@@ -133,11 +160,12 @@ class RolloutFiles:
         data = self._vault.fetch(str(record.rollout_digest)) if self._vault is not None else None
         return _Copy(data, False) if data is not None else None
 
-    def _put(self, thread: KeptThread, record: ThreadRecord) -> Rollout:
+    def _put(self, thread: KeptThread, record: ThreadRecord, shortened: Shortened | None) -> Rollout:
         assert self._vault is not None
         path = str(record.rollout_path)
         if (data := read(self._codex_home, path)) is None:
             raise FileNotFoundError(f"there is no {path}")
+        data = shortened.continued(data) if shortened is not None else data
         same = record.model_dump(include={"thread_id", "generation", "token", "turns"})
         rollout = Rollout(**same, digest=digest_of(data), path=path, size=len(data))
         self._vault.put(thread, rollout, data)

@@ -15,14 +15,14 @@ TurnStatus = Literal["completed", "interrupted", "unfinished"]
 
 class TranscriptTurn(Frozen):
     """One turn of a thread. prompt and answer are whole; None where there is none. status `unfinished`: its end was
-    never written, since its process died. tokens: of all model calls of the turn."""
+    never written, since its process died. tokens: of all model calls of the turn; None without a figure for each."""
 
     turn_id: str
     started_at: dt.datetime | None = None
     seconds: float | None = None
     prompt: str | None = None
     answer: str | None = None
-    tokens: int = 0
+    tokens: int | None = None
     status: TurnStatus = "unfinished"
 
 
@@ -40,7 +40,8 @@ def transcript(rollout: bytes) -> list[TranscriptTurn]:
         elif event == "agent_message":
             current["answer"] = payload.get("message")
         elif event == "token_usage_record":
-            current["tokens"] = current.get("tokens", 0) + _tokens(payload.get("usage"))
+            counted = (current.get("tokens", 0), _tokens(payload.get("usage")))
+            current["tokens"] = None if None in counted else sum(counted)
         elif event == "task_complete":
             current |= {"status": "completed", **_times(payload)}
         elif event == "turn_aborted":
@@ -58,9 +59,9 @@ def _lines(rollout: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield str(row.get("type")), row["payload"]
 
 
-def _tokens(usage: Any) -> int:
+def _tokens(usage: Any) -> int | None:
     total = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return total if isinstance(total, int) and total >= 0 else 0
+    return total if isinstance(total, int) and total >= 0 else None
 
 
 def _times(payload: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ Score = Callable[[Row], float]
 _TITLES = {
     "momentum20": ("20-session momentum", "percent"),
     "rsi14": ("RSI-14", "number"),
-    "fromHigh": ("distance from the 52-week high", "percent"),
+    "fromHigh": ("distance from the high", "percent"),
+    "highSessions": ("of", "sessions"),
     "volatility20": ("realised volatility", "percent"),
     "trailingPE": ("price to earnings", "times"),
     "profitMargin": ("profit margin", "percent"),
@@ -49,8 +50,8 @@ def fundamental(case: Case) -> Call | Payload:
     if call := case.next_call(plan):
         return call
     wanted = set(symbols)
-    known = [row for row in map(flat, case.rows("symbol_overview", "overviews")) if row.get("symbol") in wanted]
-    rows = [row for row in known if _sound(row)]
+    priced = [row for row in case.rows("symbol_overview", "overviews") if number(row, "lastClose") is not None]
+    rows = [row for row in map(flat, priced) if row.get("symbol") in wanted and _sound(row)]
     return _hits(rows, _fundamental_score, _fundamental_confidence, _fundamental_thesis)
 
 
@@ -172,7 +173,7 @@ def _technical_confidence(row: Row) -> str:
 
 
 def _technical_thesis(row: Row) -> str:
-    figures = _figures(row, "momentum20", "rsi14", "fromHigh", "volatility20")
+    figures = _figures(row, "momentum20", "rsi14", "volatility20", "fromHigh", "highSessions")
     return f"{PREFIX} it rises and is not overbought: {figures}."
 
 

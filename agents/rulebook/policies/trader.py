@@ -10,6 +10,7 @@ from agents.rulebook import thresholds as limits
 from agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown
 from agents.rulebook.policies.screeners import options_allowed
 from agents.rulebook.policy import policy
+from models.contracts import parse_contract
 
 _ORDER = {"high": 0, "medium": 1, "low": 2}
 _LEAST_TRADE = 1.0  # account currency; less is no order
@@ -50,9 +51,10 @@ def decide(case: Case) -> Call | Payload:
     held = {str(row["symbol"]): row for row in _list(portfolio, "positions") if row.get("symbol")}
     prices = {row.get("symbol"): number(row, "close") for row in case.rows("signals_get", "signals")}
     by_symbol = {str(row["symbol"]): row for row in verdicts}
-    actions = [_held(row, by_symbol.get(symbol)) for symbol, row in sorted(held.items())]
+    actions = [_held(row, by_symbol.get(_underlying(symbol))) for symbol, row in sorted(held.items())]
     room = _room(case, portfolio)
-    fresh = [row for row in verdicts if row["symbol"] not in held]
+    names = {_underlying(symbol) for symbol in held}
+    fresh = [row for row in verdicts if row["symbol"] not in names]
     for row in sorted(fresh, key=lambda row: _ORDER.get(str(row.get("confidence")), len(_ORDER))):
         if (action := _fresh(row, prices.get(row["symbol"]), room, _tradable(case.subject))) is not None:
             actions.append(action)
@@ -93,13 +95,32 @@ def _held(position: Payload, verdict: Payload | None) -> Payload:
     rating, confidence = str(verdict.get("rating")), str(verdict.get("confidence", "low"))
     if rating not in ("PASS", "CAUTION"):
         return _action(symbol, "hold", confidence, f"it is held and the verdict is {rating}")
+    if parse_contract(symbol) is not None:
+        return _held_option(symbol, quantity, confidence, f"it is an option that is held and the verdict is {rating}")
     if quantity is None or quantity <= 0:
         return _action(symbol, "hold", confidence, f"the verdict is {rating}, but it is not held long")
+    bound = number(position, "boundByCalls") or 0
+    quantity -= bound
+    if quantity < 1 <= bound:
+        return _action(symbol, "hold", confidence, f"the verdict is {rating}, but its shares cover written calls")
     part = int(quantity * limits.REDUCE_BY)
     if rating == "PASS" or part < 1:
         return _sale(symbol, "close", quantity, confidence, f"it is held and the verdict is {rating}")
     share = shown(limits.REDUCE_BY, "percent")
     return _sale(symbol, "reduce", part, confidence, f"it is held and the verdict is CAUTION: {share} goes")
+
+
+def _held_option(contract: str, quantity: float | None, confidence: str, reason: str) -> Payload:
+    """Return the action that ends an option: what covers a written call is free again afterwards."""
+    if not quantity:
+        return _action(contract, "hold", confidence, f"{reason}, but how many are held is not known")
+    side = "sell" if quantity > 0 else "buy"
+    return {**_sale(contract, "close", abs(quantity), confidence, reason), "side": side}
+
+
+def _underlying(symbol: str) -> str:
+    contract = parse_contract(symbol)
+    return contract.underlying if contract else symbol
 
 
 def _tradable(subject: Payload) -> str:
@@ -126,6 +147,8 @@ def _fresh(verdict: Payload, price: float | None, room: Room, tradable: str) -> 
     if price is None:
         return _action(symbol, "watch", confidence, "the verdict is BUY, but its price is missing")
     notional = int(notional * 100) / 100
+    if notional <= 0:
+        return _action(symbol, "watch", confidence, "the verdict is BUY, but no cash is left to open it with")
     if notional < max(price, _LEAST_TRADE):
         return _action(symbol, "watch", confidence, f"the verdict is BUY, but {notional:.2f} buys no share at {price}")
     room.spend(notional)
@@ -139,10 +162,12 @@ def _sale(symbol: str, action: str, quantity: float, confidence: str, reason: st
 
 
 def _action(symbol: str, action: str, confidence: str, reason: str) -> Payload:
+    contract = parse_contract(symbol)
     return {
-        "symbol": symbol, "action": action, "side": None, "quantity": None, "notional": None, "orderType": None,
-        "limitPrice": None, "contract": None, "confidence": confidence if confidence in _ORDER else "low",
-        "reasoning": f"{PREFIX} {reason}.",
+        "symbol": _underlying(symbol), "action": action, "side": None, "quantity": None, "notional": None,
+        "orderType": None, "limitPrice": None, "stopPrice": None, "trailPercent": None, "timeInForce": None,
+        "contract": contract.symbol if contract else None, "legs": None,
+        "confidence": confidence if confidence in _ORDER else "low", "reasoning": f"{PREFIX} {reason}.",
     }  # fmt: skip
 
 

@@ -23,10 +23,12 @@ _STANCE = {Level.CALM: "CONFIRMED", Level.CAUTION: "CAUTION", Level.REJECT: "REJ
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule with a candidate's figure; value is None when the figure is missing."""
+    """A rule with a candidate's figure; value is None when the figure is missing. sessions: how many it is of, where
+    its name promises no number."""
 
     rule: Rule
     value: float | None
+    sessions: float | None = None
 
     @property
     def level(self) -> Level:
@@ -36,7 +38,8 @@ class Finding:
     def text(self) -> str:
         if self.value is None:
             return f"{self.rule.title} missing"
-        title = f"{self.rule.title} {shown(self.value, self.rule.unit)}"
+        of = f" of {shown(self.sessions, 'sessions')}" if self.sessions is not None else ""
+        title = f"{self.rule.title}{of} {shown(self.value, self.rule.unit)}"
         if self.level is Level.CALM:
             return title
         side = "at or above" if self.rule.above else "at or below"
@@ -52,7 +55,7 @@ def quick(case: Case) -> Call | Payload:
         return call
     row = _row(case.signals(), symbol)
     findings = _check(limits.QUICK_RULES, row)
-    return _report(case, findings, [("price figures", row is not None)], ["signals_get"])
+    return _report(case, findings, [("price figures", row is not None)], ["signals_get"], thin=_thin(findings))
 
 
 @policy("fundamentals")
@@ -79,8 +82,8 @@ def overview(case: Case) -> Call | Payload:
     company = _company(case, symbol, limits.OVERVIEW_COMPANY_RULES)
     row = _row(case.signals(), symbol)
     evidence = [("company figures", _known(company)), ("price figures", row is not None)]
-    findings = [*company, *_check(limits.OVERVIEW_PRICE_RULES, row)]
-    return _report(case, findings, evidence, ["symbol_overview", "signals_get"])
+    price = _check(limits.OVERVIEW_PRICE_RULES, row)
+    return _report(case, [*company, *price], evidence, ["symbol_overview", "signals_get"], thin=_thin(price))
 
 
 @policy("risk")
@@ -92,26 +95,23 @@ def risk(case: Case) -> Call | Payload:
         return call
     row = _row(case.signals(), symbol)
     detail = _row(case.rows("technicals_get", "technicals"), symbol)
-    findings = [*_check(limits.RISK_RULES, row), Finding(limits.ATR_RULE, _true_range_share(detail))]
+    price = _check(limits.RISK_RULES, row)
+    findings = [*price, Finding(limits.ATR_RULE, _true_range_share(detail))]
     evidence = [("price figures", row is not None), ("indicators", detail is not None)]
-    return _report(case, findings, evidence, ["signals_get", "technicals_get"])
+    return _report(case, findings, evidence, ["signals_get", "technicals_get"], thin=_thin(price))
 
 
 @policy("catalyst")
 def catalyst(case: Case) -> Call | Payload:
-    """Check for adverse headlines and for a place among the day's decliners."""
+    """Check for adverse headlines and for a fall in the name's own last change."""
     symbol = symbol_of(case)
-    movers = Call("sp500_movers", {"direction": "down", "limit": limits.MOVERS})
-    if call := case.next_call([_news(symbol), movers]):
+    move = Call("sp500_movers", {"direction": "down", "limit": limits.DECLINERS, "symbols": [symbol]})
+    if call := case.next_call([_news(symbol), move]):
         return call
-    row = _row(case.rows("sp500_movers", "movers"), symbol)
-    seen = case.has_data("sp500_movers")
-    findings = [_tone(case, symbol)]
-    if row is not None:
-        findings.append(Finding(limits.DECLINE_RULE, number(row, "change")))
-    evidence = [("headlines", findings[0].value is not None), ("the day's decliners", seen)]
-    calm = _absent_from(case.rows("sp500_movers", "movers")) if seen and row is None else None
-    return _report(case, findings, evidence, ["news_list", "sp500_movers"], calm)
+    row = _row(case.rows("sp500_movers", "asked"), symbol)
+    findings = [_tone(case, symbol), *_figures([limits.DECLINE_RULE], row)]
+    evidence = [("headlines", findings[0].value is not None), ("its last change", row is not None)]
+    return _report(case, findings, evidence, ["news_list", "sp500_movers"])
 
 
 def symbol_of(case: Case) -> str:
@@ -127,8 +127,14 @@ def _row(rows: Iterable[Payload], symbol: str) -> Payload | None:
 
 
 def _check(keys: Iterable[str], row: Payload | None) -> list[Finding]:
-    rules = [limits.SIGNAL_RULES[key] for key in keys]
-    return [Finding(rule, number(row, rule.field) if row is not None else None) for rule in rules]
+    return _figures([limits.SIGNAL_RULES[key] for key in keys], row)
+
+
+def _figures(rules: Sequence[Rule], row: Payload | None) -> list[Finding]:
+    """Return each rule with its figure of a row; all are missing without one."""
+    known = row or {}
+    lengths = (number(known, rule.length) if rule.length is not None else None for rule in rules)
+    return [Finding(rule, number(known, rule.field), of) for rule, of in zip(rules, lengths, strict=True)]
 
 
 def _company(case: Case, symbol: str, keys: Iterable[str]) -> list[Finding]:
@@ -138,15 +144,13 @@ def _company(case: Case, symbol: str, keys: Iterable[str]) -> list[Finding]:
     return [Finding(rule, number(figures, rule.field)) for rule in rules]
 
 
+def _thin(findings: Sequence[Finding]) -> bool:
+    """Return True when half of these figures or more are missing, as they are after a hole in the prices."""
+    return 2 * sum(finding.value is None for finding in findings) >= len(findings)
+
+
 def _known(findings: Iterable[Finding]) -> bool:
     return any(finding.value is not None for finding in findings)
-
-
-def _absent_from(movers: Sequence[Payload]) -> str:
-    """Return a text on absence from the list: it means only that the fall was smaller than the last one listed."""
-    ends = number(movers[-1], "change") if movers else None
-    tail = f", which ends at {shown(ends, 'percent')}" if ends is not None else ""
-    return f"not on the list of the day's {len(movers)} largest decliners{tail}"
 
 
 def _true_range_share(detail: Payload | None) -> float | None:
@@ -170,18 +174,20 @@ def _report(
     findings: Sequence[Finding],
     evidence: Sequence[tuple[str, bool]],
     tools: Sequence[str],
-    calm: str | None = None,
+    *,
+    thin: bool = False,
 ) -> Payload:
-    """Return the worst finding as the verdict; without any evidence a CAUTION whose summary names the lack of it.
+    """Return the worst finding as the verdict; without any evidence, or with `thin` one, a CAUTION whose summary names
+    the lack of it.
 
     evidence: the role's sources, each with True when it had data. Confidence is high when all of it was and no figure
     is missing, low when half of it or less was.
     """
     level = max((finding.level for finding in findings), default=Level.CALM)
     seen = [name for name, there in evidence if there]
-    if not seen and level is Level.CALM:
+    if (thin or not seen) and level is Level.CALM:
         level = Level.CAUTION
-    texts = [finding.text for finding in findings if finding.value is not None] + ([calm] if calm else [])
+    texts = [finding.text for finding in findings if finding.value is not None]
     absent = [name for name, there in evidence if not there]
     holes = [finding.rule.title for finding in findings if finding.value is None]
     return {
