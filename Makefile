@@ -39,7 +39,7 @@ format: $(VENV)/.dev ## Put the code in the one format
 	@$(BIN)/ruff check --fix $(CODE)
 	@$(BIN)/ruff format $(CODE)
 
-bench: $(VENV)/.dev ## Measure turns per second, a whole screen, memory, two workers, many runs, events and their cost
+bench: $(VENV)/.dev ## Measure turns per second, a whole screen, memory, two workers, many runs, events and their cost, tokens
 	@$(BIN)/python -m tests.bench
 
 faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (some 15 minutes)

@@ -1,6 +1,6 @@
-"""Says what is wrong with this Python before an environment is made of it: `python3 deploy/preflight.py FOLDER`.
+"""Check this Python before an environment is made of it: `python3 deploy/preflight.py FOLDER`.
 
-Written so that an old interpreter can read it and say that it is too old.
+Written so that an old interpreter can read it and report that it is too old.
 """
 
 import importlib.util
@@ -29,9 +29,9 @@ def problem(version, modules):
 
 def main():
     here = [name for name in ("venv", "ensurepip") if importlib.util.find_spec(name)]
-    said = problem(sys.version_info, here)
-    if said:
-        sys.stderr.write(said + "\n")
+    error = problem(sys.version_info, here)
+    if error:
+        sys.stderr.write(error + "\n")
         return 1
     return 0
 

@@ -1,1 +1,1 @@
-"""What runs when: the Celery app, the canvases, beat, the embedded services and the `desk` command."""
+"""Execution of runs: the Celery app, workflows, beat, the embedded services and the `desk` command."""

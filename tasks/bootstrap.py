@@ -27,6 +27,7 @@ from models.database.blobs import blob_store
 from models.database.store import Store
 from models.errors import DeskError, RedisDown, UsageError
 from models.settings import Settings
+from models.settings.snapshots import in_run
 from models.tables.runs import Run
 from tasks.approvals.asker import ApprovalAsker
 from tasks.engine.admission import ModelAdmissions
@@ -41,7 +42,7 @@ from tools.brokers.factory import build_broker
 from tools.brokers.protocol import Broker, MarketPriced, Streaming
 from tools.market.factory import MarketKey, build_market, configured_market, market_at
 from tools.market.protocol import MarketData
-from tools.orders.records.accounts import last_trade
+from tools.orders.records.accounts import books_market
 from tools.orders.records.fence import FencingLease
 from tools.registry import ToolContext
 from tools.toolsets import warm
@@ -67,10 +68,14 @@ class part(Generic[T]):
 
 class Desk:
     """The parts of a desk that one process uses. Each is made on first use, so a prefork parent makes none of them
-    before it forks, and a child that inherited this object makes its own."""
+    before it forks, and a child that inherited this object makes its own.
 
-    def __init__(self, settings: Settings, name: str = "desk") -> None:
+    records: what its runtime does is stored as events; not for a check, which belongs to no run.
+    """
+
+    def __init__(self, settings: Settings, name: str = "desk", *, records: bool = True) -> None:
         require_roles(settings)
+        self._records = records
         self.settings = settings
         self.name = name
         self.drain = Drain(settings.drain_seconds)
@@ -137,12 +142,36 @@ class Desk:
             reason = f"this worker cannot have the market of run {run_id}: {error.args[0]}"
             raise UsageError(reason, remedy=error.remedy) from None
 
+    def settings_of(self, run_id: str) -> Settings:
+        """Return the settings with which this process does a step of a run: its own, with those that the run keeps in
+        their place. A run of a version that kept none has this process's.
+
+        A run's settings never change: the database is asked once a run.
+        """
+        return self._run_settings(run_id)
+
+    @part
+    def _run_settings(self) -> Callable[[str], Settings]:
+        def read(run_id: str) -> Settings:
+            with self.store.read() as session:
+                return in_run(self.settings, session.get_one(Run, run_id).settings)
+
+        return lru_cache(RUNS_KEPT)(read)
+
     def account_market(self) -> MarketData:
-        """Return the market and day of the account's last trade: its books are as of then. It is this process's market
-        before there is one, and where that one cannot be had."""
-        with self.store.read() as session:
-            last = last_trade(session, self.settings.account)
-        return self.market if last is None else self.market_of(last.run_id, instead=self.market)
+        """Return the market of the account's last trade, on the day to which its books have come, or on this process's
+        day of the same market if that is later: orders that rest meet its sessions. It is this process's market before
+        there is a trade, and where that one cannot be had."""
+        own = configured_market(self.settings)
+        try:
+            with self.store.read() as session:
+                key = books_market(session, self.settings.account) or own
+            if key.name == own.name and key.day is not None and own.day is not None:
+                key = max(key, own)
+            return self._market_at(key)
+        except DeskError as error:
+            log.warning("market.away", account=self.settings.account, error=str(error))
+            return self.market
 
     @part
     def _run_markets(self) -> Callable[[str], MarketKey]:
@@ -202,7 +231,8 @@ class Desk:
         config, url = runtime_config(self.settings, self.name), self.settings.redis_url
         registry = redis.asyncio.from_url(url.get_secret_value()) if url is not None else None
         asker = ApprovalAsker(self.store, self.settings)
-        runtime = CodexRuntime(config, registry, observer=self.recorder, asker=asker, vault=self.vault)
+        observer = self.recorder if self._records else None
+        runtime = CodexRuntime(config, registry, observer=observer, asker=asker, vault=self.vault)
         self.loop.submit(runtime.start()).result(START_SECONDS)
         return runtime
 
@@ -222,14 +252,16 @@ class Desk:
         return self._parts.get(key) if self._pid == os.getpid() else None
 
     def tool_context(self, run_id: str | None = None) -> ToolContext:
-        """Return what the tools of a run may use: its market, at its time; without a run, those of this process."""
+        """Return what the tools of a run may use: its settings, and its market at its time; without a run, those of
+        this process."""
         market = self.market if run_id is None else self.market_of(run_id)
+        settings = self.settings if run_id is None else self.settings_of(run_id)
         return ToolContext(
             market=market,
             clock=market.clock,
             store=self.store,
-            settings=self.settings,
-            account=self.settings.account,
+            settings=settings,
+            account=settings.account,
             run_id=run_id,
         )
 

@@ -26,11 +26,15 @@ class WaitingOrder(Frozen):
     order: str
     symbol: str
     contract: str | None
+    legs: list[dict[str, Any]] | None
     action: str
     side: str | None
     quantity: float | None
     order_type: str | None
     limit_price: float | None
+    stop_price: float | None
+    trail_percent: float | None
+    time_in_force: str
     account: str
     notional: float
     payload_hash: str

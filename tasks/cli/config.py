@@ -1,33 +1,78 @@
-"""`desk config`: every setting, its value, where it came from; secrets masked."""
+"""`desk config`: every setting, its value, its owner, where it came from; secrets masked."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 from pydantic import SecretStr
+from rich.console import Group
 from rich.table import Table
 
+from agents.role_models import role_models
+from models.errors import UsageError
+from models.prices import AS_OF, LISTED, Price, prices
 from models.settings import Settings
-from models.settings.sources import PREFIX, Loaded, load
+from models.settings.snapshots import owner_of
+from models.settings.sources import Loaded
+from models.settings.standing import standing_of
+from models.settings.variables import PREFIX, RUNNING
 from models.urls import HIDDEN, masked
 from tasks.cli.output import emit, table, warn
-from tasks.cli.shell import Json
+from tasks.cli.render.standing import desk_line
+from tasks.cli.shell import Json, checked
+from tasks.engine.budgets import RULES
 
 commands = typer.Typer()
 
 
 @commands.command()
-def config(as_json: Json = False) -> None:
-    """Show every setting, its value and where it came from."""
-    loaded = load()
+def config(
+    running: Annotated[bool, typer.Option("--running", help="Only the settings of the running desk.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show every setting, its value, its owner and where it came from."""
+    loaded = checked()
     warn(loaded.warnings)
-    emit(describe(loaded), _listed, as_json=as_json)
+    rows = describe(loaded)
+    if running:
+        rows = published(loaded, rows)
+    last = desk_line(standing_of(loaded.settings), loaded.settings.home, running="provider" in loaded.published)
+    emit(rows, lambda rows: Group(_listed(rows), "", _prices(loaded.settings), last), as_json=as_json)
 
 
 def _listed(rows: list[dict[str, Any]]) -> Table:
-    cells = [(row["name"], _cell(row["value"]), row["source"], row["help"]) for row in rows]
-    return table(("Setting", "Value", "From", "Meaning"), cells)
+    cells = [(row["name"], _cell(row["value"]), row["belongs_to"], row["source"], row["help"]) for row in rows]
+    return table(("Setting", "Value", "Owner", "From", "Meaning"), cells)
+
+
+def published(loaded: Loaded, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of what the running desk has published, with its values. Raises UsageError when none runs."""
+    theirs = loaded.published
+    if "provider" not in theirs:
+        reason = f"no `desk up` runs on {loaded.settings.home}: there is no running desk to show"
+        raise UsageError(reason, remedy="start it with `desk up`, or set DESK_HOME to its home")
+    source = f"services.json ({RUNNING})"
+    return [
+        {**row, "value": shown(row["name"], theirs[row["name"]], loaded.settings), "source": source}
+        for row in rows
+        if row["name"] in theirs
+    ]
+
+
+def _prices(settings: Settings) -> Table:
+    """Return the prices that estimates rest on, those of models in use first; one without a price has none."""
+    known, used = prices(settings.prices), [one.model for one in role_models(settings).values()]
+    models = dict.fromkeys([*(used if settings.provider != RULES else ()), *known])
+    columns = ("Model", "USD a million tokens", "From")
+    return table(columns, [(name, *_priced(name, known)) for name in models], "Prices")
+
+
+def _priced(model: str, known: Mapping[str, Price]) -> tuple[str, str]:
+    if (price := known.get(model)) is None:
+        return "unknown", "set DESK_PRICES"
+    return str(price), f"listed {AS_OF}" if price == LISTED.get(model) else "DESK_PRICES"
 
 
 def describe(loaded: Loaded) -> list[dict[str, Any]]:
@@ -42,6 +87,7 @@ def describe(loaded: Loaded) -> list[dict[str, Any]]:
                 "name": name,
                 "variable": variable,
                 "value": shown(name, getattr(loaded.settings, name), loaded.settings),
+                "belongs_to": str(owner_of(name)),
                 "source": source,
                 "help": info.description or "",
             }
@@ -60,7 +106,7 @@ def shown(name: str, value: Any, settings: Settings) -> Any:
         return masked(value)
     if isinstance(value, (bool, int, float)) or value is None:
         return value
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    return ",".join(value) if isinstance(value, tuple | list) else str(value)
 
 
 def _cell(value: Any) -> str:

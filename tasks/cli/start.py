@@ -6,19 +6,23 @@ from typing import Annotated
 
 import typer
 from celery import Celery
+from rich.console import Console
 
 from models.database.store import require_current
 from models.errors import SettingError, UsageError
 from models.settings import LENSES
-from models.settings.sources import load_settings
+from models.settings.standing import standing_of_run
 from models.states import RunState
 from models.tables.runs import Run
 from tasks.bootstrap import desk_of, redis_url
 from tasks.cli.live import follow
 from tasks.cli.output import console, emit
+from tasks.cli.render import spending as render
 from tasks.cli.render.runs import run_report
-from tasks.cli.shell import Json
+from tasks.cli.render.standing import standing_line
+from tasks.cli.shell import Json, checked
 from tasks.redis_clients import wait_ready
+from tasks.views.outlook import outlook
 from tasks.views.run_view import find_run, view
 from tasks.worker.app import create_app
 from tasks.workflows.research import open_portfolio, open_research
@@ -85,7 +89,7 @@ def trade(
 def _app() -> Celery:
     """Return an app with a reachable Redis and a current database, so that no run is opened that workers could never
     start."""
-    settings = load_settings()
+    settings = checked().settings
     app = create_app(settings, "cli")
     require_current(settings.database)
     wait_ready(redis_url(settings), REDIS_SECONDS)
@@ -109,9 +113,9 @@ def _see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
         begun = f"run {run.id} started; see it with: desk runs show {run.id}"
         emit({"run_id": run.id, "state": run.state}, lambda _: begun, as_json=as_json)
         return
-    if not as_json:
-        out.print(f"run {run.id} started (model {run.model}, market {run.market})", highlight=False)
     try:
+        if not as_json:
+            _head(app, run, out)
         seen = follow(store, run.id, out, quiet=as_json)
     except KeyboardInterrupt:
         typer.echo(f"the run continues; see it with: desk runs show {run.id}", err=True)
@@ -120,3 +124,15 @@ def _see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
         found = view(session, session.get_one(Run, run.id))
     emit(found, run_report, as_json=as_json)
     raise typer.Exit(1 if seen.state in (RunState.FAILED, RunState.STOPPED) else 0)
+
+
+def _head(app: Celery, run: Run, out: Console) -> None:
+    """Print the id of a run that begins, what it runs on, and what it may spend."""
+    out.print(f"run {run.id} started", highlight=False)
+    standing = standing_of_run(run.settings, run.account, run.model, run.market, run.market_now)
+    out.print(standing_line(standing))
+    desk = desk_of(app)
+    with desk.store.read() as session:
+        spending = outlook(session, desk.settings, run)
+    for line in render.outlook(spending):
+        out.print(line, highlight=False, markup=False)

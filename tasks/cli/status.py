@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import typer
 
-from models.settings.sources import load_settings
 from tasks.cli.output import emit
 from tasks.cli.render.status import status_report
-from tasks.cli.shell import Json
+from tasks.cli.shell import Json, checked
 from tasks.views.status import status
+
+NO_ANSWER = 1
 
 commands = typer.Typer()
 
 
 @commands.command("status")
 def show(as_json: Json = False) -> None:
-    """Show workers, app-servers, queues, running turns, parked models, the oldest step and the last sweep."""
-    emit(status(load_settings()), status_report, as_json=as_json)
+    """Show workers, app-servers, queues, running turns, parked models, the oldest step and the last sweep; exit code 1
+    when a part of the desk does not answer."""
+    found = status(checked().settings)
+    emit(found, status_report, as_json=as_json)
+    if found.trouble:
+        raise typer.Exit(NO_ANSWER)

@@ -10,9 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-from models.errors import DeskError
-from tasks.cli.output import fail
-
 LOST = 1
 
 
@@ -71,6 +68,10 @@ def _closed() -> TextIO:
 def _exit_code(error: OSError) -> int:
     if error.errno == errno.EPIPE:
         return LOST
+    # Loaded here: a health check that answers has no use for either.
+    from models.errors import DeskError
+    from tasks.cli.output import fail
+
     lost = DeskError(
         f"the output cannot be written: {error.strerror}", remedy="send it where there is room, or to a pipe"
     )

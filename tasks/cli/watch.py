@@ -9,14 +9,17 @@ from contextlib import aclosing
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from models.database.store import Store
 from models.errors import UsageError
 from models.events.envelope import DESK, Envelope, EventType
 from models.settings import Settings
+from models.settings.standing import standing_of_run
 from models.states import RunState
 from tasks.cli.output import console
 from tasks.cli.render.events import event_line
+from tasks.cli.render.standing import standing_line
 from tasks.cli.shell import opened
 from tasks.cli.start import INTERRUPTED
 from tasks.events.feed import Feed
@@ -51,8 +54,12 @@ def watch(
 
 async def _watch(store: Store, settings: Settings, run: str | None, since: int, *, as_json: bool) -> Envelope | None:
     """Print events until the run and its orders have ended; return the event with the run's outcome."""
+    out = console()
+    if run not in (None, DESK) and not as_json:
+        out.print(_standing(store, str(run)))
+        sys.stdout.flush()
     address = settings.redis_url.get_secret_value() if settings.redis_url is not None else None
-    out, ended = console(), None
+    ended = None
     async with Feed(store, address, settings) as feed, aclosing(_events(feed, store, run, since)) as events:
         async for one in events:
             if as_json:
@@ -63,6 +70,12 @@ async def _watch(store: Store, settings: Settings, run: str | None, since: int, 
             if one.type is EventType.RUN_COMPLETED:
                 ended = one
     return ended if run is not None else None
+
+
+def _standing(store: Store, run: str) -> Text:
+    with store.read() as session:
+        row = find_run(session, run)
+    return standing_line(standing_of_run(row.settings, row.account, row.model, row.market, row.market_now))
 
 
 def _events(feed: Feed, store: Store, run: str | None, since: int) -> AsyncGenerator[Envelope]:

@@ -57,8 +57,10 @@ def model(context: CheckContext) -> Check:
     outcome = done.outcome
     answered = f"{context.settings.spoken_by} answered in {seconds:.1f} s"
     if isinstance(outcome, Completed):
-        tokens = sum(turn.total_tokens for turn in done.turns)
-        return Check("model", CheckStatus.OK, f"{answered}: {len(done.calls)} tool calls, {tokens:,} tokens")
+        counted = [turn.total_tokens for turn in done.turns if turn.total_tokens is not None]
+        spent = f"{sum(counted):,} tokens" if counted else "its provider gives no count of tokens"
+        calls = "1 tool call" if len(done.calls) == 1 else f"{len(done.calls)} tool calls"
+        return Check("model", CheckStatus.OK, f"{answered}: {calls}, {spent}")
     if isinstance(outcome, Refused):
         detail = f"{answered} and declined: {outcome.text[:200]}"
         return Check("model", CheckStatus.WARN, detail, "a refusal is final; another DESK_MODEL may help")
@@ -71,7 +73,7 @@ def _turn(context: CheckContext, change: dict[str, str], name: str) -> RoleRun:
     No admission: the check is for the model alone, even if Redis is away or the model parked.
     """
     settings = context.settings.model_copy(update=change)
-    desk = Desk(settings, name)
+    desk = Desk(settings, name, records=False)
     symbols = resolve_universe(settings.universe, desk.market)[:SYMBOLS]
     brief = screener_subject("technical", 0, symbols, settings)
     job = Assignment(run_id="doctor", step_id="doctor", attempt=1, role=ROLE, subject=name, brief=brief)

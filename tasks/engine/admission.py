@@ -128,14 +128,14 @@ class Admission:
             await self._leave(token)
 
     def limited(self, reset_seconds: float | None) -> None:
-        """Park the model now, without waiting for the turn that met the limit: others would only meet it too."""
+        """Park the model now, before the limited turn has ended: other turns would meet the same limit."""
         task = asyncio.ensure_future(self.park(reset_seconds, "the provider limits its rate"))
         self._parks.add(task)
         task.add_done_callback(self._parks.discard)
 
     async def park(self, reset_seconds: float | None, why: str) -> float | None:
-        """Park the model for all workers, until the provider's reset time if it is known, and return for how many
-        seconds; None without Redis, when only this process knows."""
+        """Park the model for all workers, until the provider's reset time if it is known. Return the seconds; None
+        without Redis, when it is parked in this process alone."""
         asked = 0 if reset_seconds is None else int(max(reset_seconds, LEAST_SECONDS) * 1000)
         own, most = jittered(PARK_SECONDS * 1000), PARK_MOST_SECONDS * 1000
         keys = [limiter_keys.parked_key(self._model), limiter_keys.parks_key(self._model)]

@@ -1,4 +1,4 @@
-"""Token budgets of a run and of a UTC day, counted from the turns in the database.
+"""Token budgets of a run and of a UTC day, and the estimated price of a run, counted from the turns in the database.
 
 A budget is checked before a turn begins and not while it runs, so it is overrun by the turns in flight at that moment.
 """
@@ -9,38 +9,67 @@ import datetime as dt
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sqlalchemy import func
+import sqlalchemy
+from sqlalchemy import ColumnElement, Select, case, func, or_
 from sqlmodel import Session, col, select
 
-from models.research import ReportStatus
+from models.prices import prices
+from models.research import Frozen, ReportStatus
 from models.settings import Settings
 from models.tables.columns import utcnow
 from models.tables.runs import Report, Step, Turn
 from tasks.engine import kinds
 
 PREFIX = "budget: "
+RULES = "rulebook"
+
+
+class BudgetUse(Frozen):
+    """Tokens used of a budget's limit, without those that the provider did not count. scope: `run` or `UTC day`."""
+
+    scope: str
+    used: int
+    limit: int
+    setting: str
+
+
+class Cost(Frozen):
+    """Estimate of what turns cost. usd: of those with tokens and a price, None when there are none. unpriced: models
+    without a known price. uncounted: number of turns without figures of tokens. rules: turns of rules, which are no
+    model and have no price, are among them."""
+
+    usd: float | None = None
+    unpriced: list[str] = []
+    uncounted: int = 0
+    rules: bool = False
 
 
 def used_up(session: Session, settings: Settings, run_id: str) -> str | None:
     """Return why a turn of this run may not begin; None when both budgets have something left, or there is none."""
-    for used, limit, of, setting in _budgets(session, settings, run_id):
-        if used >= limit:
-            return f"{PREFIX}the {of} has used {used:,} of {limit:,} tokens ({setting})"
+    for one in usage_of_budgets(session, settings, run_id):
+        if one.used >= one.limit:
+            return f"{PREFIX}the {one.scope} has used {one.used:,} of {one.limit:,} tokens ({one.setting})"
     return None
 
 
 def has_spare(session: Session, settings: Settings, run_id: str) -> bool:
     """Return whether each budget is less than half used: then turns that may turn out needless are affordable."""
-    return all(2 * used < limit for used, limit, _, _ in _budgets(session, settings, run_id))
+    return all(2 * one.used < one.limit for one in usage_of_budgets(session, settings, run_id))
 
 
-def _budgets(session: Session, settings: Settings, run_id: str) -> Iterator[tuple[int, int, str, str]]:
-    """Yield used tokens, limit, what it is the budget of and its setting, for each budget that is set."""
-    if settings.budget_run_tokens is not None:
-        yield _tokens(session, Turn.run_id == run_id), settings.budget_run_tokens, "run", "DESK_BUDGET_RUN_TOKENS"
-    if settings.budget_day_tokens is not None:
+def was_run() -> ColumnElement[bool]:
+    """Return the condition that a turn was begun, unlike the row of one that a budget skipped."""
+    return col(Turn.status) != ReportStatus.SKIPPED
+
+
+def usage_of_budgets(session: Session, settings: Settings, run_id: str) -> Iterator[BudgetUse]:
+    """Yield the use of each budget; one of 0 tokens is none."""
+    if limit := settings.budget_run_tokens:
+        used = _tokens(session, col(Turn.run_id) == run_id)
+        yield BudgetUse(scope="run", used=used, limit=limit, setting="DESK_BUDGET_RUN_TOKENS")
+    if limit := settings.budget_day_tokens:
         used = _tokens(session, col(Turn.id) >= _first_id(utcnow()))
-        yield used, settings.budget_day_tokens, "UTC day", "DESK_BUDGET_DAY_TOKENS"
+        yield BudgetUse(scope="UTC day", used=used, limit=limit, setting="DESK_BUDGET_DAY_TOKENS")
 
 
 def _tokens(session: Session, of: Any) -> int:
@@ -73,3 +102,38 @@ def skipped(steps: Iterable[Step]) -> list[str]:
     """Return the reason of each step that a budget kept from its turn."""
     reasons = (str(step.result.get("reason") or "") for step in steps if step.result.get("status") == "skipped")
     return [why for why in reasons if why.startswith(PREFIX)]
+
+
+def cost_of(session: Session, settings: Settings, run_id: str) -> Cost:
+    """Return the estimate for a run, as far as it has come."""
+    rows = session.execute(_spent(run_id)).all()
+    models = [row for row in rows if row[0] != RULES]
+    known = prices(settings.prices)
+    usd = [
+        known[model_of(label)].of(read or 0, cached or 0, written or 0)
+        for _, label, read, cached, written, _ in models
+        if model_of(label) in known and (read, written) != (None, None)
+    ]
+    return Cost(
+        usd=round(sum(usd), 6) if usd else None,
+        unpriced=sorted({model_of(label) for _, label, *_ in models} - known.keys()),
+        uncounted=sum(without for *_, without in models),
+        rules=len(models) < len(rows),
+    )
+
+
+def _spent(run_id: str) -> Select[Any]:
+    """Return the statement of provider, label, tokens read, cached and written, and turns without figures."""
+    without = or_(col(Turn.input_tokens).is_(None), col(Turn.output_tokens).is_(None))
+    names = ("input_tokens", "cached_input_tokens", "output_tokens")
+    sums = (func.sum(getattr(Turn, name)) for name in names)
+    return (
+        sqlalchemy.select(col(Turn.provider), col(Turn.model), *sums, func.sum(case((without, 1), else_=0)))
+        .where(col(Turn.run_id) == run_id, was_run())
+        .group_by(col(Turn.provider), col(Turn.model))
+    )
+
+
+def model_of(label: str) -> str:
+    """Return the model's name in a label such as `codex:gpt-5.5`."""
+    return label.partition(":")[2] or label

@@ -102,10 +102,12 @@ def _take_over(session: Session, values: dict[str, Any]) -> Any:
     which = {"step": values["step"], "now": values["now"]}
     before = connection.execute(statements.lost(), which).one_or_none()
     if before is None:
-        connection.execute(statements.doubted(), which)
+        connection.execute(statements.put_off(trusted=False), which)
         return None
     row = connection.execute(statements.claim(lost=True), values).one_or_none()
-    if row is not None:
+    if row is None:
+        connection.execute(statements.put_off(trusted=True), which)
+    else:
         record_attempt(session, before, values["now"], AttemptEnd.LOST, LOST)
     return row
 

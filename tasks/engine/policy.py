@@ -54,6 +54,12 @@ class Wait:
     counts: bool
 
 
+# A lost worker uses up no attempt: a machine may be restarted several times in a minute, and the steps that it held are
+# none the worse. A step that breaks its workers looks the same each time. From ALONE_AFTER losses on it is worked on by
+# a worker that has no other such step, so that it takes no healthy one down with it, and with the last it fails.
+ALONE_AFTER = 6
+LOSSES = 7
+
 _NEVER = Retry(How.NEVER, attempts=1)
 
 POLICY: Mapping[str, Retry] = {

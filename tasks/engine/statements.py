@@ -16,15 +16,17 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    func,
     insert,
     or_,
     select,
     update,
 )
 
-from models.states import RunState, StepState
+from models.states import AttemptEnd, RunState, StepState
 from models.tables.columns import Utc
 from models.tables.runs import Attempt, Run, Step, Sweep
+from tasks.engine.policy import ALONE_AFTER, LOSSES
 from tasks.engine.steps import ClaimedStep, ReadyStep
 
 _steps: Table = Step.__table__  # type: ignore[attr-defined]
@@ -42,14 +44,19 @@ def columns(*names: str) -> list[Column[Any]]:
 def claim(*, lost: bool = False) -> Update:
     """Return the update that claims a free step, for a ClaimedStep. Parameters: step, owner, now, until.
 
-    lost: take over a step with an expired lease, in place of one that is ready and due.
+    lost: take over a step with an expired lease, in place of one that is ready and due. It gets one attempt more
+    (`policy.LOSSES`).
     """
     now = bindparam("now", type_=Utc())
-    free = _expired() if lost else and_(_c.state == StepState.READY, _c.due_at <= now)
+    if lost:
+        free, allowed = and_(_expired(), losses() < LOSSES - 1, _alone()), {"max_attempts": _c.max_attempts + 1}
+    else:
+        ready = and_(_c.state == StepState.READY, _c.due_at <= now)
+        free, allowed = and_(ready, _c.attempt < _c.max_attempts), {}
     running = select(_runs.c.id).where(_runs.c.id == _c.run_id, _runs.c.state == RunState.RUNNING.value).exists()
     return (
         update(_steps)
-        .where(_c.id == bindparam("step"), free, _c.attempt < _c.max_attempts, running)
+        .where(_c.id == bindparam("step"), free, running)
         .values(
             state=StepState.RUNNING.value,
             owner=bindparam("owner"),
@@ -57,9 +64,26 @@ def claim(*, lost: bool = False) -> Update:
             lease_until=bindparam("until", type_=Utc()),
             claimed_at=now,
             started_at=case((_c.started_at.is_(None), now), else_=_c.started_at),
+            **allowed,
         )
         .returning(*columns(*ClaimedStep.__dataclass_fields__))
     )
+
+
+def losses(of: Any = _c) -> ColumnElement[int]:
+    """Return the number of workers that a step's attempts lost, without one that is not written yet. of: its
+    columns."""
+    lost = and_(_attempts.c.step_id == of.id, _attempts.c.outcome == AttemptEnd.LOST)
+    return select(func.count()).select_from(_attempts).where(lost).scalar_subquery()
+
+
+def _alone() -> ColumnElement[bool]:
+    """Return the condition that a lost step is no suspect yet, or that the worker has no other suspect in work."""
+    other = _steps.alias()
+    held = and_(other.c.state == StepState.RUNNING, other.c.lease_until >= bindparam("now", type_=Utc()))
+    same = and_(other.c.owner == bindparam("owner"), other.c.id != _c.id)
+    beside = select(other.c.id).where(held, same, losses(other.c) >= ALONE_AFTER).exists()
+    return or_(losses() < ALONE_AFTER - 1, ~beside)
 
 
 def _expired(*, trusted: bool = True) -> ColumnElement[bool]:
@@ -79,10 +103,10 @@ def lost() -> Select[Any]:
 
 
 @cache
-def doubted() -> Update:
-    """Return the update that marks a step with a seemingly expired lease as unsent, so that a later sweep sends it
-    again. Parameters: step, now."""
-    return update(_steps).where(_c.id == bindparam("step"), _expired(trusted=False)).values(sent_at=None)
+def put_off(*, trusted: bool) -> Update:
+    """Return the update that marks a step with an expired lease, or a seemingly expired one, as unsent, so that a later
+    sweep sends it again. Parameters: step, now."""
+    return update(_steps).where(_c.id == bindparam("step"), _expired(trusted=trusted)).values(sent_at=None)
 
 
 @cache

@@ -6,17 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, func
+from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from models.research import ReportStatus
+from models.errors import UsageError
 from models.settings import Settings
+from models.settings.snapshots import in_run
 from models.states import OrderState, RunState, StepState
 from models.tables.columns import utcnow
 from models.tables.orders import Account, Order, Position
-from models.tables.runs import Candidate, Report, Run, ScreenHit, Step, Turn, Verdict
+from models.tables.runs import Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
 from tasks.engine import kinds
-from tasks.engine.budgets import skipped
+from tasks.engine.budgets import cost_of, skipped, usage_of_budgets, was_run
 
 
 def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
@@ -49,6 +50,7 @@ def _note(step: Step) -> str:
 
 def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
     """Return the figures of a run; tokens as the provider counted them. With the portfolio when an order was filled."""
+    settings = _settings_of(run, settings)
     orders = _tally(session, Order.state, run.id)
     portfolio = {"portfolio": _portfolio(session, run.account)} if OrderState.FILLED in orders else {}
     return {
@@ -63,13 +65,21 @@ def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
         "orders": orders,
         "turns": session.exec(select(func.count()).select_from(Turn).where(Turn.run_id == run.id, was_run())).one(),
         "tokens": session.exec(select(func.sum(Turn.total_tokens)).where(Turn.run_id == run.id)).one() or 0,
+        "budgets": [one.model_dump() for one in usage_of_budgets(session, settings, run.id)],
+        "cost": cost_of(session, settings, run.id).model_dump(),
+        "lenses": _by_lens(session, run),
+        "tools": _tools(session, run.id),
         **portfolio,
     }
 
 
-def was_run() -> ColumnElement[bool]:
-    """Return the condition that a turn was begun, unlike the row of one that a budget skipped."""
-    return col(Turn.status) != ReportStatus.SKIPPED
+def _settings_of(run: Run, settings: Settings) -> Settings:
+    """Return the run's settings; this process's own for a run whose settings it cannot read, since every run must
+    end."""
+    try:
+        return in_run(settings, run.settings)
+    except UsageError:
+        return settings
 
 
 def _portfolio(session: Session, account: str) -> dict[str, Any]:
@@ -80,6 +90,18 @@ def _portfolio(session: Session, account: str) -> dict[str, Any]:
         "cash": round(session.get_one(Account, account).cash, 2),
         "positions": [row.model_dump(include=fields) for row in rows],
     }
+
+
+def _by_lens(session: Session, run: Run) -> dict[str, int]:
+    """Return how many symbols each lens of the run put forward."""
+    hits = session.exec(select(ScreenHit.lens, func.count()).where(ScreenHit.run_id == run.id).group_by(ScreenHit.lens))
+    return dict.fromkeys(run.params.get("lenses", ()), 0) | dict(hits.all())
+
+
+def _tools(session: Session, run_id: str) -> dict[str, int]:
+    """Return how often each tool was called, the most called first."""
+    calls = select(ToolCall.tool, func.count()).join(Turn).where(Turn.run_id == run_id).group_by(ToolCall.tool)
+    return dict(sorted(session.exec(calls).all(), key=lambda row: (-row[1], row[0])))
 
 
 def _count(session: Session, table: Any, run_id: str) -> int:

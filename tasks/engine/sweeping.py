@@ -14,6 +14,7 @@ from models.states import STEP_FINAL, AttemptEnd, RunState, StepState
 from models.tables.columns import utcnow
 from models.tables.runs import Run, Step
 from tasks.engine import graph, kinds, statements
+from tasks.engine.policy import LOSSES
 from tasks.engine.steps import ReadyStep, ended_event, ready_of
 
 # A step that was sent and not claimed is sent again after this long, doubling each time, so that a long queue
@@ -23,18 +24,19 @@ _RESEND_DOUBLINGS = 6
 # Joins without a turn have workers of their own and wait in no long queue. A chord that lost its count to a flushed
 # Redis never sends its conclusion, so this is also what such a run waits.
 JOIN_RESEND_SECONDS = 5.0
+LOST_OFTEN = f"{LOSSES} workers were lost while they had it"
 
 
 def resend(session: Session, limit: int = 500, *, trusted: bool = True) -> list[ReadyStep]:
     """Return steps that are due, not held and not sent lately, and mark them as sent now. trusted: a lease that has run
     out does not count as held."""
     now = utcnow()
-    due = and_(col(Step.state) == StepState.READY, col(Step.due_at) <= now)
-    unheld = or_(due, _lost(now)) if trusted else due
+    due = and_(col(Step.state) == StepState.READY, col(Step.due_at) <= now, col(Step.attempt) < col(Step.max_attempts))
+    unheld = or_(due, and_(_lost(now), statements.losses() < LOSSES - 1)) if trusted else due
     late = session.scalars(
         select(Step)
         .join(Run, col(Run.id) == col(Step.run_id))
-        .where(unheld, col(Step.attempt) < col(Step.max_attempts), col(Run.state) == RunState.RUNNING, _not_sent(now))
+        .where(unheld, col(Run.state) == RunState.RUNNING, _not_sent(now))
         .order_by(col(Step.created_at))
         .limit(limit)
         .with_for_update(skip_locked=True, of=Step)  # another sweep's are sent by it
@@ -76,8 +78,8 @@ def mark_unsent(session: Session, steps: Iterable[str] | None = None) -> int:
 
 
 def fire_joins(session: Session) -> list[ReadyStep]:
-    """Make ready and return steps that wait although none of their children is left to wait for. Counting down fires
-    every join; this is for a count that was spoilt from outside."""
+    """Make ready and return the waiting steps that have no open child. The count of open children makes every join
+    ready; this is for a count that was changed from outside."""
     now = utcnow()
     child = aliased(Step)
     left = select(child).where(col(child.parent_id) == col(Step.id), col(child.state).not_in(STEP_FINAL)).exists()
@@ -92,10 +94,10 @@ def fire_joins(session: Session) -> list[ReadyStep]:
 
 
 def correct_times(session: Session, lease_seconds: float, put_back: float) -> int:
-    """Move times that were written by a clock which has been put back since, and return how many steps had any.
+    """Correct times written before the clock was put back, and return the number of steps corrected.
 
-    A lease ends one lease from now at the latest: else a dead worker would keep its step until the clock has caught up.
-    put_back: by how many seconds, where the caller knows; steps that wait out a delay need it.
+    A lease then ends one lease from now at the latest: otherwise a lost worker would keep its step until the clock has
+    caught up. put_back: seconds, 0 when unknown; needed to correct steps that wait for a delay.
     """
     now = utcnow()
     end, back = now + dt.timedelta(seconds=lease_seconds), dt.timedelta(seconds=put_back)
@@ -118,13 +120,13 @@ def correct_times(session: Session, lease_seconds: float, put_back: float) -> in
 
 
 def fail_exhausted(session: Session, *, trusted: bool = True) -> list[ReadyStep]:
-    """Fail steps that have used up their attempts and are not held, and return the joins that this makes ready.
-    trusted: as in `resend`."""
+    """Fail steps that have used up their attempts, or lost too many workers, and are not held; return the joins that
+    this makes ready. trusted: as in `resend`."""
     now = utcnow()
-    ready_again = col(Step.state) == StepState.READY
+    tried = and_(col(Step.state) == StepState.READY, col(Step.attempt) >= col(Step.max_attempts))
     worn = session.scalars(
         select(Step)
-        .where(col(Step.attempt) >= col(Step.max_attempts), or_(ready_again, _lost(now)) if trusted else ready_again)
+        .where(or_(tried, and_(_lost(now), statements.losses() >= LOSSES - 1)) if trusted else tried)
         # One that another sweep fails or its worker ends just now would be taken off its parent twice.
         .with_for_update(skip_locked=True)
     ).all()
@@ -137,7 +139,7 @@ def fail_exhausted(session: Session, *, trusted: bool = True) -> list[ReadyStep]
         else:
             event_log.append(session, [ended_event(step, StepState.FAILED, reason)])
         step.state, step.finished_at, step.lease_until = StepState.FAILED, now, None
-        step.error = f"gave up after {step.attempt} attempts: {reason}"
+        step.error = f"gave up: {LOST_OFTEN}" if lost else f"gave up after {step.attempt} attempts: {reason}"
         session.add(step)
         session.flush()
         ready += graph.count_down(session, step.parent_id)

@@ -175,7 +175,7 @@ def proofs_of(database: str, home: Path) -> Proofs | None:
         decisions=decisions,
         orders=Counter(orders),
         turns=len(turns),
-        tokens=sum(turn.total_tokens for turn in turns),
+        tokens=sum(turn.total_tokens or 0 for turn in turns),
         threads=len({turn.thread_id for turn in turns if turn.thread_id}),
         rollouts=sum(1 for _ in home.glob("codex/*/*/sessions/**/rollout-*.jsonl")),
     )

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
-import stat
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,11 +13,9 @@ from typing import IO
 
 from models.errors import UsageError
 from models.settings.running import lock_path
+from tasks.worker import sockets
 
-# Linux takes 107 bytes, macOS 103; supervisord appends its pid while it binds.
-MAX_SOCKET_PATH = 103
 LOCK_SECONDS = 0.5
-_LONGEST_NAME = "supervisor.sock.4194304"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +36,7 @@ class Folders:
 def prepare(home: Path) -> Folders:
     """Create the folders, private to this user. Raises UsageError when it fails."""
     run = home / "run"
-    folders = Folders(home, run, home / "logs", home / "redis", _socket_folder(run))
+    folders = Folders(home, run, home / "logs", home / "redis", sockets.socket_folder(home))
     try:
         home.mkdir(parents=True, exist_ok=True)
         for folder in (folders.run, folders.logs, folders.redis):
@@ -50,8 +45,10 @@ def prepare(home: Path) -> Folders:
     except OSError as error:
         remedy = "set DESK_HOME to a folder you may write"
         raise UsageError(f"cannot use {home} as the desk's home: {error}", remedy=remedy) from None
-    if folders.sockets != folders.run:
-        _private(folders.sockets)
+    try:
+        sockets.make_folder(home)
+    except OSError as error:
+        raise UsageError(str(error), remedy="remove it, or set DESK_HOME") from None
     return folders
 
 
@@ -63,22 +60,6 @@ def remove_sockets(folders: Folders) -> None:
         for entry in folders.sockets.iterdir():
             entry.unlink()
         folders.sockets.rmdir()
-
-
-def _socket_folder(run: Path) -> Path:
-    if len(os.fsencode(run / _LONGEST_NAME)) <= MAX_SOCKET_PATH:
-        return run
-    digest = hashlib.sha256(os.fsencode(run)).hexdigest()[:12]
-    return Path(tempfile.gettempdir()) / f"chordesk-{os.getuid()}-{digest}"
-
-
-def _private(folder: Path) -> None:
-    """Create a private folder; raise UsageError if another user made it first in a shared temp folder."""
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise UsageError(f"{folder} is not a private folder of this user", remedy="remove it, or set DESK_HOME")
 
 
 @contextmanager

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from models.errors import UsageError
-from models.settings import Settings, running
-from models.settings.sources import PREFIX, Loaded
+from models.settings import Settings
+from models.settings.snapshots import plain, snapshot
+from models.settings.sources import Loaded
+from models.settings.variables import PINNED_VARIABLE, PREFIX
+from models.urls import masked
 from tasks.bootstrap import require_roles
 from tasks.services import folders, programs, redis
 from tasks.services.folders import Folders
@@ -34,9 +39,13 @@ class Plan:
     cwd: Path
 
     @property
-    def announced(self) -> dict[str, str]:
-        """The settings published to other processes of the home: the addresses, and the workers' shared settings."""
-        return {**self.urls, **(running.public(running.shared_settings(self.settings)) if self.desk else {})}
+    def announced(self) -> dict[str, Any]:
+        """The addresses and the desk's own settings, as published to other processes of the home. An address that the
+        user named is among them if there is no login in it."""
+        named = {name: getattr(self.settings, name) for name in ("redis_url", "database_url")}
+        plain_urls = {name: url.get_secret_value() for name, url in named.items() if url is not None}
+        open_urls = {name: url for name, url in plain_urls.items() if masked(url) == url}
+        return {**self.urls, **({**open_urls, **snapshot(self.settings)} if self.desk else {})}
 
     @property
     def services(self) -> tuple[Program, ...]:
@@ -75,18 +84,18 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     if choice is not None and choice.api:
         started.append(programs.api(loaded.settings.api_host, _port("api", loaded.settings.api_port, api_port)))
     given = {name: found.value for name, found in loaded.origins.items()}
-    settings = Settings(**{**given, **urls})
-    drain = f"{min(settings.drain_seconds, DRAIN_SECONDS):g}"
-    values = {**running.shared_settings(settings), **urls, "drain_seconds": drain}
-    return Plan(settings, where, tuple(started), urls, _environ(environ, where.home, values), cwd)
+    drain = min(loaded.settings.drain_seconds, DRAIN_SECONDS)
+    settings = Settings(**{**given, **urls, "drain_seconds": drain})
+    return Plan(settings, where, tuple(started), urls, _environ(environ, where.home, settings, urls), cwd)
 
 
-def _environ(environ: Mapping[str, str], home: Path, values: Mapping[str, str]) -> dict[str, str]:
-    """Return the children's environment: ours, the home, the embedded addresses, the shared settings (a worker that
+def _environ(environ: Mapping[str, str], home: Path, settings: Settings, urls: Mapping[str, str]) -> dict[str, str]:
+    """Return the children's environment: ours, the home, the embedded addresses, the desk's own settings (a worker that
     restarts after a file was changed keeps those of the others), and the path of this code."""
     paths = [str(programs.CODE_ROOT), *filter(None, [environ.get("PYTHONPATH")])]
-    own = {"DESK_HOME": str(home), **{f"{PREFIX}{name.upper()}": value for name, value in values.items()}}
-    return {**environ, **own, "PYTHONPATH": os.pathsep.join(paths)}
+    own = {"DESK_HOME": str(home), **{f"{PREFIX}{name.upper()}": url for name, url in urls.items()}}
+    pinned = {PINNED_VARIABLE: json.dumps(plain(settings))}
+    return {**environ, **own, **pinned, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _port(name: str, wanted: int, free: int) -> int:

@@ -21,8 +21,10 @@ class StopRequested(BaseException):
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """Raise StopRequested on stop signals within the block; a SIGHUP that is ignored (nohup) stays ignored."""
-    with _handled(_raise, [each for each in STOPPING if signal.getsignal(each) is not signal.SIG_IGN]):
+    """Raise StopRequested on stop signals within the block. A SIGHUP that is ignored (nohup) stays ignored; a SIGINT
+    does not: a shell makes whatever a script starts in the background ignore it, with no such intent."""
+    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    with _handled(_raise, [each for each in STOPPING if not (nohup and each is signal.SIGHUP)]):
         yield
 
 

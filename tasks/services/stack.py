@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from urllib.parse import urlsplit
 
@@ -14,6 +14,7 @@ from models.errors import DeskError, ServiceError
 from models.settings import running
 from tasks import redis_clients
 from tasks.services import folders, process_table, signals
+from tasks.services.patience import Patience
 from tasks.services.plan import Plan
 from tasks.services.process_table import ProcessRecord, ProcessTable
 from tasks.services.programs import Program
@@ -21,9 +22,9 @@ from tasks.services.supervision import Process, Supervisor, log_file
 
 log = structlog.get_logger(__name__)
 
-READY_SECONDS = 180.0  # what the workers of a slow and busy machine need; a program that fails ends the wait at once
 STOP_SECONDS = 8.0  # supervisord's own stops take at most 4 s (desk) and 3 s (services)
 SWEEP_SECONDS = 0.7
+POLL_SECONDS = 0.1
 FAILED = ("FATAL", "BACKOFF", "EXITED")
 DOWN = ("FATAL", "EXITED", "STOPPED", "UNKNOWN")
 LOG_LINES = 15
@@ -33,18 +34,19 @@ class Stack:
     """A running plan. Use it as a context manager, from the main thread.
 
     before_desk runs when the services answer and no worker has started: the place for migrations.
-    check_nodes(nodes) raises a DeskError while one of these Celery nodes does not answer yet.
+    late_workers returns the names of the workers that do not answer yet. say takes a line about what is late.
     """
 
     def __init__(
         self,
         plan: Plan,
         before_desk: Callable[[], None] | None = None,
-        check_nodes: Callable[[frozenset[str]], None] | None = None,
+        late_workers: Callable[[], Sequence[str]] = tuple,
+        say: Callable[[str], None] = log.info,
     ) -> None:
         self.plan = plan
         self._before_desk = before_desk
-        self._check_nodes = check_nodes
+        self._late_workers, self._say = late_workers, say
         self._supervisor = Supervisor(plan.folders)
         self._process_table = ProcessTable(plan.folders.processes_file)
         self._held = ExitStack()
@@ -69,17 +71,15 @@ class Stack:
     def _start(self) -> None:
         # Two servers on one append-only file would corrupt it, so processes left by a crash are ended first.
         self.left_over = process_table.end(self._process_table.load(), grace_seconds=3.0)
-        self._supervisor.start(self.plan.programs, self.plan.environ, self.plan.cwd)
+        self._supervisor.start(self.plan.programs, self.plan.environ, self.plan.cwd, self.plan.settings.start_seconds)
         self._run(self.plan.services)
         self._services_ready()
         if self._before_desk:
             self._before_desk()
         running.write(self.plan.folders.home, self.plan.announced)
         self._run(self.plan.desk)
-        self._until(self._all_running, "the programs")
-        nodes = frozenset(program.node for program in self.plan.desk if program.node)
-        if nodes and (check := self._check_nodes):
-            self._until(lambda: check(nodes), "the workers")
+        self._until_none(self._not_running)
+        self._until_none(self._late_workers)
 
     def _run(self, programs: tuple[Program, ...]) -> None:
         for program in programs:
@@ -87,41 +87,33 @@ class Stack:
 
     def _services_ready(self) -> None:
         if address := self.plan.urls.get("redis_url"):
-            self._until(lambda: redis_clients.wait_ready(address, 1.0), "Redis")
+            self._until_none(lambda: _failing("redis", lambda: redis_clients.wait_ready(address, 1.0)))
         if rulebook := self.plan.urls.get("rulebook_url"):
-            self._until(lambda: _answers(f"{rulebook}/models"), "the rulebook model")
+            self._until_none(lambda: _failing("rulebook", lambda: _answers(f"{rulebook}/models")))
 
-    def _until(self, check: Callable[[], None], what: str) -> None:
-        """Repeat a check until it passes; end the wait at once when a program has given up."""
-        until = time.monotonic() + READY_SECONDS
-        while True:
-            try:
-                check()
-                return
-            except (DeskError, OSError, http.client.HTTPException) as error:
-                self._raise_if_down()
-                if time.monotonic() > until:
-                    raise ServiceError(
-                        f"{what} did not become ready in {READY_SECONDS:.0f} s: {error}",
-                        remedy=f"the logs are in {self.plan.folders.logs}",
-                    ) from None
-            time.sleep(0.1)
+    def _until_none(self, late: Callable[[], Sequence[str]]) -> None:
+        """Wait until no program is late. Raises ServiceError at once when one has ended, and when those that are late
+        took too long or came to a standstill."""
+        patience = Patience(self.plan, self._say)
+        while names := late():
+            patience.check(names, [each.pid for each in self._none_down() if each.name in names])
+            time.sleep(POLL_SECONDS)
 
-    def _all_running(self) -> None:
-        waiting = [each.name for each in self.poll() if each.state != "RUNNING"]
-        if waiting:
-            raise ServiceError(f"not running: {', '.join(waiting)}")
+    def _not_running(self) -> list[str]:
+        return [each.name for each in self.poll() if each.state != "RUNNING"]
 
-    def _raise_if_down(self) -> None:
-        """Raise ServiceError, with its log, for a program that ended or was restarted: each has one try during the
-        start."""
-        for each in self.poll():
+    def _none_down(self) -> list[Process]:
+        """Return the state of every program. Raises ServiceError, with its log, for one that ended or was restarted:
+        each has one try during the start."""
+        found = self.poll()
+        for each in found:
             first = self._first_pid.setdefault(each.name, each.pid) if each.pid else 0
             if each.state in FAILED or (each.pid and each.pid != first):
                 raise ServiceError(
                     f"{each.name} does not start: {each.message}\n{self.tail(each.name)}",
                     remedy=f"the whole log is {log_file(each.name, self.plan.folders)}",
                 )
+        return found
 
     def poll(self) -> list[Process]:
         """Return the state of every program, and update the process table. Raises ServiceError when supervisord is
@@ -167,6 +159,15 @@ class Stack:
             self._services_file.unlink(missing_ok=True)
             folders.remove_sockets(self.plan.folders)
             self._held.close()
+
+
+def _failing(name: str, check: Callable[[], None]) -> list[str]:
+    """Return the name of a program while its check raises, else nothing."""
+    try:
+        check()
+    except (DeskError, OSError, http.client.HTTPException):
+        return [name]
+    return []
 
 
 def _answers(url: str) -> None:

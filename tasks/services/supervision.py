@@ -24,7 +24,6 @@ from tasks.services.folders import Folders
 from tasks.services.programs import Program
 
 GROUP_PRIORITY = {"services": 100, "desk": 900}  # stopped from the highest down
-START_SECONDS = 60.0
 WAKE_SECONDS = 0.1
 TETHER = Path(tether.__file__)
 # For all programs but the worker that sends orders: agents run in some of the others.
@@ -123,8 +122,9 @@ class Supervisor:
         self._folders = folders
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, programs: Sequence[Program], environ: Mapping[str, str], cwd: Path) -> None:
-        """Start supervisord with no program running yet. Raises ServiceError."""
+    def start(self, programs: Sequence[Program], environ: Mapping[str, str], cwd: Path, seconds: float) -> None:
+        """Start supervisord with no program running yet. Raises ServiceError, also when it takes longer than
+        `seconds`."""
         path = self._folders.run / "supervisord.conf"
         path.write_text(configuration(programs, self._folders), encoding="utf-8")
         path.chmod(0o600)
@@ -136,10 +136,9 @@ class Supervisor:
             self._process = subprocess.Popen(
                 command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
             )
-        self._wait_up()
+        self._wait_up(time.monotonic() + seconds)
 
-    def _wait_up(self) -> None:
-        until = time.monotonic() + START_SECONDS
+    def _wait_up(self, until: float) -> None:
         while time.monotonic() < until and self.alive():
             if self._answers():
                 return

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
 
 from models.database import store
 from models.database.blobs import FolderBlobs
 from models.settings import Settings
 from tasks import redis_clients
 from tasks.bootstrap import redis_url, require_runtimes
-from tasks.services import nodes
 from tasks.services.plan import Plan
 from tasks.services.stack import Stack
 from tasks.telemetry.emit import Telemetry
-from tasks.worker.app import create_app, node_name
+from tasks.worker.app import node_name
+from tasks.worker.sockets import ask_all
 from tools.market.factory import build_market
 
 REDIS_SECONDS = 5.0
 
 
-def desk_stack(plan: Plan) -> Stack:
+def desk_stack(plan: Plan, say: Callable[[str], None]) -> Stack:
     """Return the stack of a whole plan. Enter it to start; its exit stops all. Raises DeskError when no worker could
-    work."""
+    work. say: takes a line about what is late."""
     require_able(plan.settings)
-    app = cache(lambda: create_app(plan.settings, "up"))
 
-    def check(names: frozenset[str]) -> None:
-        nodes.check(app(), frozenset(map(node_name, names)))
+    def late() -> list[str]:
+        well = {health.node for health in ask_all(plan.settings.home) if health.well}
+        return [each.name for each in plan.desk if each.node is not None and node_name(each.node) not in well]
 
     def migrate() -> None:
         # Ours answers already; one that the user named may be down, and workers would wait for it for ever.
         redis_clients.wait_ready(redis_url(plan.settings), REDIS_SECONDS)
         store.upgrade(plan.settings.database)
 
-    return Stack(plan, before_desk=migrate, check_nodes=check)
+    return Stack(plan, before_desk=migrate, late_workers=late, say=say)
 
 
 def require_able(settings: Settings) -> None:

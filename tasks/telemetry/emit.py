@@ -14,7 +14,7 @@ import structlog
 
 from agents.runner import RoleRun, fault
 from models.errors import SettingError
-from models.events.telemetry import Canonical, CodexErrorEvent, CodexTurnFailed, ToolInvocation
+from models.events.telemetry import Canonical, CodexErrorEvent, CodexTurnFailed, ToolInvocation, UsageMissing
 from models.research import Failed, Usage
 from models.settings import Settings
 from models.tables.runs import ToolCall, Turn
@@ -151,6 +151,8 @@ class Telemetry:
         seconds = (turn.finished_at - turn.started_at).total_seconds()
         if self.metrics is not None:
             self.metrics.turn(turn.role, turn.outcome, seconds, turn)
+        if missing := [name for name in Usage.model_fields if getattr(turn, name) is None]:
+            self.emit(UsageMissing(**about, fields=missing))
         if turn.outcome != "failed":
             return
         kind = turn.failure_kind or "unknown"

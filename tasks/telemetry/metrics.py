@@ -40,6 +40,7 @@ class Metrics:
         self._turns = self._counter("desk_turns", "Turns that ended.", "role", "outcome")
         self._turn_seconds = self._histogram("desk_turn_seconds", "Length of turns.", _TURN, "role")
         self._tokens = self._counter("desk_tokens", "Tokens as the provider counted them.", "role", "direction")
+        self._uncounted = self._counter("desk_usage_missing", "Turns without a usable figure.", "role", "direction")
         self._tools = self._counter("desk_tool_invocations", "Tool calls that were answered.", "name", "success")
         self._tool_seconds = self._histogram("desk_tool_seconds", "Length of tool calls.", _TOOL, "name")
         self._errors = self._counter("desk_codex_errors", "Failures of the provider or the runtime.", "kind")
@@ -53,7 +54,10 @@ class Metrics:
         self._turns(role, outcome).inc()
         self._turn_seconds(role).observe(seconds)
         for direction in _TOKENS:
-            if tokens := getattr(spent, f"{direction}_tokens"):
+            tokens = getattr(spent, f"{direction}_tokens")
+            if tokens is None:
+                self._uncounted(role, direction).inc()
+            elif tokens:
                 self._tokens(role, direction).inc(tokens)
 
     def tool(self, called: ToolInvocation) -> None:

@@ -22,7 +22,7 @@ from models.states import StepState
 from models.tables.orders import Order
 from models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, Step, Turn, Verdict
 from tasks.engine import kinds
-from tasks.engine.summary import was_run
+from tasks.engine.budgets import was_run
 
 _ERRORS = 20
 _ERROR_CHARS = 300

@@ -6,10 +6,11 @@ import contextlib
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import redis.asyncio
+from sqlmodel import Session, col, select
 
 from agents.codex.threads.registry import Registered, ThreadRecord, ThreadRegistry
 from agents.prompting import instructions
@@ -21,9 +22,11 @@ from models.errors import CodexError, UsageError
 from models.events import event_log
 from models.events.envelope import DESK, EventType, event
 from models.research import output_schema
+from models.tables.runs import Turn
 from models.tables.threads import KeptThread
 from tasks.bootstrap import Desk, redis_url
 from tasks.threads.overview import newest_copy, transcript_of
+from tools.market.protocol import MarketData
 from tools.registry import ToolAnswer
 from tools.toolsets import toolset_for
 
@@ -91,14 +94,17 @@ def fork(desk: Desk, thread_id: str, before_turn: int, model: str | None = None)
     if kept is None or copy is None or missing is not None:
         raise UsageError(f"thread {thread_id} cannot be forked: {missing or 'it was not kept'}")
     if not 2 <= before_turn <= len(turns) + 1:
-        raise UsageError(f"--before-turn {before_turn}: allowed are 2 to {len(turns) + 1}, it has {len(turns)} turns")
+        most = len(turns) + 1
+        one = "allowed is 2, which copies its only turn" if turns else "it has no turn yet"
+        raise UsageError(f"--before-turn {before_turn}: {f'allowed are 2 to {most}' if most > 2 else one}")
     role = role_of(kept.role)
     source = records[thread_id].record if thread_id in records else _record_of(kept)
     ids = tuple(one.turn_id for one in turns)
     where = {"turn_ids": ids, "rollout_digest": copy.digest, "rollout_path": copy.path, "rollout_size": copy.size}
     subject = f"{kept.subject}{FORK}{uuid.uuid4().hex[:8]}"
-    spec = _spec(desk, role, subject, model or kept.model, source.toolset_hash)
     at = ids[before_turn - 1] if before_turn <= len(ids) else None
+    market = market_of_thread(desk, thread_id, at)
+    spec = _spec(desk, role, subject, model or kept.model, source.toolset_hash, market)
     work = desk.runtime.fork(spec, source.model_copy(update=where), at, _deadline(desk))
     made = _run(desk, work)
     _publish(
@@ -133,7 +139,8 @@ def _publish(desk: Desk, type_: EventType, thread_id: str, role: str, **payload:
 
 def _ask(desk: Desk, one: Registered, text: str) -> TurnResult:
     role = role_of(one.role)
-    spec = _spec(desk, role, one.subject, one.record.model, one.record.toolset_hash)
+    market = market_of_thread(desk, one.record.thread_id)
+    spec = _spec(desk, role, one.subject, one.record.model, one.record.toolset_hash, market)
     metadata = {"role": role.key, "thread_id": one.record.thread_id}
     runtime = desk.runtime  # created here, because its creation waits for the loop
 
@@ -146,8 +153,34 @@ def _ask(desk: Desk, one: Registered, text: str) -> TurnResult:
     return _run(desk, turn())
 
 
-def _spec(desk: Desk, role: Role, subject: str, model: str, tools_hash: str) -> ConversationSpec:
-    tools = toolset_for(role.tools, desk.tool_context(), seconds=desk.settings.tool_seconds, sink=_unrecorded)
+def market_of_thread(desk: Desk, thread_id: str, before_turn: str | None = None) -> MarketData:
+    """Return the market of the last run in a thread's history; this process's market without one.
+
+    before_turn: the history ends before this turn, given by its runtime id. Raises UsageError when this process cannot
+    have the run's market.
+    """
+    with desk.store.read() as session:
+        run_id = _last_run(session, thread_id, before_turn)
+    return desk.market if run_id is None else desk.market_of(run_id)
+
+
+def _last_run(session: Session, thread_id: str, before_turn: str | None) -> str | None:
+    """Return the run of the last turn of a thread, or of the history that it was forked from."""
+    wanted = select(Turn.run_id).where(Turn.thread_id == thread_id).order_by(col(Turn.started_at).desc())
+    if before_turn is not None:
+        end = select(Turn.started_at).where(Turn.codex_turn_id == before_turn, Turn.thread_id == thread_id)
+        if (started_at := session.exec(end).first()) is not None:
+            wanted = wanted.where(col(Turn.started_at) < started_at)
+    run_id = session.exec(wanted.limit(1)).first()
+    kept = session.get(KeptThread, thread_id)
+    if run_id is not None or kept is None or kept.parent_id is None:
+        return run_id
+    return _last_run(session, kept.parent_id, kept.before_turn)
+
+
+def _spec(desk: Desk, role: Role, subject: str, model: str, tools_hash: str, market: MarketData) -> ConversationSpec:
+    context = replace(desk.tool_context(), market=market, clock=market.clock)
+    tools = toolset_for(role.tools, context, seconds=desk.settings.tool_seconds, sink=_unrecorded)
     return ConversationSpec(
         role=role.key,
         subject=subject,
@@ -158,6 +191,7 @@ def _spec(desk: Desk, role: Role, subject: str, model: str, tools_hash: str) -> 
         toolset_hash=tools_hash or toolset_hash(tools.specs()),
         scope=Scope(role=role.key, subject=subject),
         mode=role.mode,
+        whole=True,
     )
 
 

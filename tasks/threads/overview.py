@@ -49,7 +49,7 @@ class TurnLine(Frozen):
     run_id: str | None
     started_at: dt.datetime | None
     seconds: float | None
-    tokens: int
+    tokens: int | None
     outcome: str
     prompt: str | None
     answer: str | None
@@ -101,7 +101,10 @@ def view(session: Session, registered: Sequence[Registered], vault: ThreadVault,
     past, untold = (
         transcript_of(session, vault, thread_id) if kept is not None else ([], "it is a thread of one conversation")
     )
-    return ThreadView(thread=thread, forks=sorted(forks), turns=_lines(past, turns, thread.role), untold=untold)
+    # Turns from before a fork are its parent's: they have the parent's rows.
+    before = session.exec(select(Turn).where(col(Turn.codex_turn_id).in_([one.turn_id for one in past]))).all()
+    lines = _lines(past, [*before, *turns], thread.role)
+    return ThreadView(thread=thread, forks=sorted(forks), turns=lines, untold=untold)
 
 
 def transcript_of(session: Session, vault: ThreadVault, thread_id: str) -> tuple[list[TranscriptTurn], str | None]:
@@ -143,7 +146,7 @@ def _line(ordinal: int, turn_id: str, past: TranscriptTurn | None, row: Turn | N
         run_id=row.run_id if row is not None else None,
         started_at=row.started_at if row is not None else past.started_at if past else None,
         seconds=seconds,
-        tokens=row.total_tokens if row is not None else past.tokens if past else 0,
+        tokens=row.total_tokens if row is not None else past.tokens if past else None,
         outcome=row.outcome if row is not None else past.status if past else "unknown",
         prompt=first_line(past.prompt) if past is not None else None,
         answer=first_line(row.text if row is not None and row.text else past.answer if past is not None else None),

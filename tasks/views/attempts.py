@@ -32,7 +32,8 @@ class AttemptRow(Frozen):
 
     @property
     def went_well(self) -> bool:
-        return self.outcome in (AttemptEnd.DONE, RUNNING) and self.attempt == 1
+        """Return whether the first attempt runs, succeeded, or was stopped on purpose: a stop is no failure."""
+        return self.outcome in (AttemptEnd.DONE, AttemptEnd.STOPPED, RUNNING) and self.attempt == 1
 
 
 def attempts(session: Session, run: Run) -> list[AttemptRow]:

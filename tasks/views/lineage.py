@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from sqlalchemy import JSON, MappingResult, text
@@ -46,8 +47,8 @@ _VERDICT = text(
 )
 _ORDERS = text(
     """
-    select o.id as "order", o.verdict_id as verdict, o.state, o.action, o.side, o.quantity, o.denial_code,
-           o.denial_reason, p.payload_hash, p.price, p.notional,
+    select o.id as "order", o.verdict_id as verdict, o.state, o.action, o.side, o.quantity, o.contract, o.legs,
+           o.denial_code, o.denial_reason, p.payload_hash, p.price, p.notional,
            d.id as decision, d.status as decision_status, d.spoken_by,
            t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn
     from "order" o
@@ -71,6 +72,8 @@ def lineage(session: Session, run: Run, symbol: str) -> dict[str, Any]:
     researched = {"run": source or run.id, "symbol": symbol}
     verdict = session.execute(_VERDICT, researched).mappings().one_or_none()
     orders = _plain(session.execute(_ORDERS, {"decided": run.id, "symbol": symbol}).mappings())
+    for order in orders:
+        order["legs"] = json.loads(order["legs"]) if isinstance(order["legs"], str) else order["legs"]
     if verdict is None and not orders:
         raise NotFound(f"run {run.id} has no candidate {symbol}", remedy=f"`desk runs show {run.id}` lists them")
     return {

@@ -42,7 +42,8 @@ def list_orders(
 
 
 def order_view(session: Session, order: Order) -> dict[str, Any]:
-    """Return rows as plain data: order, preview, approval, fills, decision, verdict, reports, hits.
+    """Return rows as plain data: order, preview, approval, the orders that protect its position, fills, decision,
+    verdict, reports, hits.
 
     Each of decision, reports and hits has `at`: the end of its turn, in real time.
     """
@@ -56,12 +57,18 @@ def order_view(session: Session, order: Order) -> dict[str, Any]:
         "order": order.model_dump(),
         "preview": preview.model_dump() if preview else None,
         "approval": approval.model_dump() if approval else None,
+        "protected_by": [row.model_dump() for row in _protection(session, order)],
         "fills": [fill.model_dump() for fill in fills],
         "decision": _decision(session, order),
         **{name: rests_on[name] for name in ("verdict", "reports", "hits")},
     }
     _date(session, [found["decision"], *found["reports"], *found["hits"]])
     return found
+
+
+def _protection(session: Session, order: Order) -> Sequence[Order]:
+    rows = select(Order).where(col(Order.protects) == order.id, col(Order.id) != order.id)
+    return session.exec(rows.order_by(col(Order.created_at), col(Order.id))).all()
 
 
 def _decision(session: Session, order: Order) -> dict[str, Any]:

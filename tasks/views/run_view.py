@@ -13,13 +13,15 @@ from sqlmodel import Session, col, select
 from agents.roles import rejecting
 from models.errors import NotFound, UsageError
 from models.research import Frozen
+from models.settings.standing import Standing, standing_of_run
 from models.states import RUN_FINAL, STEP_FINAL, Phase, StepKind, StepState
 from models.tables.columns import utcnow
 from models.tables.orders import Order, Preview
 from models.tables.runs import Candidate, CandidateHit, Decision, Run, ScreenHit, Step, ToolCall, Turn, Verdict
 from tasks.engine import kinds
-from tasks.engine.summary import was_run
+from tasks.engine.budgets import was_run
 from tasks.workflows.portfolio.result import PortfolioResearchResult, portfolio_research
+from tools.orders.stops.terms import preview_text
 
 ENTRY = frozenset({"open", "add"})
 EXIT = frozenset({"reduce", "close"})
@@ -27,27 +29,31 @@ NO_VERDICT = "no verdict"
 
 
 class CandidateRow(Frozen):
-    """One line of the closing table. Tools and tokens are those of the candidate's reports."""
+    """One line of the closing table. confidence: of the screeners, None when none named it; tools: calls by name, of
+    the candidate's reports; tokens: theirs, None where the provider gave no figure."""
 
     symbol: str
     origin: str
     screeners: list[str]
-    confidence: str
+    confidence: str | None
     verdict: str | None
     verdict_confidence: str | None
     missing: list[str]
-    tools: int
-    tokens: int
+    tools: dict[str, int]
+    tokens: int | None
 
 
 class ActionRow(Frozen):
-    """One recommended action and its order. `suppressed`: the reason why it is no order."""
+    """One recommended action and its order. `suppressed`: the reason why it is no order; `protection`: the protective
+    order that its fill gets, as previewed."""
 
     symbol: str
     action: str
     side: str | None
     quantity: float | None
     notional: float | None
+    contract: str | None
+    legs: list[dict[str, Any]] | None = None
     confidence: str
     reasoning: str
     group: str
@@ -55,6 +61,7 @@ class ActionRow(Frozen):
     state: str | None
     suppressed: str | None
     payload_hash: str | None
+    protection: str | None = None
 
 
 class PositionRow(Frozen):
@@ -91,7 +98,9 @@ class Progress(Frozen):
 
 class RunView(Frozen):
     """A whole run. For a trade run the candidates are its source run's, and `judged_by` is that run's model;
-    `portfolio` is there when orders were filled, `portfolio_research` when the run was one over the portfolio."""
+    `settings` are those that it was opened with, None for a run of an older version; `portfolio` is there when orders
+    were filled, `portfolio_research` when the run was one over the portfolio.
+    role_models: the roles with another model than `spoken_by`."""
 
     run_id: str
     kind: str
@@ -100,8 +109,11 @@ class RunView(Frozen):
     judged_by: str
     account: str
     spoken_by: str
+    role_models: dict[str, str]
     market: str
     market_now: dt.datetime
+    settings: dict[str, Any] | None
+    standing: Standing
     created_at: dt.datetime
     finished_at: dt.datetime | None
     notes: list[str]
@@ -212,6 +224,8 @@ def view(session: Session, run: Run) -> RunView:
         source_run=source,
         judged_by=session.get_one(Run, source).model if source else run.model,
         spoken_by=run.model,
+        role_models=_role_models(session, run),
+        standing=standing_of_run(run.settings, run.account, run.model, run.market, run.market_now),
         candidates=candidates(session, run),
         decision=decision.status if decision else None,
         decided_by=decision.spoken_by if decision else None,
@@ -220,6 +234,13 @@ def view(session: Session, run: Run) -> RunView:
         portfolio=Portfolio.model_validate(ledger) if ledger else None,
         portfolio_research=portfolio_research(session, run),
     )
+
+
+def _role_models(session: Session, run: Run) -> dict[str, str]:
+    """Return the model of each role whose turns had another one than the run's label."""
+    pairs = select(Turn.role, Turn.model).where(Turn.run_id == run.id, Turn.model != run.model).distinct()
+    found = session.exec(pairs).all()
+    return dict(sorted(found))
 
 
 def candidates(session: Session, run: Run) -> list[CandidateRow]:
@@ -243,48 +264,51 @@ def candidates(session: Session, run: Run) -> list[CandidateRow]:
             verdict=verdicts[row.symbol].rating if row.symbol in verdicts else None,
             verdict_confidence=verdicts[row.symbol].confidence if row.symbol in verdicts else None,
             missing=verdicts[row.symbol].missing if row.symbol in verdicts else [],
-            tools=tools.get(row.symbol, 0),
+            tools=dict(sorted(tools[row.symbol].items())),
             tokens=tokens.get(row.symbol, 0),
         )
         for row in rows
     ]
 
 
-def _costs(session: Session, run_id: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Return tool calls and tokens by candidate, over its report steps and all their attempts."""
+def _costs(session: Session, run_id: str) -> tuple[dict[str, Counter[str]], dict[str, int | None]]:
+    """Return tool calls by name, and tokens, by candidate, over its report steps and all their attempts."""
     of_report = (Step.run_id == run_id, Step.kind == StepKind.REPORT)
     joined = (Turn, col(Turn.step_id) == col(Step.id))
-    calls = select(Step.subject, func.count()).join(*joined).join(ToolCall, col(ToolCall.turn_id) == col(Turn.id))
+    calls = select(Step.subject, ToolCall.tool).join(*joined).join(ToolCall, col(ToolCall.turn_id) == col(Turn.id))
     spent = select(Step.subject, func.sum(Turn.total_tokens)).join(*joined)
-    tools, tokens = (session.exec(each.where(*of_report).group_by(col(Step.subject))).all() for each in (calls, spent))
-    return dict(tools), dict(tokens)
+    tools: dict[str, Counter[str]] = defaultdict(Counter)
+    for symbol, tool in session.exec(calls.where(*of_report)).all():
+        tools[symbol][tool] += 1
+    return tools, dict(session.exec(spent.where(*of_report).group_by(col(Step.subject))).all())
 
 
 def _actions(session: Session, decision: Decision) -> list[ActionRow]:
     orders = {o.ordinal: o for o in session.exec(select(Order).where(Order.decision_id == decision.id)).all()}
-    hashes = dict(
-        session.exec(
-            select(Preview.order_id, Preview.payload_hash)
-            .join(Order, col(Order.id) == col(Preview.order_id))
-            .where(Order.decision_id == decision.id)
-        ).all()
-    )
-    return [_action(item, orders.get(ordinal), hashes) for ordinal, item in enumerate(decision.actions)]
+    rows = session.exec(
+        select(Preview).join(Order, col(Order.id) == col(Preview.order_id)).where(Order.decision_id == decision.id)
+    ).all()
+    previews = {row.order_id: row for row in rows}
+    return [_action(item, orders.get(ordinal), previews) for ordinal, item in enumerate(decision.actions)]
 
 
-def _action(item: dict[str, Any], order: Order | None, hashes: dict[str, str]) -> ActionRow:
+def _action(item: dict[str, Any], order: Order | None, previews: dict[str, Preview]) -> ActionRow:
     kind = item["action"]
+    preview = previews.get(order.id) if order else None
     return ActionRow(
         symbol=item["symbol"],
         action=kind,
         side=item["side"],
         quantity=order.quantity if order else item["quantity"],
         notional=order.notional if order else item["notional"],
+        contract=order.contract if order else item.get("contract"),
+        legs=order.legs if order else None,
         confidence=item["confidence"],
         reasoning=item["reasoning"],
         group="entry" if kind in ENTRY else "exit" if kind in EXIT else "monitor",
         order_id=order.id if order else None,
         state=order.state if order else None,
         suppressed=order.denial_reason if order and order.denial_code else None,
-        payload_hash=hashes.get(order.id) if order else None,
+        payload_hash=preview.payload_hash if preview else None,
+        protection=preview_text(preview.payload) if preview else None,
     )

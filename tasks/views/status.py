@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import redis
@@ -20,6 +21,8 @@ from models.database.store import Store, require_current
 from models.errors import DeskError
 from models.research import Frozen
 from models.settings import Settings
+from models.settings.running import is_up
+from models.settings.standing import Standing, standing_of
 from models.states import RUN_FINAL, STEP_FINAL, StepState
 from models.tables.columns import utcnow
 from models.tables.runs import Run, Step, Sweep
@@ -105,8 +108,14 @@ class DatabaseState(Frozen):
 
 
 class DeskStatus(Frozen):
-    """The state by part. trouble: by part, why it could not be read; such a part is null (workers: empty)."""
+    """The state by part. trouble: by part, why it could not be read; such a part is null (workers: empty).
 
+    standing: of the running desk; without one (running is False) by the settings of the terminal.
+    """
+
+    home: Path
+    running: bool
+    standing: Standing
     workers: list[WorkerRow]
     turns_in_flight: int
     redis: RedisState | None
@@ -138,10 +147,21 @@ def status(settings: Settings) -> DeskStatus:
         database = None
         trouble["database"] = _reason(error)
     in_flight = sum(server.in_flight for worker in workers for server in worker.app_servers)
-    return DeskStatus(workers=workers, turns_in_flight=in_flight, redis=found, database=database, trouble=trouble)
+    return DeskStatus(
+        home=settings.home,
+        running=is_up(settings.home),
+        standing=standing_of(settings),
+        workers=workers,
+        turns_in_flight=in_flight,
+        redis=found,
+        database=database,
+        trouble=trouble,
+    )
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, DeskError):
+        return f"{error.args[0]}; {error.remedy}" if error.remedy else str(error.args[0])
     original = getattr(error, "orig", None)
     return f"{type(error).__name__}: {original or error}"
 

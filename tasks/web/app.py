@@ -11,12 +11,12 @@ from pydantic.json_schema import models_json_schema
 from models.events.envelope import Envelope
 from tasks.web.context import ServiceContext
 from tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
-from tasks.web.routes import events, orders, runs, threads, trading
+from tasks.web.routes import desk, events, orders, runs, threads, trading
 from tasks.web.security import Guard, host_names
 from tasks.web.tokens import Token
 
 VERSION = "1"  # of the interface
-ROUTERS = (runs.router, threads.router, orders.router, trading.router, events.router)
+ROUTERS = (desk.router, runs.router, threads.router, orders.router, trading.router, events.router)
 
 
 def create_app(context: ServiceContext, token: Token) -> FastAPI:
@@ -34,7 +34,7 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
     app.state.context = context
     for router in ROUTERS:
         app.include_router(router)
-    add_handlers(app)
+    add_handlers(app, [route for router in ROUTERS for route in router.routes])
     app.add_middleware(Guard, hosts=host_names(context.settings), token=token.value)
     plain = app.openapi
     app.openapi = lambda: _described(plain())  # type: ignore[method-assign]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -13,6 +14,7 @@ from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
 
 from models.database.persistence import is_lost
 from models.errors import (
@@ -83,15 +85,24 @@ def answer(found: Problem, headers: dict[str, str] | None = None) -> JSONRespons
     return JSONResponse(body, status_code=found.status, headers=headers, media_type=MEDIA_TYPE)
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Answer whatever a route raises with a problem."""
+def add_handlers(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Answer whatever a route raises with a problem. routes: all that the app has."""
+    app.state.routes = routes
     for kind in (DeskError, RequestValidationError, HTTPException, SQLAlchemyError, Exception):
         app.add_exception_handler(kind, _respond)
 
 
-async def _respond(_request: Request, error: Exception) -> JSONResponse:
-    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else None
+async def _respond(request: Request, error: Exception) -> JSONResponse:
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods(request))
     return answer(_problem(error), headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return the methods of all routes of a path: the framework names those of the first alone."""
+    routes = [route for route in request.app.state.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in routes for method in route.methods})
 
 
 def _problem(error: Exception) -> Problem:

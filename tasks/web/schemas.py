@@ -10,6 +10,8 @@ from pydantic import Field, StrictBool, StringConstraints
 
 from models.orders import OrderOutcome
 from models.research import Frozen
+from models.settings.schema import Lens
+from models.settings.standing import Standing
 from models.states import TradingState
 from models.tables.orders import Approval, Fill, Order, Preview
 from models.tables.runs import Report, ToolCall, Turn, Verdict
@@ -33,8 +35,59 @@ Person = Annotated[
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=_TEXT)]
 
 
+# No name of a file: a universe of the command line may be one.
+Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,9}(\.[A-Za-z]{1,2})?$")]
+
+
+class ServiceStatus(Frozen):
+    """The desk of this service. running: a `desk up` holds its home. settings: the desk's own, without secrets."""
+
+    home: str
+    running: bool
+    standing: Standing
+    settings: dict[str, Any]
+
+
 class StopRequest(Frozen):
     by: Person
+
+
+class InterruptedTurn(Frozen):
+    """A turn that its worker was made to end. Its step goes on with another attempt, if it has one."""
+
+    thread: str
+    turn: str
+
+
+class ScreenRequest(Frozen):
+    """A screen, then research on its candidates and a decision. symbols: the universe, by default the one of the
+    settings; so are lenses and most, the number of candidates kept."""
+
+    kind: Literal["screen"]
+    by: Person
+    symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=5000)
+    lenses: list[Lens] | None = Field(default=None, min_length=1, max_length=4)
+    most: int | None = Field(default=None, ge=1, le=500)
+
+
+class ResearchRequest(Frozen):
+    """Research on some symbols, or, without any, on what the account holds; force: also roles that are not due."""
+
+    kind: Literal["research"]
+    by: Person
+    symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=500)
+    force: StrictBool = False
+
+
+class TradeRequest(Frozen):
+    """The trader's decision on the verdicts of an earlier run."""
+
+    kind: Literal["trade"]
+    by: Person
+    run: Annotated[str, StringConstraints(max_length=64, pattern=_ID)]
+
+
+RunRequest = Annotated[ScreenRequest | ResearchRequest | TradeRequest, Field(discriminator="kind")]
 
 
 class HaltBody(Frozen):
@@ -67,13 +120,15 @@ class HaltProblem(Frozen):
 
 class HaltReport(Frozen):
     """file: the HALT file, None when it could not be written. open_orders: ids that the broker has not confirmed as
-    cancelled, None when it was not asked. closing_orders: one a position, None without flatten or when the broker was
-    not asked. complete: nothing failed, nothing is left open."""
+    cancelled; protective_orders: ids of those that protect positions, which stay in force; both None when it was not
+    asked. closing_orders: one a position, None without flatten or when the broker was not asked. complete: nothing
+    failed, nothing is left open."""
 
     complete: bool
     file: str | None = None
     accounts: list[HaltedAccount]
     open_orders: list[str] | None = None
+    protective_orders: list[str] | None = None
     closing_orders: list[OrderOutcome] | None = None
     problems: list[HaltProblem]
 
@@ -138,11 +193,13 @@ class OrderRow(Frozen):
 
 
 class OrderDetail(Frozen):
-    """An order with its lineage. log: its lines in the audit log, if they were requested."""
+    """An order with its lineage. protected_by: the orders that protect its position. log: its lines in the audit log,
+    if they were requested."""
 
     order: Order
     preview: Preview | None
     approval: Approval | None
+    protected_by: list[Order]
     fills: list[Fill]
     decision: dict[str, Any]
     verdict: dict[str, Any] | None

@@ -23,10 +23,11 @@ from kombu.connection import Connection
 from kombu.entity import Exchange, Queue
 
 from models.settings import Settings
-from tasks.bootstrap import Desk, redis_url
+from tasks.bootstrap import Desk, redis_url, require_roles
 from tasks.engine import draining, kinds
 from tasks.engine.kinds import QUEUES, QueueName, task_name
 from tasks.redis_clients import client, wrong_url
+from tasks.worker.health import HealthSocket
 from tasks.worker.patches import guards, results, task_events
 from tasks.worker.schedule import beat_schedule
 from tasks.worker.work import add_step_tasks
@@ -47,6 +48,7 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False) ->
 
     warm: load prices and the exchange's calendar as soon as the worker is up, not with its first task.
     """
+    require_roles(settings)  # a wrong setting is named before a Redis that is missing
     importlib.import_module(WORKFLOWS)
     guards.guard_lost_connection()
     address = redis_url(settings)
@@ -56,7 +58,7 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False) ->
     app.conf.update(_configuration(settings, address))
     app.desk = Desk(settings, name)
     add_step_tasks(app)
-    app.steps["consumer"].update((guards.KeepUnacked, task_events.BatchEvents, draining.StopFetching))
+    app.steps["consumer"].update((guards.KeepUnacked, task_events.BatchEvents, draining.StopFetching, HealthSocket))
     _follow_worker(app.desk, warm)
     return app
 

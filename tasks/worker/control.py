@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -24,8 +25,10 @@ log = structlog.get_logger(__name__)
 STATUS = "desk_status"
 STOP = "desk_stop"
 CANCEL = "desk_cancel"
+INTERRUPT = "desk_interrupt"
 # The thread that waits here for the loop also keeps the worker's connection alive: it must not wait for long.
 LOOP_SECONDS = 0.5
+ANSWER_SECONDS = 2.0
 
 
 def stop_on_workers(app: Celery, run_ids: Sequence[str]) -> None:
@@ -46,6 +49,16 @@ def cancel_on_workers(app: Celery, parent_id: str, reason: str) -> None:
         log.warning("cancel.not_sent", parent=parent_id, error=str(error))
 
 
+def interrupt_on_workers(app: Celery, thread_id: str, turn_id: str) -> bool:
+    """Have the worker that runs this turn end it; return whether one did. Raises RedisDown."""
+    asked = {"thread_id": thread_id, "turn_id": turn_id}
+    try:
+        replies = app.control.broadcast(INTERRUPT, arguments=asked, reply=True, timeout=ANSWER_SECONDS) or []
+    except (OperationalError, RedisError, OSError) as error:
+        raise RedisDown(f"the workers could not be notified: {error}") from None
+    return any(answer.get("interrupted") for reply in replies for answer in reply.values())
+
+
 @control_command(name=STOP)  # type: ignore[untyped-decorator]
 def desk_stop(state: Any, run_ids: Sequence[str] = ()) -> dict[str, int]:
     """Interrupt the turns of these runs. Prefork children do it with the next renewal of their leases."""
@@ -61,6 +74,24 @@ def desk_cancel(state: Any, reasons: Mapping[str, str]) -> dict[str, int]:
     """Interrupt the turns of steps that are not needed any more. reasons: why, by the parent of the steps."""
     keeper = desk_of(state.app).lease_keeper()
     return {"interrupted": keeper.end_children(reasons) if keeper is not None else 0}
+
+
+@inspect_command(name=INTERRUPT)  # type: ignore[untyped-decorator]
+def desk_interrupt(state: Any, thread_id: str = "", turn_id: str = "") -> dict[str, bool]:
+    """Interrupt one turn if it runs here. A prefork child's turns end with their step or their run alone."""
+    desk = desk_of(state.app)
+    runtime: Runtime | None = desk.made("runtime")
+    if runtime is None:
+        return {"interrupted": False}
+
+    async def end() -> bool:
+        return runtime.interrupt(thread_id, turn_id)
+
+    with suppress(concurrent.futures.TimeoutError):
+        done = desk.loop.submit(end()).result(LOOP_SECONDS)
+        log.info("turn.interrupted", thread=thread_id, turn=turn_id, here=done)
+        return {"interrupted": done}
+    return {"interrupted": False}
 
 
 @inspect_command(name=STATUS)  # type: ignore[untyped-decorator]

@@ -7,7 +7,9 @@ import datetime as dt
 from functools import lru_cache
 from typing import Any
 
+from agents.role_models import role_models
 from models.errors import UsageError
+from models.settings.snapshots import snapshot
 from models.tables.runs import Run
 from tasks.bootstrap import Desk
 
@@ -33,7 +35,23 @@ def require_speaker(desk: Desk, run_id: str) -> None:
     here = desk.settings
     if (run.provider, run.model) != (here.provider, here.spoken_by):
         raise UsageError(f"in run {run.id} {run.model} speaks; this worker has {here.spoken_by}", remedy=REMEDY)
+    _require_models(desk, run)
     desk.market_of(run_id)
+
+
+def _require_models(desk: Desk, run: Run) -> None:
+    """Raise UsageError when a role of the run has a model that this process does not serve, or the run was opened for
+    another endpoint."""
+    wanted, here = role_models(desk.settings_of(run.id)), role_models(desk.settings)
+    served = {(one.runtime, one.model) for one in here.values()}
+    for role, one in wanted.items():
+        if (one.runtime, one.model) not in served:
+            had = here[role].model
+            raise UsageError(f"in run {run.id} {role} has the model {one.model}; this worker has {had}", remedy=REMEDY)
+    kept = run.settings or {}
+    url = snapshot(desk.settings)["provider_url"]
+    if kept.get("provider_url", url) != url:
+        raise UsageError(f"run {run.id} is for {kept['provider_url']}; this worker has {url}", remedy=REMEDY)
 
 
 def moment(market: str, at: dt.datetime) -> str:

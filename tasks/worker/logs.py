@@ -11,8 +11,8 @@ from celery.signals import setup_logging
 
 from models.settings import Settings
 
-# Two lines a task repeat what is in the database, and cost a tenth of a task's time.
-_CHATTY = ("celery.worker.strategy", "celery.app.trace")
+# Two lines a task repeat what is in the database, and cost a tenth of a task's time; alembic's name its own classes.
+_CHATTY = ("celery.worker.strategy", "celery.app.trace", "alembic")
 # At DEBUG they write what goes over a stream: the login of the broker's is its key and secret.
 _TELLTALE = ("websockets",)
 

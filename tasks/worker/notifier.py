@@ -13,7 +13,7 @@ from models.settings import Settings
 from tasks.bootstrap import redis_url
 from tasks.redis_clients import wait_ready
 from tasks.worker.app import create_app
-from tasks.worker.control import stop_on_workers
+from tasks.worker.control import interrupt_on_workers, stop_on_workers
 from tasks.worker.trading import request_order_pass
 
 REDIS_SECONDS = 1.0
@@ -30,16 +30,20 @@ class WorkerNotifier:
     def stop(self, run_ids: Sequence[str]) -> None:
         """Have the workers interrupt what they hold of these runs. Raises RedisDown; they read it from the database
         within a third of a lease then."""
-        stop_on_workers(self._app(), run_ids)
+        stop_on_workers(self.app(), run_ids)
+
+    def interrupt(self, thread_id: str, turn_id: str) -> bool:
+        """Have the worker that runs this turn end it; return whether one did. Raises RedisDown."""
+        return interrupt_on_workers(self.app(), thread_id, turn_id)
 
     def trade(self) -> bool:
         """Request an order pass of the trade queue now; False when that failed, and the pass comes within a minute."""
         try:
-            return request_order_pass(self._app())
+            return request_order_pass(self.app())
         except RedisDown:
             return False
 
-    def _app(self) -> Celery:
+    def app(self) -> Celery:
         """Return the app. Raises RedisDown when the server does not answer: Celery's own attempts would take longer."""
         wait_ready(redis_url(self._settings), REDIS_SECONDS)
         with self._lock:

@@ -44,9 +44,18 @@ def run_role(
     """
     require_speaker(desk, step.run_id)
     if budgeted and (why := _no_budget(desk, step)) is not None:
-        return RoleRun(Skipped(reason=why), [_skipped_turn(desk, step, role, subject)])
+        return skipped(desk, step, role, subject, Skipped(reason=why))
     opening = policy.opening(step.error)
     job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief, opening, memory)
+    run = _outcome(desk, step, held, job)
+    desk.telemetry.record_turns(step, role, subject, run)
+    if held.interrupted and isinstance(run.outcome, Interrupted | Failed):
+        raise StepEnded(held.ended or EndReason.STOPPED, run.turns, run.calls)
+    return run
+
+
+def _outcome(desk: Desk, step: ClaimedStep, held: HeldStep, job: Assignment) -> RoleRun:
+    """Run an assignment on the loop for as long as the step is held; return its run, or a failure at the deadline."""
     halt = InterruptSignal()
     future = desk.loop.submit(desk.runner.run(job, halt))
 
@@ -59,21 +68,21 @@ def run_role(
 
     held.on_end(end)
     try:
-        run = future.result()
-        desk.telemetry.record_turns(step, role, subject, run)
-        if held.interrupted and isinstance(run.outcome, Interrupted | Failed):
-            raise StepEnded(held.ended or EndReason.STOPPED, run.turns, run.calls)
-        return run
+        return future.result()
     except concurrent.futures.CancelledError:
-        if held.interrupted:
-            raise StepEnded(held.ended or EndReason.STOPPED) from None
-        if held.ended != EndReason.DEADLINE:
-            raise LeaseLost(f"step {step.id}: {held.ended or 'cancelled'}") from None
-        seconds = desk.settings.step_deadline_seconds
-        message = f"the step did not end within {seconds:g} s (DESK_STEP_DEADLINE_SECONDS)"
-        run = RoleRun(Failed(kind="deadline", retryable=True, message=message))
-        desk.telemetry.record_turns(step, role, subject, run)
-        return run
+        return _cancelled(desk, step, held)
+
+
+def _cancelled(desk: Desk, step: ClaimedStep, held: HeldStep) -> RoleRun:
+    """Return the failure of a turn that was cancelled at the step's deadline. Raises StepEnded or LeaseLost for any
+    other cause."""
+    if held.interrupted:
+        raise StepEnded(held.ended or EndReason.STOPPED) from None
+    if held.ended != EndReason.DEADLINE:
+        raise LeaseLost(f"step {step.id}: {held.ended or 'cancelled'}") from None
+    seconds = desk.settings.step_deadline_seconds
+    message = f"the step did not end within {seconds:g} s (DESK_STEP_DEADLINE_SECONDS)"
+    return RoleRun(Failed(kind="deadline", retryable=True, message=message))
 
 
 def retry_of(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
@@ -96,7 +105,7 @@ def retry_of(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
 
 def _park(desk: Desk, run: RoleRun, outcome: Failed) -> float:
     """Park the turn's model for every worker; return the seconds until this step may come back."""
-    gate = desk.admission.of(role_models(desk.settings)[run.turns[-1].role].model)
+    gate = desk.admission.of(role_models(desk.settings_of(run.turns[-1].run_id))[run.turns[-1].role].model)
     parking = desk.loop.submit(gate.park(outcome.reset_seconds, outcome.message))
     try:
         parked = parking.result(PARK_ANSWER_SECONDS)
@@ -106,17 +115,17 @@ def _park(desk: Desk, run: RoleRun, outcome: Failed) -> float:
 
 
 def _no_budget(desk: Desk, step: ClaimedStep) -> str | None:
-    settings = desk.settings
-    if settings.budget_run_tokens is None and settings.budget_day_tokens is None:
+    settings = desk.settings_of(step.run_id)
+    if not settings.budget_run_tokens and not settings.budget_day_tokens:
         return None
     with desk.store.read() as session:
         return budgets.used_up(session, settings, step.run_id)
 
 
-def _skipped_turn(desk: Desk, step: ClaimedStep, role: str, subject: str) -> Turn:
-    """Return the row of a turn that was not run, for a report to rest on."""
+def skipped(desk: Desk, step: ClaimedStep, role: str, subject: str, outcome: Skipped) -> RoleRun:
+    """Return a role's run without a turn, with a row in its place for a report to rest on."""
     now = utcnow()
-    return Turn(
+    turn = Turn(
         run_id=step.run_id,
         step_id=step.id,
         attempt=step.attempt,
@@ -125,12 +134,13 @@ def _skipped_turn(desk: Desk, step: ClaimedStep, role: str, subject: str) -> Tur
         subject=subject,
         kept=ROLES[role].keeps_thread,
         provider=desk.settings.provider,
-        model=role_labels(desk.settings)[role],
+        model=role_labels(desk.settings_of(step.run_id))[role],
         status="skipped",
         outcome="skipped",
         started_at=now,
         finished_at=now,
     )
+    return RoleRun(outcome, [turn])
 
 
 def status_of(run: RoleRun) -> tuple[ReportStatus, str | None]:
@@ -140,7 +150,7 @@ def status_of(run: RoleRun) -> tuple[ReportStatus, str | None]:
     if isinstance(outcome, Refused):
         return ReportStatus.REFUSED, outcome.text
     if isinstance(outcome, Skipped):
-        return ReportStatus.SKIPPED, outcome.reason
+        return (ReportStatus.NO_DATA if outcome.no_data else ReportStatus.SKIPPED), outcome.reason
     if isinstance(outcome, Failed):
         return ReportStatus.FAILED, f"{outcome.kind}: {outcome.message}"
     if isinstance(outcome, Interrupted):

@@ -7,6 +7,7 @@ Nothing raises: a header task of a chord that raised would end the chord.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,7 +118,7 @@ def _run_held(desk: Desk, app: Celery, step: ClaimedStep, handler: Handler, *, i
     with desk.telemetry.step(step) as ended:
         with desk.leases.hold(step) as held:
             ending = _attempt(desk, step, held, handler)
-            ready = settle(desk, step, ending)
+            ready = _settled(desk, step, ending)
         ended(*_outcome(ending))
         if isinstance(ending, Done) and ending.cancels is not None:
             cancel_on_workers(app, str(step.parent_id), ending.cancels)
@@ -177,6 +178,21 @@ def _interrupted(ended: StepEnded, why: str) -> Ending:
         reason = policy.reason("drained", "its worker was ended")
         return RetryLater(0.0, reason, ended.rows, AttemptEnd.DRAINED, counts=False)
     return Done(error=why or "the run was stopped", stopped=True, rows=ended.rows)
+
+
+def _settled(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
+    """Settle a step. An end that cannot be written uses an attempt up: left to its lease, it would pass for the loss of
+    this worker, which uses up none."""
+    try:
+        return settle(desk, step, ending)
+    except LeaseLost:
+        raise
+    except Exception as error:
+        reason = policy.reason("crashed", f"its end was not written: {type(error).__name__}: {error}")
+        again = RetryLater(policy.jittered(policy.retry("crashed").delay), reason)
+        with suppress(Exception):
+            settle(desk, step, again)
+        raise
 
 
 def settle(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:

@@ -12,11 +12,12 @@ from typing import Any, Literal
 from celery import Celery
 from sqlmodel import Session, col, select
 
-from agents.roles import ROLES, default_roles, following, rejecting, research_roles, roots, validators
+from agents.roles import ROLES, default_roles, following, rejecting, required_roles, research_roles, roots, validators
 from agents.runner import RoleRun
 from agents.subjects import validator_subject
 from agents.verdict import reduce_reports
-from models.research import Instrument, ReportStatus, RoleReport, ScreenConfidence, Stance
+from models.research import Instrument, ReportStatus, RoleReport, Skipped, Stance
+from models.settings import Settings
 from models.states import RunKind, StepKind
 from models.tables.columns import new_id
 from models.tables.orders import Account
@@ -26,7 +27,7 @@ from tasks.engine import kinds
 from tasks.engine.kinds import StepSpec, Workflow
 from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
+from tasks.worker.turns import last_turn, retry_of, run_role, skipped, status_of, value_of
 from tasks.worker.work import Done, Ending
 from tasks.workflows.memory import symbol_memory
 from tasks.workflows.portfolio.due import DueReason, HoldingSnapshot
@@ -35,6 +36,7 @@ from tasks.workflows.portfolio.schedule import LOOKED, RoleScheduleStore
 from tasks.workflows.runs import new_run, open_run
 from tasks.workflows.speculation import after, beside, spare_turns
 from tools.holdings import holdings, holds
+from tools.market.sessions import no_current_price
 from tools.market.universe import resolve_universe
 from tools.registry import ToolContext
 
@@ -69,7 +71,7 @@ def _open(
 ) -> Run:
     """asked: returns the roles of a symbol. extra: parameters of the run besides those of all research."""
     desk = desk_of(app)
-    params = {"symbols": list(symbols), "roles": list(research_roles(desk.settings)), "trade": False, **extra}
+    params = {"symbols": list(symbols), **researchers(desk.settings), "trade": False, **extra}
 
     def write(session: Session, run: Run, finish: str) -> list[NewStep]:
         candidates = unscreened(run.id, symbols, origin, first=1)
@@ -81,13 +83,18 @@ def _open(
     return open_run(app, new_run(desk, RunKind.RESEARCH, params), write)
 
 
+def researchers(settings: Settings) -> dict[str, list[str]]:
+    """Return the parameters of a run that name its research roles, and those that a BUY requires. Raises
+    SettingError."""
+    return {"roles": list(research_roles(settings)), "required_roles": list(required_roles(settings))}
+
+
 def unscreened(
     run_id: str, symbols: Iterable[str], origin: Literal["manual", "position"], first: int
 ) -> list[Candidate]:
     """Return candidates that no lens named, in the order given. first: the rank of the first."""
     same: dict[str, Any] = {
         "instrument": Instrument.EQUITY,
-        "confidence": ScreenConfidence.SPECULATIVE,
         "origin": origin,
         "score": 0.0,
     }
@@ -98,8 +105,8 @@ def unscreened(
 class RequestedRoles:
     """The roles of one candidate.
 
-    roles: those that run, each with why; stored: ids of reports of earlier runs, of roles that do not, on which its
-    verdict rests too.
+    roles: the roles to run, each with its reason. stored: ids of reports of earlier runs that count in the verdict, of
+    roles that do not run now.
     """
 
     roles: Mapping[str, str]
@@ -107,7 +114,7 @@ class RequestedRoles:
 
 
 def all_roles(run: Run, reason: str) -> RequestedRoles:
-    """Return every role that researches the candidates of a run; one that an older version opened has those of then."""
+    """Return all roles that research the candidates of a run: those of its parameters, else the default ones."""
     return RequestedRoles(dict.fromkeys(run.params.get("roles", default_roles()), reason))
 
 
@@ -120,11 +127,11 @@ def candidate_steps(
     *,
     spare: int = 0,
 ) -> list[NewStep]:
-    """Return for each candidate its conclusion and its first reports, of the roles that follow none of the others. The
-    conclusion waits for them; without any it is ready at once.
+    """Return the first steps of each candidate: its conclusion, and reports of the roles that follow no other role.
 
-    asked: by symbol; theses: by symbol, what each lens wrote; capital: buying power in account currency.
-    spare: idle turns. As far as they go beyond the first reports, the roles that a rejection would skip start too.
+    The conclusion waits for the reports; without any it is ready at once. asked: the roles of a symbol.
+    theses: the lenses' theses by symbol. capital: buying power in account currency. spare: number of idle turns; those
+    that the first reports leave over start the roles that a rejection would skip.
     """
     steps: list[NewStep] = []
     spare -= sum(len(roots(asked(candidate.symbol).roles)) for candidate in candidates)
@@ -152,12 +159,11 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run one role on one candidate, store its report, and start the roles that follow it."""
     symbol, payload = step.subject, step.payload
     context = desk.tool_context(step.run_id)
-    brief = validator_subject(symbol, payload["instrument"], payload["theses"], desk.settings, payload["capital"])
     with desk.store.read() as session:
-        memory, is_held = symbol_memory(session, context, symbol), holds(session, context.account, symbol)
+        is_held = holds(session, context.account, symbol)
     found = holdings(context, only=symbol) if is_held else []
     looks = [HoldingSnapshot(context.clock.now(), one.price, one.unrealized) for one in found]
-    run = run_role(desk, step, held, step.role, symbol, brief, memory=memory)
+    run = _run(desk, step, held, context)
     again = retry_of(desk, step, run)
     if again is not None:
         return again
@@ -168,7 +174,7 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     early, cancels = payload.get("beside", ()), None
     if stance == Stance.REJECT and step.role in rejecting():
         cancels = f"{step.role} rejected it" if early else None
-    else:
+    elif not (isinstance(run.outcome, Skipped) and run.outcome.no_data):
         later = [role for role in following(payload.get("roles", default_roles()), step.role) if role not in early]
         children = [NewStep(StepKind.REPORT, str(step.parent_id), symbol, role, payload) for role in later]
     error = reason if status is ReportStatus.FAILED else None
@@ -178,13 +184,27 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     return Done(result, rows, children, error=error, also=also, cancels=cancels)
 
 
+def _run(desk: Desk, step: ClaimedStep, held: HeldStep, context: ToolContext) -> RoleRun:
+    """Run a role's turn on its candidate. Without a price of the market's latest session there is none: nothing could
+    be judged or traded."""
+    symbol, payload = step.subject, step.payload
+    unpriced = no_current_price(context.market, symbol)
+    if unpriced is not None:
+        return skipped(desk, step, step.role, symbol, Skipped(reason=unpriced, no_data=True))
+    with desk.store.read() as session:
+        memory = symbol_memory(session, context, symbol)
+    brief = validator_subject(symbol, payload["instrument"], payload["theses"], context.settings, payload["capital"])
+    return run_role(desk, step, held, step.role, symbol, brief, memory=memory)
+
+
 def _report(desk: Desk, step: ClaimedStep, run: RoleRun, context: ToolContext) -> Report | None:
-    """Return the row of a role's report; None when it has no turn to rest on."""
+    """Return the row of a role's report; None without a turn."""
     turn = last_turn(run)
     if turn is None:
         return None
     status, reason = status_of(run)
-    value = value_of(run) if status is ReportStatus.COMPLETED else {}
+    value = value_of(run)
+    counted = value if status is ReportStatus.COMPLETED else {}
     return Report(
         id=new_id(),
         run_id=step.run_id,
@@ -194,10 +214,10 @@ def _report(desk: Desk, step: ClaimedStep, run: RoleRun, context: ToolContext) -
         symbol=step.subject,
         role=step.role,
         status=status,
-        verdict=value.get("verdict"),
-        confidence=value.get("confidence"),
+        verdict=counted.get("verdict"),
+        confidence=counted.get("confidence"),
         summary=value.get("summary", ""),
-        key_risks=value.get("key_risks", []),
+        key_risks=counted.get("key_risks", []),
         answer=value or None,
         answer_schema=ROLES[step.role].schema.__name__ if value else None,
         reason=reason,
@@ -219,6 +239,7 @@ def _scheduled(
 def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Reduce a candidate's reports to its verdict."""
     with desk.store.read() as session:
+        required = session.get_one(Run, step.run_id).params.get("required_roles", desk.settings.required_roles)
         found = session.exec(select(Report).where(Report.run_id == step.run_id, Report.symbol == step.subject)).all()
         steps = session.exec(select(Step).where(Step.parent_id == step.id)).all()
         earlier = session.exec(select(Report).where(col(Report.id).in_(step.payload.get("stored", ())))).all()
@@ -230,7 +251,7 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     known = validators()  # a stored report may be of a role that no longer exists: these come last
     reports = sorted((*found, *earlier), key=lambda row: known.index(row.role) if row.role in known else len(known))
     given = [_role_report(row, now if row in earlier else None) for row in reports]
-    reduced = reduce_reports(given + _lost(steps, {row.role for row in reports}))
+    reduced = reduce_reports(given + _lost(steps, {row.role for row in reports}), required)
     verdict = Verdict(
         id=new_id(),
         run_id=step.run_id,

@@ -9,6 +9,8 @@ from typing import Any
 from celery import Celery
 from sqlmodel import Session, select
 
+from models.settings import Settings
+from models.settings.snapshots import snapshot
 from models.states import RunState, StepKind
 from models.tables.columns import new_id, utcnow
 from models.tables.runs import Run, Step
@@ -34,8 +36,10 @@ def new_run(
     parent: str | None = None,
     schedule: str | None = None,
     slot: str | None = None,
+    settings: Settings | None = None,
 ) -> Run:
-    """Return the row of a run that this process opens. slot: at most one run of a schedule has it."""
+    """Return the row of a run that this process opens. slot: at most one run of a schedule has it. settings: those of
+    the run, where they are not this process's."""
     now = utcnow()
     return Run(
         id=new_id(),
@@ -44,6 +48,7 @@ def new_run(
         account=desk.settings.account,
         **label_of(desk),
         params=params,
+        settings=snapshot(settings or desk.settings),
         schedule=schedule,
         slot=slot,
         parent_run_id=parent,

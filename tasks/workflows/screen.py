@@ -11,10 +11,10 @@ from celery import Celery
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
-from agents.roles import research_roles
 from agents.screeners import Hit, RankedCandidate, accept, lenses_of, rank, shards
 from agents.subjects import screener_subject
 from models.research import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
+from models.settings.snapshots import with_values
 from models.states import RunKind, StepKind
 from models.tables.columns import new_id
 from models.tables.orders import Account, Position
@@ -28,7 +28,7 @@ from tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_o
 from tasks.worker.work import Done, Ending
 from tasks.workflows.memory import lens_memory
 from tasks.workflows.portfolio.schedule import SCREENED
-from tasks.workflows.research import all_roles, candidate_steps, unscreened
+from tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
 from tasks.workflows.runs import new_run, open_run
 from tasks.workflows.speculation import spare_turns
 from tools.market.clock import exchange_hours
@@ -48,16 +48,17 @@ def open_screen(
 ) -> Run | None:
     """Start a screen over a universe. None when this slot of the schedule has its run already."""
     desk = desk_of(app)
-    settings = desk.settings
-    symbols = resolve_universe(universe or settings.universe, desk.market)
+    asked = {"universe": universe, "lenses": lenses, "max_candidates": max_candidates}
+    settings = with_values(desk.settings, {name: value for name, value in asked.items() if value})
+    symbols = resolve_universe(settings.universe, desk.market)
     params = {
-        "universe": universe or settings.universe,
+        "universe": settings.universe,
         "symbols": symbols,
         "lenses": list(lenses or lenses_of(settings)),
-        "roles": list(research_roles(settings)),
-        "max_candidates": max_candidates or settings.max_candidates,
+        **researchers(settings),
+        "max_candidates": settings.max_candidates,
     }
-    run = new_run(desk, RunKind.SCREEN, params, schedule=schedule, slot=slot)
+    run = new_run(desk, RunKind.SCREEN, params, schedule=schedule, slot=slot, settings=settings)
     try:
         return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.SCREEN, finish)])
     except IntegrityError:
@@ -86,7 +87,7 @@ def split_universe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         run = session.get_one(Run, step.run_id)
         params, capital = run.params, session.get_one(Account, run.account).cash
     join = NewStep(StepKind.MERGE, str(step.parent_id), waits=True)
-    slices = shards(params["symbols"], desk.settings.shard_size)
+    slices = shards(params["symbols"], desk.settings_of(step.run_id).shard_size)
     children = [
         NewStep(
             StepKind.SCREEN_SHARD,
@@ -104,8 +105,8 @@ def split_universe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run one lens over one shard, and store its hits."""
     asked = step.payload
-    lens, symbols = asked["lens"], asked["symbols"]
-    brief = screener_subject(lens, asked["shard"], symbols, desk.settings, asked["capital"])
+    lens, symbols, settings = asked["lens"], asked["symbols"], desk.settings_of(step.run_id)
+    brief = screener_subject(lens, asked["shard"], symbols, settings, asked["capital"])
     with desk.store.read() as session:
         memory = lens_memory(session, desk.tool_context(step.run_id), lens, symbols)
     run = run_role(desk, step, held, step.role, f"shard-{asked['shard']}", brief, memory=memory)
@@ -118,7 +119,7 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     notes: list[str] = []
     if status is ReportStatus.COMPLETED and turn is not None:
         output = ScreenOutput.model_validate(value_of(run))
-        kept, notes = accept(output, lens, symbols, options_allowed=desk.settings.options_allowed)
+        kept, notes = accept(output, lens, symbols, options_allowed=settings.options_allowed)
         hits = [_hit(step, turn.id, lens, item) for item in kept]
     result = {"status": status, "reason": reason, "hits": len(hits), "notes": notes}
     error = reason if status is ReportStatus.FAILED else None
@@ -131,12 +132,13 @@ def _hit(step: ClaimedStep, turn_id: str, lens: str, item: ScreenCandidate) -> S
 
 def merge_hits(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Merge hits into candidates, and start each one's reports."""
+    settings = desk.settings_of(step.run_id)
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         hits = session.exec(select(ScreenHit).where(ScreenHit.run_id == run.id)).all()
         positions = session.exec(select(Position).where(Position.account == run.account)).all()
         capital = session.get_one(Account, run.account).cash
-        notes, spare = lens_notes(session, run.id), spare_turns(session, desk.settings, run.id)
+        notes, spare = lens_notes(session, run.id), spare_turns(session, settings, run.id)
     chosen = rank(map(_ranked_hit, hits), run.params["max_candidates"])
     candidates = [_candidate(run.id, item) for item in chosen]
     paired = list(zip(candidates, chosen, strict=True))

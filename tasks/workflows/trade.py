@@ -9,6 +9,7 @@ from celery import Celery
 from sqlmodel import Session, col, select
 
 from agents.subjects import JudgedSymbol, trader_subject
+from agents.verdict import cap_confidence
 from models.errors import FencedOff, Postponed, UsageError
 from models.research import Refused, Skipped
 from models.states import RUN_FINAL, RunKind, RunState, StepKind
@@ -82,7 +83,8 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         run = session.get_one(Run, step.run_id)
         verdicts = _verdicts(session, run)
         cut = budgets.cut_short(session, run.params.get("source_run", run.id))
-    allowed = desk.settings.trade_on_partial
+    settings = desk.settings_of(run.id)
+    allowed = settings.trade_on_partial
     if cut is not None and not allowed:
         return Done({"status": "skipped", "reason": cut})
     if not verdicts:
@@ -90,7 +92,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     context = desk.tool_context(run.id)
     portfolio = portfolio_get(context, Arguments())["portfolio"]
     notes, memory = _past(desk, context, [row["symbol"] for row in portfolio["positions"]], verdicts)
-    brief = trader_subject(run.account, verdicts, portfolio, desk.settings, notes)
+    brief = trader_subject(run.account, verdicts, portfolio, settings, notes)
     # With DESK_TRADE_ON_PARTIAL the one turn of the trader is wanted though the budget is used up.
     turned = run_role(desk, step, held, "trader", run.account, brief, memory=memory, budgeted=not allowed)
     again = retry_of(desk, step, turned)
@@ -109,7 +111,9 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         turn_id=turn.id,
         account=run.account,
         status=status,
-        actions=value.get("actions", []),
+        actions=cap_confidence(
+            value.get("actions", []), {one["symbol"]: (one["rating"], one["confidence"]) for one in verdicts}
+        ),
         reasoning=value.get("reasoning") or reason or "",
         spoken_by=turn.model,
     )
@@ -127,7 +131,7 @@ def _past(
     """Return the notes on held and judged symbols, and the account's last decisions."""
     symbols = [*map(underlying_of, held), *(one["symbol"] for one in verdicts)]
     with desk.store.read() as session:
-        notes = last_notes(session, desk.settings, context.account, symbols, context.clock.now())
+        notes = last_notes(session, context.settings, context.account, symbols, context.clock.now())
         return notes, trader_memory(session, context)
 
 
@@ -175,4 +179,6 @@ kinds.register(
         ),
     )
 )
-kinds.register(Workflow(RunKind.FLATTEN))  # a person's: its one step is written when it is done
+# A person's, and the desk's own: their one step is written when it is done.
+kinds.register(Workflow(RunKind.FLATTEN))
+kinds.register(Workflow(RunKind.PROTECT))

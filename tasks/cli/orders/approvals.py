@@ -13,6 +13,7 @@ from models.tables.columns import utcnow
 from tasks.approvals.approving import WaitingOrder, WaitingRequest, answer, waiting
 from tasks.cli.output import console, print_json, print_line, table
 from tasks.cli.render.requests import request_text
+from tasks.cli.render.sizes import legs_text
 from tasks.cli.shell import Json, opened, whoami
 from tasks.worker.notifier import WorkerNotifier
 from tools.decimals import money, plain
@@ -86,7 +87,7 @@ def _row(row: WaitingOrder) -> tuple[str, ...]:
     left = (row.expires_at - utcnow()) / dt.timedelta(minutes=1)
     return (
         row.order,
-        row.contract or row.symbol,
+        f"{row.symbol}: {legs_text(row.legs)}" if row.legs else row.contract or row.symbol,
         row.side or "",
         plain(row.quantity or 0),
         money(row.notional),

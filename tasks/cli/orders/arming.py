@@ -1,6 +1,7 @@
 """Writing mandates: the only module that signs. `desk arm` runs it for a person; agents, tools and workers cannot.
 
-The private key stays with the person who arms, in a file of that person's own: workers can read the data folder.
+The private key stays with the person that arms. By default it is in the data folder of `desk arm`, which workers of the
+same user can read: DESK_MANDATE_KEY_FILE names a place of the person's own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
-import platformdirs
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -32,8 +32,8 @@ MOST_HOURS = 7 * 24.0
 
 
 def key_path(settings: Settings) -> Path:
-    """Return the path of this user's signing key, which may not exist yet."""
-    return settings.mandate_key_file or Path(platformdirs.user_config_dir("chordesk")) / "mandate.key"
+    """Return the path of this user's signing key, which may not exist yet: in the data folder unless one is named."""
+    return settings.mandate_key_file or settings.home / "mandate.key"
 
 
 def signing_key(path: Path) -> Ed25519PrivateKey:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,9 @@ from models.database.store import Store
 from models.errors import DeskError
 from models.orders import OrderOutcome
 from models.settings import Settings
-from models.settings.sources import load_settings
+from models.settings.sources import load_for_halt, load_settings
 from models.states import ORDER_WORKING, OrderState
-from tasks.cli.output import fail, print_line
+from tasks.cli.output import fail, print_line, warn
 from tasks.cli.shell import database, whoami
 from tasks.worker.notifier import WorkerNotifier
 from tools.brokers.factory import build_broker
@@ -39,12 +40,20 @@ def halt(
 ) -> None:
     """Stop trading of every account at once: no order is submitted any more, those that wait are denied; open ones of
     this shell's broker are cancelled."""
-    settings = load_settings(agree=False)
+    loaded, problems = load_for_halt()
+    settings = loaded.settings
+    warn(f"{problem}; this halt goes on without it" for problem in problems)
     request = kill_switch.HaltRequest(whoami(), why, flatten)
     result = kill_switch.halt(settings, request, partial(database, settings), partial(_connected, settings), _Printed())
-    WorkerNotifier(settings).trade()
-    if not result.complete:
+    _notify(settings)
+    if problems or not result.complete:
         raise typer.Exit(INCOMPLETE)
+
+
+def _notify(settings: Settings) -> None:
+    """Request an order pass. A setting that keeps this from being asked holds up nothing: the pass comes by itself."""
+    with contextlib.suppress(DeskError):
+        WorkerNotifier(settings).trade()
 
 
 def _connected(settings: Settings, store: Store) -> tuple[MarketData, Broker]:
@@ -65,8 +74,10 @@ class _Printed:
     def orders_left_to_worker(self) -> None:
         print_line("open orders are cancelled by the trade worker, which has the broker's credentials")
 
-    def orders_cancelled(self, left: Sequence[str]) -> None:
+    def orders_cancelled(self, left: Sequence[str], protective: Sequence[str]) -> None:
         print_line(f"open orders: not confirmed as cancelled yet: {', '.join(left)}" if left else "open orders: none")
+        if protective:
+            print_line(f"protective orders stay in force: {', '.join(protective)}; --flatten cancels them")
 
     def positions_closed(self, outcomes: Sequence[OrderOutcome]) -> None:
         for row in outcomes:

@@ -14,9 +14,15 @@ commands = typer.Typer(name="risk", no_args_is_help=True, help="The rules that e
 
 @commands.command()
 def codes(as_json: Json = False) -> None:
-    """List every denial code: what it refuses, and the limit in force with its setting."""
+    """List every denial code: what it refuses, whether it binds exits, and the limit in force with its setting."""
     settings = load_settings()
-    rows = [(code.value, meaning.denies, meaning.limits(settings)) for code, meaning in CODES.items()]
-    plain = [{"code": code, "denies": denies, "settings": dict(limits)} for code, denies, limits in rows]
-    shown = [(code, denies, " ".join(f"{name}={value}" for name, value in limits)) for code, denies, limits in rows]
-    emit(plain, lambda _: table(("code", "denies", "limit"), shown), as_json=as_json)
+    rows = [(code.value, meaning, dict(meaning.limits(settings))) for code, meaning in CODES.items()]
+    plain = [
+        {"code": code, "denies": meaning.denies, "binds_exits": meaning.exits, "settings": limits}
+        for code, meaning, limits in rows
+    ]
+    shown = [
+        (code, meaning.denies, meaning.binds, " ".join(f"{name}={value}" for name, value in limits.items()))
+        for code, meaning, limits in rows
+    ]
+    emit(plain, lambda _: table(("code", "denies", "binds", "limit"), shown), as_json=as_json)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
+from tasks.cli.render.indented import Indented
 from tasks.cli.render.runs import paragraph
 from tasks.views.attempts import AttemptRow
 
@@ -30,7 +30,7 @@ def attempts_report(rows: Sequence[AttemptRow]) -> RenderableType | None:
         first = group[0]
         name = " ".join(part for part in (first.kind, first.role, first.subject) if part)
         parts.append(Text(f"  {name}"))
-        parts += [Padding(_line(row), (0, 0, 0, 4), expand=False) for row in group]
+        parts += [Indented(_line(row), 4) for row in group]
     if len(shown) > MOST_STEPS:
         parts.append(Text(f"  and {len(shown) - MOST_STEPS} more steps (--json has them)", style="dim"))
     return Group(*parts)

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
+from tasks.cli.render.indented import Indented
 from tasks.cli.render.runs import paragraph
+from tasks.cli.render.sizes import units_text
+from tasks.cli.render.spending import tokens
 
 Row = Mapping[str, Any]
 
@@ -34,7 +36,7 @@ def lineage_report(found: Row) -> RenderableType:
 
 
 def _in(level: int, text: str, style: str = "") -> RenderableType:
-    return Padding(Text(text, style=style), (0, 0, 0, 2 * level), expand=False)
+    return Indented(Text(text, style=style), 2 * level)
 
 
 def _turn(level: int, row: Row) -> RenderableType:
@@ -47,7 +49,11 @@ def _turn(level: int, row: Row) -> RenderableType:
 
 
 def _order(order: Row) -> Iterable[RenderableType]:
-    quantity = f"{order['quantity']:,g} shares" if order["quantity"] is not None else ""
+    quantity = (
+        paragraph(units_text(order["quantity"], order["contract"], order["legs"]))
+        if order["quantity"] is not None
+        else ""
+    )
     size = " ".join(part for part in (order["action"], order["side"], quantity) if part)
     yield Text(f"order {order['order']}: {size}, {order['state']}")
     if order["denial_reason"]:
@@ -68,14 +74,22 @@ def _verdict(row: Row | None) -> Iterable[RenderableType]:
 
 
 def _report(row: Row, run: str) -> Iterable[RenderableType]:
-    stance = f"{row['verdict']} ({row['confidence']})" if row["verdict"] else paragraph(row["reason"])
-    yield _in(1, f"report {row['role']}: {row['status']} {stance}, by {row['spoken_by']}")
+    yield _in(1, f"report {row['role']}: {_answer(row)}, by {row['spoken_by']}")
     if row["run"] != run:
         yield _in(2, f"of run {row['run']}: the role was not due", "dim")
-    yield _in(2, f"{row['tools']} tool calls, {row['tokens']:,} tokens", "dim")
-    if row["summary"]:
+    calls = "1 tool call" if row["tools"] == 1 else f"{row['tools']} tool calls"
+    yield _in(2, f"{calls}, {tokens(row['tokens'])}", "dim")
+    if row["summary"] and row["summary"] not in (row["reason"] or ""):
         yield _in(2, paragraph(row["summary"]))
     yield _turn(2, row)
+
+
+def _answer(row: Row) -> str:
+    """Return a report's stance, or its status with the reason, which may name the status itself."""
+    if row["verdict"]:
+        return f"{row['status']} {row['verdict']} ({row['confidence']})"
+    status, reason = row["status"].replace("_", " "), paragraph(row["reason"])
+    return reason if reason.startswith(status) else f"{status}: {reason}" if reason else status
 
 
 def _hit(row: Row) -> Iterable[RenderableType]:

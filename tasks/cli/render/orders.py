@@ -14,10 +14,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from models.order_terms import shown
 from models.tables.orders import Order, Preview
 from tasks.cli.render.runs import SHORT_ID, paragraph
+from tasks.cli.render.sizes import legs_text
 from tools.decimals import money, plain
 from tools.orders.audit.chain import AuditEntry
+from tools.orders.stops.terms import preview_text
 
 SHORT_ORDER = 8
 # With every lens and every role, each of the two reports stays under 24 lines.
@@ -66,26 +69,36 @@ def order_list(rows: Sequence[tuple[Order, Preview | None]]) -> Table:
         state = f"{order.state} {order.denial_code}" if order.denial_code else order.state
         table.add_row(
             order.id[:SHORT_ORDER],
-            f"{order.market_at.astimezone(_NEW_YORK):%m-%d %H:%M}",
+            f"{order.market_at.astimezone(_NEW_YORK):%Y-%m-%d %H:%M}",
             order.account,
             paragraph(order.contract or order.symbol),
-            paragraph(size_of(order.model_dump()), 24),
+            paragraph(f"{size_of(order.model_dump())}{_kind(order)}", 32),
             f"{preview.notional:,.0f}" if preview else "-",
             Text(state, style=_STYLES.get(order.state, "")),
         )
     return table
 
 
+def _kind(order: Order) -> str:
+    return "" if order.order_type in (None, "market") else f", {shown(order.order_type)}"
+
+
 def size_of(order: Row) -> str:
     quantity = plain(order["quantity"]) if order["quantity"] is not None else ""
-    return " ".join(part for part in (order["action"], order["side"], quantity) if part)
+    legs = f"of ({legs_text(order['legs'])})" if order.get("legs") else ""
+    return " ".join(part for part in (order["action"], order["side"], quantity, legs) if part)
 
 
 def order_report(found: Row, log_lines: int) -> RenderableType:
     """Return an order as it stands: size, state, checks, preview, approval, fills, and what it rests on."""
     order = found["order"]
     lines = [_headline(order), *_terms(order), *_denial(order), *_preview(found), *_approval(found["approval"])]
-    lines += [*_sent(order), *_fills(found["fills"]), *_ground(found)]
+    lines += [
+        *_sent(order),
+        *_fills(found["fills"], order["legs"]),
+        *_protected(found["protected_by"]),
+        *_ground(found),
+    ]
     lines.append(Text(f"log: {log_lines} lines, desk audit show --order {order['id'][:SHORT_ORDER]}", style="dim"))
     return _screen(lines)
 
@@ -97,12 +110,25 @@ def _headline(order: Row) -> Text:
 
 
 def _terms(order: Row) -> Iterable[Text]:
-    limit = f" at {money(order['limit_price'])}" if order["limit_price"] is not None else ""
-    kind = f"{order['order_type'] or 'no'} order{limit}"
+    kind = terms_text(order)
     drafted = order["market_at"].astimezone(_NEW_YORK)
     yield Text(f"account {order['account']}, {kind}, {drafted:%Y-%m-%d %H:%M %Z}, run {order['run_id'][:SHORT_ID]}")
+    if order["protects"]:
+        yield Text(f"protects the position of order {order['protects'][:SHORT_ORDER]}")
     if order["message"]:
         yield Text(f"note: {paragraph(order['message'], _LONGEST)}")
+
+
+def terms_text(order: Row) -> str:
+    """Return type, prices and time in force as text; day is not named."""
+    percent = f"trail {plain(order['trail_percent'])} %" if order["trail_percent"] is not None else ""
+    prices = ((name, order[f"{name}_price"]) for name in ("stop", "limit"))
+    given = [f"{name} {money(price)}" for name, price in prices if price is not None]
+    kind = f"{shown(order['order_type'] or 'no')} order"
+    if order["order_type"] == "limit" and given:
+        kind, given = f"{kind} at {money(order['limit_price'])}", []
+    lasts = "" if order["time_in_force"] == "day" else order["time_in_force"]
+    return ", ".join(part for part in (kind, percent, *given, lasts) if part)
 
 
 def _denial(order: Row) -> Iterable[Text]:
@@ -118,9 +144,12 @@ def _preview(found: Row) -> Iterable[Text]:
     if preview is None:
         yield Text("preview: none")
     else:
-        when = f"{preview['created_at']:%m-%d %H:%M:%S} UTC"
+        when = f"{preview['created_at']:%Y-%m-%d %H:%M:%S} UTC"
         yield Text(f"preview {money(preview['notional'])} at {money(preview['price'])}, made {when}")
         yield Text(f"  sha256 {preview['payload_hash']}")
+        protection = preview_text(preview["payload"])
+        if protection is not None:
+            yield Text(f"  a fill is protected: {protection}")
 
 
 def _approval(approval: Row | None) -> Iterable[Text]:
@@ -130,7 +159,7 @@ def _approval(approval: Row | None) -> Iterable[Text]:
     when = approval["decided_at"] or approval["expires_at"]
     until = "at" if approval["decided_at"] else "until"
     why = f": {paragraph(approval['why'])}" if approval["why"] else ""
-    yield Text(f"approval {approval['state']}{by} {until} {when:%m-%d %H:%M:%S} UTC{why}")
+    yield Text(f"approval {approval['state']}{by} {until} {when:%Y-%m-%d %H:%M:%S} UTC{why}")
 
 
 def _sent(order: Row) -> Iterable[Text]:
@@ -141,14 +170,22 @@ def _sent(order: Row) -> Iterable[Text]:
         yield Text(f"sent once, under fence {order['fence']}; the broker's id: {known}")
 
 
-def _fills(fills: Sequence[Row]) -> Iterable[Text]:
+def _fills(fills: Sequence[Row], legs: object) -> Iterable[Text]:
     for fill in fills[:MOST_FILLS]:
         at = fill["filled_at"].astimezone(_NEW_YORK)
         cost = f", commission {money(fill['commission'])}" if fill["commission"] else ""
-        yield Text(f"fill {plain(fill['quantity'])} at {money(fill['price'])}{cost}, {at:%Y-%m-%d %H:%M %Z}")
+        leg = f" {fill['side']} {fill['symbol']}" if legs else ""
+        yield Text(f"fill {plain(fill['quantity'])}{leg} at {money(fill['price'])}{cost}, {at:%Y-%m-%d %H:%M %Z}")
     if len(fills) > MOST_FILLS:
         total = sum(fill["quantity"] for fill in fills)
         yield Text(f"  and {len(fills) - MOST_FILLS} more fills, {plain(total)} in all")
+
+
+def _protected(orders: Sequence[Row]) -> Iterable[Text]:
+    if orders:
+        last = orders[-1]
+        text = f"protected by order {last['id'][:SHORT_ORDER]}: {paragraph(size_of(last))}, {terms_text(last)}"
+        yield Text(f"{text}, {last['state']}")
 
 
 def _ground(found: Row) -> Iterable[Text]:
@@ -244,4 +281,6 @@ def log_table(entries: Sequence[AuditEntry]) -> RenderableType:
 def _logged(entry: AuditEntry) -> Text:
     order = str(entry.facts.get("order") or "")[:SHORT_ORDER]
     at = dt.datetime.fromisoformat(entry.at)
-    return Text.assemble((f"{entry.n:>5} {at:%m-%d %H:%M:%S}  ", "dim"), f"{order:<{SHORT_ORDER}} {entry_line(entry)}")
+    return Text.assemble(
+        (f"{entry.n:>5} {at:%Y-%m-%d %H:%M:%S}  ", "dim"), f"{order:<{SHORT_ORDER}} {entry_line(entry)}"
+    )

@@ -11,18 +11,22 @@ from zoneinfo import ZoneInfo
 
 from rich import box
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from models.states import OrderState
 from models.tables.runs import Run
 from tasks.cli.output import inert
+from tasks.cli.render import spending
+from tasks.cli.render.indented import Indented
 from tasks.cli.render.portfolio import portfolio_research
+from tasks.cli.render.sizes import count_text, units_text
+from tasks.cli.render.standing import standing_line
 from tasks.engine import kinds
 from tasks.views.run_view import ActionRow, CandidateRow, Portfolio, Progress, RunView
 
-COLUMNS = ("Symbol", "Screeners", "Conf.", "Verdict", "Conf.", "Tools", "Tokens")
+COLUMNS = ("Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens")
 SHORT_ID = 16
 _NEW_YORK = ZoneInfo("America/New_York")
 _LONGEST_TEXT = 320
@@ -113,7 +117,7 @@ def run_list(runs: Sequence[Run]) -> Table:
 
 def run_report(run: RunView) -> RenderableType:
     """Return the whole report of a run, as far as it has come."""
-    parts: list[RenderableType] = [_headline(run)]
+    parts: list[RenderableType] = [_headline(run), *(Text(line) for line in spending.figures(run.summary))]
     if run.candidates:
         parts += ["", _candidates(run)]
     parts += [Text(f"missing {line}", style="dim") for line in _missing(run.candidates)]
@@ -128,6 +132,7 @@ def run_report(run: RunView) -> RenderableType:
         parts += _actions(run.actions)
     if run.decision and run.summary:
         parts += ["", _gate(run)]
+    parts += [Text(line, style="yellow") for line in _waiting(run.actions)]
     if run.portfolio:
         parts += ["", _portfolio(run, run.portfolio)]
     return Group(*parts)
@@ -143,9 +148,18 @@ def _headline(run: RunView) -> Text:
         run.run_id,
         f": {run.kind} ",
         (run.state, _COLOURS.get(run.state, "")),
-        f"{seconds}\n{spent}model {run.spoken_by}\n",
-        f"{run.market} market at {now:%Y-%m-%d %H:%M %Z}, account {run.account}",
+        f"{seconds}\n{spent}model {run.spoken_by}{_role_models(run)}\n",
+        f"{run.market} market at {now:%Y-%m-%d %H:%M %Z}, account {run.account}\n",
+        standing_line(run.standing),
     )
+
+
+def _role_models(run: RunView) -> str:
+    """Return the models of roles that have one of their own, each with its roles."""
+    roles: dict[str, list[str]] = {}
+    for role, model in run.role_models.items():
+        roles.setdefault(model, []).append(role)
+    return "".join(f"; {model} for {', '.join(names)}" for model, names in roles.items())
 
 
 def _candidates(run: RunView) -> Table:
@@ -157,9 +171,14 @@ def _candidates(run: RunView) -> Table:
     for row in run.candidates:
         verdict = Text(row.verdict or "-", style=_COLOURS.get(row.verdict or "", ""))
         screeners = ", ".join(row.screeners) or row.origin
-        judged = row.verdict_confidence or "-"
-        table.add_row(row.symbol, screeners, row.confidence, verdict, judged, str(row.tools), f"{row.tokens:,}")
+        screened = row.confidence or "-"
+        judged, spent = row.verdict_confidence or "-", (str(sum(row.tools.values())), _count(row.tokens))
+        table.add_row(row.symbol, screeners, screened, verdict, judged, *spent)
     return table
+
+
+def _count(tokens: int | None) -> str:
+    return f"{tokens:,}" if tokens is not None else "?"
 
 
 def _missing(rows: Sequence[CandidateRow]) -> Iterable[str]:
@@ -184,8 +203,10 @@ def _action(row: ActionRow) -> Iterable[RenderableType]:
         parts.append(f"{size}, ")
     yield Text.assemble(*parts, f"{row.confidence} confidence", *_state(row))
     if row.suppressed:
-        yield Padding(Text(f"suppressed: {paragraph(row.suppressed)}", style="yellow"), (0, 0, 0, 9), expand=False)
-    yield Padding(Text(paragraph(row.reasoning), style="dim"), (0, 0, 0, 9), expand=False)
+        yield Indented(Text(f"suppressed: {paragraph(row.suppressed)}", style="yellow"), 9)
+    if row.protection:
+        yield Indented(Text(f"a fill is protected: {row.protection}"), 9)
+    yield Indented(Text(paragraph(row.reasoning), style="dim"), 9)
 
 
 def _state(row: ActionRow) -> Iterable[str | tuple[str, str]]:
@@ -197,7 +218,7 @@ def _state(row: ActionRow) -> Iterable[str | tuple[str, str]]:
 def _size(row: ActionRow) -> str:
     if row.action in ("hold", "watch"):
         return ""
-    quantity = f"{row.quantity:,g} shares" if row.quantity is not None else ""
+    quantity = paragraph(units_text(row.quantity, row.contract, row.legs)) if row.quantity is not None else ""
     notional = f"{row.notional:,.0f} notional" if row.notional is not None else ""
     return " ".join(part for part in (row.side or "", quantity or notional) if part)
 
@@ -211,13 +232,20 @@ def _gate(run: RunView) -> Text:
     return Text.assemble(("Gate: ", "bold"), f"{gate}: {_tally(orders, 'no orders')}")
 
 
+def _waiting(actions: Sequence[ActionRow]) -> Iterable[str]:
+    """Return the command that lets each order go which waits for a person."""
+    for row in actions:
+        if row.state == OrderState.APPROVAL_PENDING and row.order_id is not None:
+            yield f"{paragraph(row.symbol)} waits for you: desk approve {row.order_id}"
+
+
 def _portfolio(run: RunView, found: Portfolio) -> RenderableType:
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
     table.add_column("  Symbol")
     table.add_column("Shares", justify="right")
     table.add_column("Average cost", justify="right")
     for row in found.positions:
-        table.add_row(f"  {row.symbol}", f"{row.quantity:,g}", f"{row.average_cost:,.2f}")
+        table.add_row(f"  {row.symbol}", count_text(row.quantity), f"{row.average_cost:,.2f}")
     head = Text.assemble(("Portfolio ", "bold"), f"of account {run.account} after the run: cash {found.cash:,.2f}")
     return Group(head, table) if found.positions else Group(head, Text("  no positions"))
 

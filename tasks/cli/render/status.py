@@ -9,16 +9,16 @@ from rich.text import Text
 
 from tasks.cli.output import table
 from tasks.cli.render.runs import SHORT_ID, paragraph
+from tasks.cli.render.standing import desk_line
 from tasks.views.status import DatabaseState, DeskStatus, RedisState, WorkerRow
 
 SWEEP_LATE_SECONDS = 30.0
 
 
 def status_report(found: DeskStatus) -> RenderableType:
-    """Return the status with the parts that do not answer first."""
-    parts: list[RenderableType] = [
-        Text(f"{part}: no answer ({paragraph(why)})", style="yellow") for part, why in found.trouble.items()
-    ]
+    """Return the status: the desk's standing, then the parts that do not answer, then the others."""
+    parts: list[RenderableType] = [desk_line(found.standing, found.home, running=found.running)]
+    parts += [Text(f"{part}: no answer ({paragraph(why)})", style="yellow") for part, why in found.trouble.items()]
     if found.workers:
         parts += _workers(found.workers, found.turns_in_flight)
     if found.redis is not None:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from tasks.cli.output import table
 from tasks.cli.render.runs import SHORT_ID, paragraph
+from tasks.cli.render.spending import tokens
 from tasks.threads.overview import ThreadRow, ThreadView, TurnLine
 
 LINE = 100  # characters of a message's first line
@@ -43,7 +44,7 @@ def _turn(line: TurnLine) -> Text:
     seconds = f"{line.seconds:.1f} s" if line.seconds is not None else "time unknown"
     run = f"run {line.run_id}" if line.run_id is not None else "no run"
     when = _when(line.started_at) if line.started_at is not None else "?"
-    head = f"{line.ordinal:>3}  {when}  {line.role}  {run}  {seconds}  {line.tokens} tokens  {line.outcome}"
+    head = f"{line.ordinal:>3}  {when}  {line.role}  {run}  {seconds}  {tokens(line.tokens)}  {line.outcome}"
     text = [f"     > {paragraph(line.prompt, LINE)}" if line.prompt else "     > (prompt not kept)"]
     text.append(f"     < {paragraph(line.answer, LINE)}" if line.answer else "     < (no answer)")
     return Text("\n".join([head, *text]))

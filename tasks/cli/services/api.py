@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from models.settings.sources import load_settings
 from models.urls import is_loopback
 from tasks.cli.output import print_line, warn
 from tasks.cli.services.processes import forget_credentials
+from tasks.cli.shell import checked
 from tasks.services import signals
 from tasks.worker import logs
 
@@ -25,7 +25,7 @@ def api(
     from tasks.web.serving import serve
 
     forget_credentials()
-    settings = load_settings()
+    settings = checked().settings
     logs.configure(settings)
 
     def announce(url: str, token_at: str) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tasks.cli.output import console, relative
+from tasks.cli.output import console, print_line, relative
 from tasks.services import demo, signals
 from tasks.services.demo import Proofs, SeenProcesses
 from tasks.services.plan import Plan
@@ -36,7 +36,7 @@ def run(
     code, seen, members, found = 1, SeenProcesses(), [], None
     with signals.raised():
         try:
-            with desk_stack(made) as stack:
+            with desk_stack(made, print_line) as stack:
                 out.print(f"up after {time.monotonic() - began:.1f} s; running `desk screen --wait`\n")
                 code, seen = demo.screen(stack)
                 members = stack.members()

@@ -10,9 +10,10 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from models.settings.sources import load
+from models.settings.standing import standing_of
 from tasks.cli.output import emit, inert, table, warn
-from tasks.cli.shell import Json
+from tasks.cli.render.standing import desk_line
+from tasks.cli.shell import Json, checked
 from tasks.doctor.check import Check, CheckStatus, run_checks
 from tasks.doctor.checklist import ALL, admitted
 from tasks.services import signals
@@ -26,12 +27,15 @@ commands = typer.Typer()
 @commands.command()
 def doctor(as_json: Json = False) -> None:
     """Check everything the desk needs before it starts; exit code 1 when a check fails."""
-    loaded = load()
+    loaded = checked()
     warn(loaded.warnings)
     with signals.raised(), admitted(loaded, os.environ, Path.cwd()) as context:
         checks = run_checks(context, ALL)
-        spoken_by = context.settings.spoken_by
-    emit({"model": spoken_by, "checks": checks}, lambda _: _report(checks, spoken_by), as_json=as_json)
+    settings, running = loaded.settings, "provider" in loaded.published
+    standing = standing_of(settings)
+    plain = {"model": standing.speaker, "running": running, "standing": standing, "checks": checks}
+    line = desk_line(standing, settings.home, running=running)
+    emit(plain, lambda _: Group(line, _report(checks, standing.speaker)), as_json=as_json)
     if any(each.status is CheckStatus.FAIL for each in checks):
         raise typer.Exit(FAILED)
 

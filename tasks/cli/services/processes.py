@@ -10,21 +10,19 @@ from typing import Annotated
 import typer
 
 from agents.rulebook.server import build_server
-from models.errors import ServiceError
 from models.settings import Settings
-from models.settings.sources import load_settings
 from tasks.bootstrap import desk_of, redis_url
-from tasks.cli.output import fail, print_line
+from tasks.cli.services.ping import ping as local_ping
+from tasks.cli.shell import checked
 from tasks.engine.kinds import WORKER_QUEUES
 from tasks.redis_clients import wait_ready
-from tasks.services import folders, nodes
+from tasks.services import folders
 from tasks.services.plan import LOOPBACK, free_ports
 from tasks.worker import logs
 from tasks.worker.app import create_app, node_name
 from tasks.worker.patches import command as celery_command
 from tasks.worker.patches.beat import run_beat
 
-NO_ANSWER = 1
 OPS_SLOTS = 8
 REDIS_SECONDS = 10.0
 commands = typer.Typer()
@@ -53,7 +51,7 @@ def worker(
 ) -> None:
     """Run one worker in the foreground."""
     forget_credentials(WORKER_QUEUES[role])
-    settings = _configured()
+    settings = _configured(own_switch=_sends_orders(WORKER_QUEUES[role]))
     called = name or default_name(role)
     app = create_app(settings, called, warm=role is not WorkerRole.OPS)
     desk_of(app).telemetry.check()
@@ -63,9 +61,13 @@ def worker(
 def forget_credentials(queues: str = "") -> None:
     """Remove the broker's credentials from the environment unless this worker sends orders, so that agents never see
     them."""
-    if "trade" not in queues.split(","):
+    if not _sends_orders(queues):
         for variable in Settings.CREDENTIALS:
             os.environ.pop(variable, None)
+
+
+def _sends_orders(queues: str) -> bool:
+    return "trade" in queues.split(",")
 
 
 def default_name(role: WorkerRole) -> str:
@@ -81,16 +83,12 @@ def ping(
     ] = None,
 ) -> None:
     """Check that a worker of this host answers; exit code 1 when none does."""
-    app = create_app(load_settings(), "ping")
-    try:
-        node = nodes.first(app, node_name(name or f"{role}*"))
-    except ServiceError as error:
-        raise typer.Exit(fail(error, NO_ANSWER)) from None
-    print_line(f"{node} answers")
+    raise typer.Exit(local_ping(role, name))
 
 
-def _configured() -> Settings:
-    settings = load_settings()
+def _configured(*, own_switch: bool = False) -> Settings:
+    """Return this process's settings. own_switch: the live switch is its own environment's alone."""
+    settings = checked(own_switch=own_switch).settings
     logs.configure(settings)
     return settings
 

@@ -11,8 +11,10 @@ import typer
 from rich.console import Console
 
 from models.settings.sources import load
+from models.settings.standing import standing_of
 from models.urls import masked
-from tasks.cli.output import console, relative, table, warn
+from tasks.cli.output import console, print_line, relative, table, warn
+from tasks.cli.render.standing import standing_line
 from tasks.services import plan, signals
 from tasks.services.plan import Plan
 from tasks.services.programs import Choice
@@ -41,7 +43,7 @@ def up(
     with signals.raised():
         try:
             out.print(f"starting the desk on {made.folders.home} ...", highlight=False)
-            with desk_stack(made) as stack:
+            with desk_stack(made, print_line) as stack:
                 show(out, stack)
                 _watch(out, stack)
         except signals.StopRequested as stop:
@@ -59,7 +61,8 @@ def show(out: Console, stack: Stack) -> None:
         for each in stack.poll()
     ]
     out.print(table(("Program", "State", "Pid", "Where", "Log"), [*_outside(made), *rows]))
-    out.print(f"model: {made.settings.spoken_by}; market: {made.settings.market}; Ctrl-C stops all", highlight=False)
+    out.print(standing_line(standing_of(made.settings)))
+    out.print("Ctrl-C stops all", highlight=False)
 
 
 def _outside(made: Plan) -> list[tuple[str, str, str, str, str]]:

@@ -24,14 +24,21 @@ from tasks.web.schemas import (
     Limit,
     Lineage,
     Offset,
+    ResearchRequest,
+    RunRequest,
+    ScreenRequest,
     StopRequest,
     TextFilter,
     Ticker,
+    TradeRequest,
     TurnDetail,
     VerdictRow,
 )
 from tasks.web.security import JsonRoute
 from tasks.worker.stopping import Stop, stop_runs
+from tasks.workflows.research import open_portfolio, open_research
+from tasks.workflows.screen import open_screen
+from tasks.workflows.trade import open_trade
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["runs"], route_class=JsonRoute)
@@ -58,6 +65,25 @@ def runs(
     """List runs, the newest first."""
     with context.store.read() as session:
         return list(list_runs(session, limit, offset=offset, kind=kind, state=state))
+
+
+@router.post("/runs", status_code=HTTPStatus.CREATED)
+def start(context: Context, asked: RunRequest) -> Run:
+    """Start a run, with the settings of this service, and return it as it begins."""
+    log.info("api.start", kind=asked.kind, by=asked.by)
+    app = context.notifier.app()
+    match asked:
+        case ScreenRequest():
+            universe = ",".join(asked.symbols) if asked.symbols else None
+            made = open_screen(app, universe, asked.lenses, asked.most)
+            assert made is not None, "only a scheduled slot can be taken already"
+            return made
+        case ResearchRequest():
+            return open_research(app, asked.symbols) if asked.symbols else open_portfolio(app, force=asked.force)
+        case TradeRequest():
+            with context.store.read() as session:
+                source = find_run(session, asked.run).id
+            return open_trade(app, source)
 
 
 @router.get("/runs/{run_id}")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import structlog
 from fastapi import APIRouter
 
+from models.errors import NotFound
 from tasks.threads.handling import registered
 from tasks.threads.overview import ThreadRow, ThreadView, find_thread, view
 from tasks.threads.overview import threads as known
 from tasks.web.context import Context
-from tasks.web.schemas import Id, Limit, TextFilter
+from tasks.web.schemas import Id, InterruptedTurn, Limit, StopRequest, TextFilter
+from tasks.web.security import JsonRoute
 
-router = APIRouter(tags=["threads"])
+log = structlog.get_logger(__name__)
+router = APIRouter(tags=["threads"], route_class=JsonRoute)
 
 
 @router.get("/threads")
@@ -28,3 +32,12 @@ def thread(context: Context, thread_id: Id) -> ThreadView:
     records = registered(context.desk)
     with context.store.read() as session:
         return view(session, records, context.desk.vault, find_thread(session, thread_id))
+
+
+@router.post("/threads/{thread_id}/turns/{turn_id}/interrupt", tags=["turns"])
+def interrupt(context: Context, thread_id: Id, turn_id: Id, asked: StopRequest) -> InterruptedTurn:
+    """End one running turn. Its step is tried again as after any interruption; a stop ends the whole run."""
+    log.info("api.interrupt", thread=thread_id, turn=turn_id, by=asked.by)
+    if not context.notifier.interrupt(thread_id, turn_id):
+        raise NotFound(f"no worker runs turn {turn_id!r} of thread {thread_id!r}", remedy="its events have both ids")
+    return InterruptedTurn(thread=thread_id, turn=turn_id)

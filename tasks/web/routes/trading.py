@@ -42,8 +42,8 @@ class _Collected:
     def orders_left_to_worker(self) -> None:
         """Do nothing: the problem before it names the broker that cannot be reached."""
 
-    def orders_cancelled(self, left: Sequence[str]) -> None:
-        self.found["open_orders"] = list(left)
+    def orders_cancelled(self, left: Sequence[str], protective: Sequence[str]) -> None:
+        self.found["open_orders"], self.found["protective_orders"] = list(left), list(protective)
 
     def positions_closed(self, outcomes: Sequence[OrderOutcome]) -> None:
         self.found["closing_orders"] = list(outcomes)

@@ -46,7 +46,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A role that is due. words: the reason with its figure, for people."""
+    """A role that is due. words: text of the reason with its figure."""
 
     reason: DueReason
     words: str

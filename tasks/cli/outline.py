@@ -1,0 +1,90 @@
+"""The outline of the command `desk`: its subcommands by module, in the order of `desk --help`, each with the first
+sentence of its own help.
+
+So that its help loads none of them. A module's commands are added under their own names, or under their group's.
+"""
+
+from __future__ import annotations
+
+MODULES: dict[str, dict[str, str]] = {
+    "services.up": {
+        "up": "Start Redis, the rulebook model, the workers, the schedule and Flower; Ctrl-C stops all of them.",
+    },
+    "start": {
+        "screen": "Screen a universe, research the candidates, and let the trader decide.",
+        "research": "Research the symbols you name, or the account's holdings; the run ends with their verdicts.",
+        "trade": "Let the trader decide on the verdicts of an earlier run.",
+    },
+    "stop": {
+        "stop": (
+            "Stop runs: interrupt their turns, submit none of their orders, and wait until nothing of them runs "
+            "any more."
+        ),
+    },
+    "watch": {
+        "watch": "Show a run's past events, then its live ones; without a run, all live events of the desk.",
+    },
+    "status": {
+        "status": (
+            "Show workers, app-servers, queues, running turns, parked models, the oldest step and the last sweep; "
+            "exit code 1 when a part of the desk does not answer."
+        ),
+    },
+    "orders.approvals": {
+        "approvals": "List what waits for a person: orders, and what models ask for in the middle of a turn.",
+        "approve": "Let an order go to the broker, as it was previewed, or a model do what it asks for.",
+        "deny": "Refuse an order or a model's request.",
+    },
+    "orders.halt": {
+        "halt": (
+            "Stop trading of every account at once: no order is submitted any more, those that wait are denied; "
+            "open ones of this shell's broker are cancelled."
+        ),
+        "resume": "Let this shell's account trade again; others stay as they are.",
+    },
+    "orders.reconcile": {
+        "reconcile": "Compare positions, open orders, fills and cash with the broker; exit code 1 when they differ.",
+    },
+    "orders.arm": {
+        "arm": "Sign a mandate: let a broker with real money take orders, within limits, for some hours.",
+        "disarm": "Take a mandate back, at once.",
+        "mandate": "Show the mandate in force and what is left of it; exit code 1 when there is none.",
+    },
+    "services.demo": {
+        "demo": "Screen the S&P 500 on real prices, research the candidates, decide on trades; then stop everything.",
+    },
+    "services.doctor": {
+        "doctor": "Check everything the desk needs before it starts; exit code 1 when a check fails.",
+    },
+    "config": {
+        "config": "Show every setting, its value, its owner and where it came from.",
+    },
+    "services.api": {
+        "api": "Serve the desk over HTTP: runs, threads, orders, approvals, stop, and live events.",
+    },
+    "services.processes": {
+        "worker": "Run one worker in the foreground.",
+        "ping": "Check that a worker of this host answers; exit code 1 when none does.",
+        "beat": "Run the schedule in the foreground; a second one waits for the lock of the first.",
+        "flower": "Run Flower on loopback: a web page about the queues, and their metrics.",
+        "rulebook": "Serve the rulebook model on loopback: fixed rules behind a Responses API, no model.",
+    },
+    "runs": {
+        "runs": "List runs and show their results.",
+    },
+    "threads": {
+        "threads": "Threads that roles keep from one run to the next.",
+    },
+    "orders.orders": {
+        "orders": "What was recommended, and what became of it.",
+    },
+    "orders.audit": {
+        "audit": "The log of every order: append-only, hash-chained, anchored.",
+    },
+    "orders.risk": {
+        "risk": "The rules that every order passes before it is sent.",
+    },
+    "services.db": {
+        "db": "The database and its migrations.",
+    },
+}

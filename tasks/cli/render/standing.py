@@ -1,0 +1,22 @@
+"""Terminal output of a standing: one line, red where real money can move."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.text import Text
+
+from models.settings.standing import Standing
+
+
+def standing_line(standing: Standing) -> Text:
+    """Return the line; yellow where orders are sent, red where they move real money."""
+    style = "bold red" if standing.real_money else "bold yellow" if standing.live else ""
+    return Text(str(standing), style=style)
+
+
+def desk_line(standing: Standing, home: Path, *, running: bool) -> Text:
+    """Return the line of a home's desk. running: a `desk up` holds the home; without one the settings are those of this
+    terminal."""
+    whose = f"the desk that runs on {home}" if running else f"no `desk up` runs on {home}; by this terminal's settings"
+    return Text.assemble(f"{whose}: ", standing_line(standing))

@@ -1,0 +1,26 @@
+"""The route of the desk itself: whether it is live, with which broker, speaker, market and day."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from models.settings.running import is_up
+from models.settings.snapshots import snapshot
+from models.settings.standing import standing_of
+from tasks.web.context import Context
+from tasks.web.schemas import ServiceStatus
+from tasks.web.security import JsonRoute
+
+router = APIRouter(tags=["desk"], route_class=JsonRoute)
+
+
+@router.get("/")
+def desk(context: Context) -> ServiceStatus:
+    """Show the desk: live or preview, broker, account, speaker, market and day, and its settings."""
+    settings = context.settings
+    return ServiceStatus(
+        home=str(settings.home),
+        running=is_up(settings.home),
+        standing=standing_of(settings),
+        settings=snapshot(settings),
+    )
