@@ -1,4 +1,4 @@
-"""Homes of desks under test, each with the name of its owner in it, so that those of killed runs can be told."""
+"""Homes of desks under test, each with the name of its owner in it, so that those of killed runs can be found."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def owned() -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """Removes the homes whose owner lives no longer."""
+    """Remove the homes of owners that have ended."""
     for home in base().glob("d-*"):
         if not _in_use(home):
             shutil.rmtree(home, ignore_errors=True)

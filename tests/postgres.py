@@ -9,9 +9,10 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -19,10 +20,11 @@ from pathlib import Path
 import psycopg
 
 from models.database.store import upgrade
+from tasks.services.tether import hold
 from tests.patience import PATIENCE
 
 # The server refuses to run as root; then it runs as nobody, in a folder that is nobody's.
-NOBODY = 65534
+UNPRIVILEGED_USER = 65534
 READY_SECONDS = 30.0
 # Nothing here has to survive a power cut.
 _QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "listen_addresses=", "max_connections=120")
@@ -79,9 +81,9 @@ def _of_this_process(found: Path) -> Server:
 def server(found: Path) -> Iterator[Server]:
     # A short path: a unix socket's is limited to about 100 bytes.
     folder = Path(tempfile.mkdtemp(prefix="desk-pg-"))
-    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    user = {"user": UNPRIVILEGED_USER, "group": UNPRIVILEGED_USER, "extra_groups": []} if os.geteuid() == 0 else {}
     if user:
-        os.chown(folder, NOBODY, NOBODY)
+        os.chown(folder, UNPRIVILEGED_USER, UNPRIVILEGED_USER)
     data = folder / "data"
     try:
         setup = [found / "initdb", "-D", data, "-U", "desk", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
@@ -90,7 +92,7 @@ def server(found: Path) -> Iterator[Server]:
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 [found / "postgres", "-D", data, "-k", folder, *settings],
-                cwd=folder, stdout=log, stderr=log, **user,  # type: ignore[arg-type]
+                cwd=folder, stdout=log, stderr=log, preexec_fn=_tether(), **user,  # type: ignore[arg-type]
             )  # fmt: skip
         try:
             _await(process, folder)
@@ -100,6 +102,14 @@ def server(found: Path) -> Iterator[Server]:
             process.wait(PATIENCE)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _tether() -> Callable[[], None] | None:
+    """Return what ties the server to this process, so that a killed test run takes it along; only Linux has it.
+
+    It runs after the change of user, which would undo it; so the command of `tethered` is no way here.
+    """
+    return functools.partial(hold, signal.SIGQUIT, os.getpid()) if sys.platform == "linux" else None
 
 
 def _await(process: subprocess.Popen[bytes], folder: Path) -> None:

@@ -60,10 +60,16 @@ class Processes:
 
     @property
     def app(self) -> Celery:
-        """An app of this test process, to open runs with."""
-        if self._app is None:
+        """An app of this test process, to open runs with: with the settings that the workers are started with now."""
+        if self._app is None or desk_of(self._app).settings != self.settings:
+            self._close_app()
             self._app = create_app(self.settings, "test")
         return self._app
+
+    def _close_app(self) -> None:
+        if self._app is not None:
+            desk_of(self._app).close()
+            self._app.close()
 
     def spawn(self, name: str, *command: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
         # Elsewhere the tether is a process of its own, and a test that kills would kill that one.
@@ -174,9 +180,7 @@ class Processes:
             for name in names:
                 self._await_end(name)
         self._starter.shutdown()
-        if self._app is not None:
-            desk_of(self._app).close()
-            self._app.close()
+        self._close_app()
 
 
 @contextlib.contextmanager

@@ -17,7 +17,11 @@ import pytest
 STARTERS = {
     "subprocess", "multiprocessing",
     "agents.codex.runtime.CodexRuntime",
+    "agents.codex.server.catalog.prepare",
+    "agents.codex.server.catalog.slim_catalog",
     "agents.codex.server.client.Client",
+    "tasks.doctor.machine",
+    "tasks.doctor.model",
     "tasks.services.stack.Stack",
     "tasks.services.supervision.Supervisor",
 }  # fmt: skip

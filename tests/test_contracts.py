@@ -1,4 +1,4 @@
-"""The import contracts bite: a module that breaks one is named."""
+"""The import contracts bite: a module that breaks one is named. The migrations are one line of revisions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 
 from tests.patience import PATIENCE
 
@@ -64,10 +66,10 @@ def test_every_rogue_is_caught(copy: Path, tmp_path: Path) -> None:
         (folder / name).write_text(f"{line}\n", encoding="utf-8")
     done = lint(folder)
     assert done.returncode == 1
-    said = " ".join(done.stdout.split())
+    output = " ".join(done.stdout.split())
     for contract in CONTRACTS:
-        assert said.count(contract) == 2, "once in the list and once with what broke it"
-    broken = said[said.index("Broken contracts") :]
+        assert output.count(contract) == 2, "once in the list and once with what broke it"
+    broken = output[output.index("Broken contracts") :]
     places = [broken.index(contract) for contract in CONTRACTS]
     ends = (*places[1:], len(broken))
     sections = {each: broken[start:end] for each, start, end in zip(CONTRACTS, places, ends, strict=True)}
@@ -75,3 +77,11 @@ def test_every_rogue_is_caught(copy: Path, tmp_path: Path) -> None:
         if contract is not None:
             module = name.removesuffix(".py").replace("/", ".")
             assert module in sections[contract], name
+
+
+def test_migrations_are_one_line_of_revisions() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(ROOT / "models" / "migrations"))
+    revisions = ScriptDirectory.from_config(config)
+    assert len(revisions.get_heads()) == 1, "give the newer revision the other as its down_revision"
+    assert [one.revision for one in revisions.walk_revisions() if one.is_branch_point] == []

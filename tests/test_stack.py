@@ -1,8 +1,9 @@
-"""What a killed test run leaves behind: no process, and a home that the next run takes away."""
+"""Leftovers of a killed test run: no process, and a home that the next run takes away."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -69,7 +70,7 @@ def test_a_killed_run_leaves_no_process_and_its_home_goes_with_the_next(killed: 
         assert desk.home.is_dir()
 
 
-def test_a_home_without_an_owner_is_left_to_who_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_without_an_owner_is_left_to_its_maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DESK_TEST_HOMES", str(tmp_path))
     made, other = tmp_path / "d-made", tmp_path / "other"
     made.mkdir()
@@ -80,3 +81,31 @@ def test_a_home_without_an_owner_is_left_to_who_makes_it(tmp_path: Path, monkeyp
     homes.sweep()
     assert not made.exists()
     assert other.is_dir()
+
+
+SERVER = """
+import json, time
+import psutil
+from tests.postgres import binaries, server
+
+with server(binaries()) as made:
+    print(json.dumps([str(made.folder), [each.pid for each in psutil.Process().children(recursive=True)]]), flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.postgres
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing ties a process to its parent")
+def test_a_killed_run_leaves_no_postgresql() -> None:
+    postgres = pytest.importorskip("tests.postgres")
+    if postgres.binaries() is None:
+        pytest.skip("no PostgreSQL here")
+    with subprocess.Popen([sys.executable, "-c", SERVER], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as outer:
+        try:
+            assert outer.stdout is not None
+            folder, below = json.loads(outer.stdout.readline())
+        finally:
+            outer.kill()
+    assert len(below) > 1, "the server and its own processes"
+    assert gone(below)
+    shutil.rmtree(folder)

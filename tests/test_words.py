@@ -1,20 +1,28 @@
-"""The code of the four packages is written in plain words, and laid out in small modules and folders."""
+"""The code, its tests and its deployment are written in plain terms; modules and folders are small."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("models", "tools", "agents", "tasks")
 MODULES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py") if path.parent.name != "versions")
-TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
+OTHERS = sorted(path for folder in ("tests", "deploy") for path in (ROOT / folder).rglob("*.py"))
+TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in (*MODULES, *OTHERS)}
+CODE = tuple(name for name in TREES if name.split("/")[0] in ROOMS)
+REST = tuple(name for name in TREES if name not in CODE)
 
 DIALECT = re.compile(
-    r"(?i)\b(tells?|told|telling|said|says|spoken|hears?|heard|whom|whoever|whose|nobody)\b",
+    r"(?i)\b(tells?|told|telling|said|says|spoken|speaks?|hears?|heard|words?|who|whom|whoever|whose|nobody)\b",
+)
+NAMES = re.compile(
+    r"(?i)(^|_)(tells?|told|said|says|heard|words?|who|whoever|whose|nobody|somebody|speaks?|talks?)(_|$)"
 )
 QUESTION = re.compile(r"(What|Whom?|Whether|How)\b")
 MOST_QUESTIONS = 0.02  # share of docstrings
@@ -22,34 +30,46 @@ MOST_DIALECT = 0.001  # share of the words of all docstrings
 MOST_FILES, MOST_LINES = 15, 400
 
 
-def docstrings() -> Iterator[tuple[str, str]]:
-    """(place, text) of every docstring."""
-    for name, tree in TREES.items():
-        for node in ast.walk(tree):
+def docstrings(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield (place, text) of every docstring."""
+    for name in names:
+        for node in ast.walk(TREES[name]):
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 text = ast.get_docstring(node)
                 if text:
                     yield f"{name}:{getattr(node, 'lineno', 1)}", text
 
 
-def test_docstrings_do_not_begin_as_questions() -> None:
-    texts = list(docstrings())
+@pytest.mark.parametrize("names", [CODE, REST], ids=["code", "tests"])
+def test_docstrings_do_not_begin_as_questions(names: Sequence[str]) -> None:
+    texts = list(docstrings(names))
     found = [f"{place}: {text.splitlines()[0]}" for place, text in texts if QUESTION.match(text)]
     assert len(found) <= MOST_QUESTIONS * len(texts), "\n".join(found)
 
 
-def test_docstrings_use_the_terms_of_the_field() -> None:
-    found, words = [], 0
-    for place, text in docstrings():
-        words += len(text.split())
+@pytest.mark.parametrize("names", [CODE, REST], ids=["code", "tests"])
+def test_docstrings_use_the_terms_of_the_field(names: Sequence[str]) -> None:
+    found, total = [], 0
+    for place, text in docstrings(names):
+        total += len(text.split())
         found += [f"{place}: {match}" for match in DIALECT.findall(text)]
-    assert len(found) <= MOST_DIALECT * words, "\n".join(found)
+    assert len(found) <= MOST_DIALECT * total, "\n".join(found)
+
+
+def test_functions_classes_and_arguments_have_plain_names() -> None:
+    found = []
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            given = node.arg if isinstance(node, ast.arg) else getattr(node, "name", None)
+            if isinstance(given, str) and NAMES.search(given):
+                found.append(f"{name}: {given}")
+    assert found == [], "\n".join(found)
 
 
 def test_a_public_class_has_a_name_of_its_own() -> None:
     places: dict[str, list[str]] = defaultdict(list)
-    for name, tree in TREES.items():
-        for node in tree.body:
+    for name in CODE:
+        for node in TREES[name].body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(name)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
@@ -62,3 +82,11 @@ def test_folders_and_modules_are_small() -> None:
     assert {folder: count for folder, count in files.items() if count > MOST_FILES} == {}
     lines = {path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_tests_mirror_the_folders_of_the_code() -> None:
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in MODULES}
+    tested = {path.parent.relative_to(ROOT / "tests").as_posix() for path in (ROOT / "tests").rglob("test_*.py")}
+    held = {path.parent.relative_to(ROOT / "tests").as_posix() for path in (ROOT / "tests").rglob("*.py")}
+    assert folders - tested - set(ROOMS) == set(), "each folder of the code has tests in the folder of its name"
+    assert {name for name in held - folders if name.split("/")[0] in ROOMS} == set()

@@ -25,13 +25,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tasks.cli import root
 from tasks.services import tether
 from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
-WORD = 4  # bytes of a length, a process id or an exit code on the line between test and server
+INT_BYTES = 4  # bytes of a length, a process id or an exit code on the line between test and server
 
 
 class Started:
@@ -105,13 +106,13 @@ def _started(
     order = json.dumps({"arguments": list(arguments), "env": dict(env), "cwd": str(cwd), "alone": alone}).encode()
     line = socket.socket(socket.AF_UNIX)
     line.connect(_server(python))
-    socket.send_fds(line, [len(order).to_bytes(WORD, "big")], list(descriptors))
+    socket.send_fds(line, [len(order).to_bytes(INT_BYTES, "big")], list(descriptors))
     line.sendall(order)
     return Started(arguments, _number(line), line)
 
 
 def _read(pipes: dict[int, bytes], until: float) -> dict[int, bytes]:
-    """What comes from each pipe until its end. Raises TimeoutError."""
+    """Return the output of each pipe until its end. Raises TimeoutError."""
     with selectors.DefaultSelector() as ready:
         for pipe in pipes:
             ready.register(pipe, selectors.EVENT_READ)
@@ -133,9 +134,9 @@ def _read(pipes: dict[int, bytes], until: float) -> dict[int, bytes]:
 
 def _number(line: socket.socket) -> int:
     data = b""
-    while len(data) < WORD and (more := line.recv(WORD - len(data))):
+    while len(data) < INT_BYTES and (more := line.recv(INT_BYTES - len(data))):
         data += more
-    assert len(data) == WORD, "the server of commands is gone"
+    assert len(data) == INT_BYTES, "the server of commands is gone"
     return int.from_bytes(data, "big", signed=True)
 
 
@@ -169,6 +170,7 @@ def _server(python: str) -> str:
 def serve(listener: socket.socket) -> None:
     """Forks a process for each order. Comes back in the forked one alone, as the command."""
     command = importlib.import_module("tasks.cli.main")
+    root.build()  # loads every command
     server = os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
     while True:
@@ -179,7 +181,7 @@ def serve(listener: socket.socket) -> None:
         line.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     tether.hold(signal.SIGKILL, server)
-    size, descriptors, _, _ = socket.recv_fds(line, WORD, 2)
+    size, descriptors, _, _ = socket.recv_fds(line, INT_BYTES, 2)
     order = b""
     while len(order) < int.from_bytes(size, "big"):
         order += line.recv(1 << 16)
@@ -193,13 +195,13 @@ def serve(listener: socket.socket) -> None:
 
 
 def _report(line: socket.socket, pid: int, descriptors: Sequence[int]) -> None:
-    """Tells the test who does its order and how that ended."""
+    """Send the test the process id of its command and its exit code."""
     for descriptor in descriptors:
         os.close(descriptor)
     with contextlib.suppress(OSError):
-        line.sendall(pid.to_bytes(WORD, "big"))
+        line.sendall(pid.to_bytes(INT_BYTES, "big"))
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        line.sendall(code.to_bytes(WORD, "big", signed=True))
+        line.sendall(code.to_bytes(INT_BYTES, "big", signed=True))
     os._exit(0)
 
 

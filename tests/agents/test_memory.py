@@ -1,4 +1,4 @@
-"""Who is told of the past, and when: a thread that begins without history is, one that is gone on with is not twice.
+"""Memory in prompts: a thread that begins without history gets it, a resumed one does not get it twice.
 
 The real app-server decides which of them a thread is; the stand-in for the model keeps what it was sent.
 """
@@ -57,7 +57,7 @@ def market(settings: Settings) -> MarketData:
 
 
 class Asked:
-    """What the model was sent in one turn: the thread's reason, the user messages of the whole thread."""
+    """Request to the model in one turn: the thread's reason, the user messages of the whole thread."""
 
     def __init__(self, reason: str | None, body: Mapping[str, Any]) -> None:
         self.reason = reason
@@ -70,7 +70,7 @@ class Asked:
         return found
 
     @property
-    def says_afresh(self) -> bool:
+    def starts_afresh(self) -> bool:
         return AFRESH in self.texts[-1]
 
 
@@ -118,10 +118,10 @@ def ask(model: FakeResponses, settings: Settings, market: MarketData, tmp_path: 
 def test_a_thread_that_grew_too_long_hands_its_memory_to_the_next(ask: Ask, role: str) -> None:
     first, second, third = ask(role, "before 1", "before 2", "before 3", max_thread_turns=2)
     assert [first.reason, second.reason, third.reason] == ["initial", "resumed", "rollover:turns"]
-    assert (first.subject["memory"], first.says_afresh) == ("before 1", True)
-    assert ("memory" in second.subject, second.says_afresh) == (False, False)
+    assert (first.subject["memory"], first.starts_afresh) == ("before 1", True)
+    assert ("memory" in second.subject, second.starts_afresh) == (False, False)
     assert len(second.texts) == 2, "the thread itself remembers"
-    assert (third.subject["memory"], third.says_afresh) == ("before 3", True)
+    assert (third.subject["memory"], third.starts_afresh) == ("before 3", True)
     assert len(third.texts) == 1
     assert third.texts[0].count("before 3") == 1
     assert "before 1" not in third.texts[0]
@@ -144,28 +144,28 @@ def test_each_mode_has_limits_of_its_own(ask: Ask, settings: Settings, redis_ser
 
 def test_a_thread_that_grew_too_old_does_so_too(ask: Ask) -> None:
     first, second = ask("trader", None, "decided: open IBM", max_thread_age_hours=1e-7)
-    assert ("memory" in first.subject, first.says_afresh) == (False, False), "there is nothing to remember yet"
+    assert ("memory" in first.subject, first.starts_afresh) == (False, False), "there is nothing to remember yet"
     assert second.reason == "rollover:age"
-    assert (second.subject["memory"], second.says_afresh, len(second.texts)) == ("decided: open IBM", True, 1)
+    assert (second.subject["memory"], second.starts_afresh, len(second.texts)) == ("decided: open IBM", True, 1)
 
 
-def test_a_validator_is_told_once_in_each_question(ask: Ask) -> None:
+def test_a_validator_gets_its_memory_once_in_each_question(ask: Ask) -> None:
     first, second, third = ask("risk", "before 1", "before 2", "before 3", max_thread_turns=2)
     assert [first.reason, second.reason, third.reason] == ["initial", "resumed", "rollover:turns"]
     for asked, memory, afresh in ((first, "before 1", True), (second, "before 2", False), (third, "before 3", True)):
-        assert (asked.subject["memory"], asked.says_afresh) == (memory, afresh)
+        assert (asked.subject["memory"], asked.starts_afresh) == (memory, afresh)
         assert asked.texts[-1].count(memory) == 1
     assert len(third.texts) == 1
 
 
-def test_a_role_without_a_thread_of_its_own_is_told_too(ask: Ask) -> None:
+def test_a_role_without_a_kept_thread_gets_its_memory_too(ask: Ask) -> None:
     first, second = ask("quick", "before 1", None)
     assert (first.reason, second.reason) == ("initial", "initial")
-    assert (first.subject["memory"], first.says_afresh) == ("before 1", False)
+    assert (first.subject["memory"], first.starts_afresh) == ("before 1", False)
     assert second.subject["memory"] is None
 
 
-def test_a_fork_remembers_and_a_fresh_thread_in_place_of_a_failed_one_is_told(ask: Ask) -> None:
+def test_a_fork_remembers_and_a_fresh_thread_in_place_of_a_failed_one_gets_the_memory(ask: Ask) -> None:
     _, forked, fresh = ask("trader", None, "before 2", "before 3", openings={1: "fork", 2: "fresh"})
     assert (forked.reason, "memory" in forked.subject, len(forked.texts)) == ("forked:retry", False, 2)
     assert (fresh.reason, fresh.subject["memory"], len(fresh.texts)) == ("retry", "before 3", 1)

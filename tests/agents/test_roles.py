@@ -1,4 +1,4 @@
-"""Roles and prompts: what each says, and what it may not say."""
+"""Roles and prompts: what each must have, and what it may not have."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from agents.roles import (
     default_roles,
     following,
     rejecting,
+    required_roles,
     research_roles,
     role_approvals,
     role_of,
@@ -92,7 +93,7 @@ def test_the_roles_of_the_desk() -> None:
     assert all(role.key == key for key, role in ROLES.items())
 
 
-def test_the_settings_choose_who_researches_and_screens() -> None:
+def test_the_settings_choose_the_roles_that_research_and_screen() -> None:
     assert research_roles(SETTINGS) == default_roles()
     assert {"quick", "fundamentals", "risk", "catalyst"} <= set(default_roles())
     assert "overview" not in default_roles()
@@ -105,6 +106,21 @@ def test_the_settings_choose_who_researches_and_screens() -> None:
             check_roles(Settings(research_roles=f"quick,{wrong}"))
     assert lenses_of(SETTINGS) == LENSES
     assert lenses_of(Settings(screener="unified", lenses="technical")) == ("unified",)
+
+
+def test_the_settings_choose_the_roles_that_a_buy_requires() -> None:
+    assert required_roles(SETTINGS) == ("risk",)
+    assert required_roles(Settings(required_roles="risk,catalyst")) == ("risk", "catalyst")
+    assert required_roles(Settings(required_roles="none", research_roles="quick")) == ()
+    for wrong, settings in (
+        ("astrology", Settings(required_roles="risk,astrology")),
+        ("overview", Settings(required_roles="overview")),  # it is optional, and not chosen
+        ("risk", Settings(research_roles="quick,fundamentals")),
+    ):
+        with pytest.raises(
+            SettingError, match=rf"\(DESK_REQUIRED_ROLES\) has '{wrong}', which does not research.*none"
+        ):
+            check_roles(settings)
 
 
 def test_the_order_of_roles_follows_from_their_entries() -> None:
@@ -188,7 +204,7 @@ def test_constraints_stand_in_each_turn(role: Role) -> None:
     assert "replay" not in text
 
 
-def test_capital_is_said_or_said_to_be_unknown() -> None:
+def test_capital_is_stated_or_stated_to_be_unknown() -> None:
     role = ROLES["trader"]
     assert "80,000.00 of buying power" in render(role, subject_of(role), SETTINGS).user
     role = ROLES["quick"]
@@ -282,6 +298,6 @@ def test_the_subject_of_the_trader() -> None:
     assert subject["limits"] == {"maxOrderNotional": 10_000.0, "maxSymbolShare": 0.1, "cooldownHours": 24.0}
     assert subject["constraints"]["capital"] == 5.0
     assert subject["notes"] == {}
-    told = trader_subject("paper", [one], {"cash": 5.0, "positions": []}, SETTINGS, {"AA": ("bought it",)})
-    assert told["notes"] == {"AA": ["bought it"]}
-    assert "bought it" in render(ROLES["trader"], told, SETTINGS).user
+    made = trader_subject("paper", [one], {"cash": 5.0, "positions": []}, SETTINGS, {"AA": ("bought it",)})
+    assert made["notes"] == {"AA": ["bought it"]}
+    assert "bought it" in render(ROLES["trader"], made, SETTINGS).user

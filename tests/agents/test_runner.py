@@ -20,9 +20,9 @@ from agents.subjects import validator_subject
 from models.research import Completed, Failed, Refused, ReportStatus
 from models.settings import Settings
 from tasks.worker.turns import status_of
-from tests.agents.codex.golden.stage import Collected
 from tests.agents.codex.kit import run, running
 from tests.fakes.responses import Call, FakeResponses, Refusal, Reply, Status, Text, answered
+from tests.golden.stage import Collected
 from tools.market.factory import build_market
 from tools.market.protocol import MarketData
 from tools.registry import ToolContext
@@ -34,7 +34,7 @@ OVERVIEW = Call("symbol_overview", '{"symbols":["IBM"],"sections":["fundamentals
 USAGE = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120}
 
 
-def said(value: dict[str, Any], **usage: Any) -> Text:
+def reply(value: dict[str, Any], **usage: Any) -> Text:
     return Text(json.dumps(value), {**USAGE, **usage})
 
 
@@ -51,7 +51,7 @@ def market(settings: Settings) -> MarketData:
 @pytest.fixture
 def model() -> Iterator[FakeResponses]:
     """Answers well without a tool unless a test scripts something else."""
-    with FakeResponses(lambda _body: said(GOOD)) as served:
+    with FakeResponses(lambda _body: reply(GOOD)) as served:
         yield served
 
 
@@ -95,11 +95,11 @@ def test_a_role_may_ask_for_what_the_settings_let_it_and_is_known_by_its_step(
     model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
 ) -> None:
     """Its thread has the tool to ask with, another role's has not; what is observed is filed under the step."""
-    told = Collected()
+    collected = Collected()
     allowed = settings.model_copy(update={"role_approvals": "quick:user_input"})
 
     async def work() -> None:
-        async with running(model, tmp_path, redis_server, observer=told) as runtime:
+        async with running(model, tmp_path, redis_server, observer=collected) as runtime:
             work = runner(runtime, allowed, market)
             await work(job("quick", allowed))
             await work(job("risk", allowed))
@@ -108,14 +108,14 @@ def test_a_role_may_ask_for_what_the_settings_let_it_and_is_known_by_its_step(
     quick, risk = model.calls()
     assert "request_user_input" in quick.tools
     assert "request_user_input" not in risk.tools
-    first = told.conversations[0]
+    first = collected.conversations[0]
     assert first.scope == Scope("run-1", "step-1", 2, "quick", "IBM")
     assert (first.reason, first.kept, first.worker) == ("initial", False, "w")
-    assert {one.run_id for one in told.envelopes} == {"run-1"}
+    assert {one.run_id for one in collected.envelopes} == {"run-1"}
 
 
 def test_a_good_answer_is_completed_and_everything_is_on_record(ask: Ask, model: FakeResponses) -> None:
-    done = ask(SIGNALS, OVERVIEW, said(GOOD))
+    done = ask(SIGNALS, OVERVIEW, reply(GOOD))
     assert isinstance(done.outcome, Completed)
     assert done.outcome.value == {
         "verdict": "CONFIRMED", "confidence": "high", "summary": "Steady.", "key_risks": ["earnings"],
@@ -157,7 +157,7 @@ def test_a_refusal_part_is_a_refusal_too(ask: Ask) -> None:
 
 
 def test_an_answer_that_does_not_fit_gets_one_repair_turn_on_the_same_thread(ask: Ask, model: FakeResponses) -> None:
-    done = ask(SIGNALS, said(BAD), said(GOOD, input_tokens=1000, total_tokens=1020))
+    done = ask(SIGNALS, reply(BAD), reply(GOOD, input_tokens=1000, total_tokens=1020))
     assert isinstance(done.outcome, Completed)
     assert done.has_data, "the tools of the first turn count for its repair"
     first, second = done.turns
@@ -172,13 +172,13 @@ def test_an_answer_that_does_not_fit_gets_one_repair_turn_on_the_same_thread(ask
 
 
 def test_tools_of_the_repair_turn_are_the_repair_turns(ask: Ask) -> None:
-    done = ask(SIGNALS, said(BAD), OVERVIEW, said(GOOD))
+    done = ask(SIGNALS, reply(BAD), OVERVIEW, reply(GOOD))
     assert [call.turn_id for call in done.calls] == [turn.id for turn in done.turns]
     assert [(call.tool, call.ordinal) for call in done.calls] == [("signals_get", 0), ("symbol_overview", 1)]
 
 
-def test_a_second_answer_that_does_not_fit_fails_with_what_it_said(ask: Ask, model: FakeResponses) -> None:
-    done = ask(SIGNALS, said(BAD), said({**GOOD, "confidence": "very"}), said(GOOD))
+def test_a_second_answer_that_does_not_fit_fails_with_its_text(ask: Ask, model: FakeResponses) -> None:
+    done = ask(SIGNALS, reply(BAD), reply({**GOOD, "confidence": "very"}), reply(GOOD))
     outcome = done.outcome
     assert isinstance(outcome, Failed)
     assert (outcome.kind, outcome.retryable) == ("invalid_output", False)
@@ -200,17 +200,17 @@ def test_what_is_no_answer_of_the_schema_is_not_taken(ask: Ask, text: str) -> No
     assert text[:10] in done.outcome.message
 
 
-def test_words_without_any_tool_are_no_data(ask: Ask) -> None:
-    done = ask(said(GOOD))
+def test_an_answer_without_any_tool_is_no_data(ask: Ask) -> None:
+    done = ask(reply(GOOD))
     assert isinstance(done.outcome, Completed)
     assert not done.has_data
     assert status_of(done) == (ReportStatus.NO_DATA, "no data tool was called")
 
 
-def test_words_on_sources_that_have_nothing_are_no_data(ask: Ask) -> None:
+def test_an_answer_on_sources_that_have_nothing_is_no_data(ask: Ask) -> None:
     """The replay market has no fundamentals and no headlines; what the model makes of that does not count."""
     news = Call("news_list", '{"symbols":["IBM"]}')
-    done = ask(OVERVIEW, news, said(GOOD), role="fundamentals")
+    done = ask(OVERVIEW, news, reply(GOOD), role="fundamentals")
     assert [(call.success, call.has_data) for call in done.calls] == [(True, False), (True, False)]
     assert "not available" in done.calls[0].output
     assert status_of(done) == (ReportStatus.NO_DATA, "no data from symbol_overview, news_list")
@@ -218,7 +218,7 @@ def test_words_on_sources_that_have_nothing_are_no_data(ask: Ask) -> None:
 
 
 def test_a_tool_of_another_role_and_one_that_is_none_get_a_clear_failure(ask: Ask, model: FakeResponses) -> None:
-    done = ask(Call("orders_submit", '{"symbol":"IBM"}'), Call("portfolio_get"), said(GOOD))
+    done = ask(Call("orders_submit", '{"symbol":"IBM"}'), Call("portfolio_get"), reply(GOOD))
     assert isinstance(done.outcome, Completed)
     assert not done.has_data
     outputs = [item["output"] for item in model.calls()[-1].body["input"] if item["type"] == "function_call_output"]
@@ -229,7 +229,7 @@ def test_a_tool_of_another_role_and_one_that_is_none_get_a_clear_failure(ask: As
 
 
 def test_wrong_arguments_come_back_to_the_model_and_are_on_record(ask: Ask) -> None:
-    done = ask(Call("signals_get", '{"symbol":"IBM"}'), SIGNALS, said(GOOD))
+    done = ask(Call("signals_get", '{"symbol":"IBM"}'), SIGNALS, reply(GOOD))
     assert [call.success for call in done.calls] == [False, True]
     assert "symbols" in done.calls[0].output
     assert done.has_data
@@ -299,7 +299,7 @@ def test_a_subject_that_lacks_something_is_a_failure_and_not_an_exception(
 def test_many_roles_at_once_keep_their_records_apart(
     model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
 ) -> None:
-    model.policy = lambda body: said(GOOD) if answered(body) else OVERVIEW
+    model.policy = lambda body: reply(GOOD) if answered(body) else OVERVIEW
     found: list[RoleRun] = []
 
     async def work() -> None:
@@ -314,7 +314,7 @@ def test_many_roles_at_once_keep_their_records_apart(
 
 
 def test_a_character_that_no_database_holds_is_replaced(ask: Ask) -> None:
-    done = ask(SIGNALS, said({**GOOD, "summary": "a\x00b", "keyRisks": ["c\x00"]}))
+    done = ask(SIGNALS, reply({**GOOD, "summary": "a\x00b", "keyRisks": ["c\x00"]}))
     assert isinstance(done.outcome, Completed)
     assert (done.outcome.value["summary"], done.outcome.value["key_risks"]) == ("a\ufffdb", ["c\ufffd"])
     assert storable({"a": ["\x00", 1, None]}) == {"a": ["", 1, None]}

@@ -134,7 +134,7 @@ def named(symbol: str, instrument: Instrument = EQUITY) -> ScreenCandidate:
     return ScreenCandidate(symbol=symbol, instrument=instrument, confidence=MEDIUM, thesis="t")
 
 
-def test_acceptance_drops_what_may_not_be_and_says_so() -> None:
+def test_acceptance_drops_what_may_not_be_and_reports_it() -> None:
     output = ScreenOutput(candidates=[named(" aa "), named("ZZ"), named("AA"), named("BB", OPTION), named("CC")])
     kept, notes = accept(output, "technical", ["AA", "BB", "CC"], options_allowed=False)
     assert [candidate.symbol for candidate in kept] == ["AA", "CC"]

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.verdict import SUMMARY_CHARS, reduce_reports
-from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance
+from agents.verdict import COMPANY, SUMMARY_CHARS, cap_confidence
+from agents.verdict import reduce_reports as reduce_with
+from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance, VerdictResult
+from models.settings import Settings
 
 OK, CARE, NO = Stance.CONFIRMED, Stance.CAUTION, Stance.REJECT
 HIGH, MEDIUM, LOW = Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW
@@ -26,6 +28,11 @@ def done(role: str, verdict: Stance, confidence: Confidence = HIGH, *risks: str)
 
 def absent(role: str, status: ReportStatus = ReportStatus.FAILED, reason: str | None = "timeout") -> RoleReport:
     return RoleReport(role=role, status=status, reason=reason)
+
+
+def reduce_reports(reports: list[RoleReport], required: tuple[str, ...] = ()) -> VerdictResult:
+    """The verdict where no role is required, unless a test names some."""
+    return reduce_with(reports, required)
 
 
 def all_of(*stances: Stance) -> list[RoleReport]:
@@ -70,8 +77,8 @@ def test_reports_that_are_not_completed_do_not_vote(status: ReportStatus) -> Non
 
 
 def test_a_verdict_on_a_report_that_is_not_completed_is_not_counted() -> None:
-    said = RoleReport(role="risk", status=ReportStatus.NO_DATA, verdict=NO, confidence=HIGH, reason="not available")
-    assert reduce_reports([done("quick", OK), done("catalyst", OK), said]).rating is Rating.BUY
+    no_data = RoleReport(role="risk", status=ReportStatus.NO_DATA, verdict=NO, confidence=HIGH, reason="not available")
+    assert reduce_reports([done("quick", OK), done("catalyst", OK), no_data]).rating is Rating.BUY
 
 
 def test_a_quick_reject_with_the_rest_skipped() -> None:
@@ -124,7 +131,7 @@ def test_the_summary_has_every_role_and_cuts_long_ones() -> None:
     assert len(summary) < 2 * SUMMARY_CHARS
 
 
-def test_a_report_of_an_earlier_run_counts_like_any_other_and_its_age_is_said() -> None:
+def test_a_report_of_an_earlier_run_counts_like_any_other_and_its_age_is_stated() -> None:
     earlier = done("risk", CARE).model_copy(update={"age_hours": 20.4})
     gone = absent("catalyst", ReportStatus.NO_DATA, "no headlines").model_copy(update={"age_hours": 3.0})
     result = reduce_reports([done("quick", OK), earlier, gone])
@@ -153,6 +160,80 @@ reports_strategy = st.lists(
         for role, (stance, confidence, status) in zip(ROLES, rows, strict=False)
     ]
 )
+
+
+RISK = Settings().required_roles
+
+
+@pytest.mark.parametrize(
+    ("reports", "required", "rating"),
+    [
+        ([done("quick", OK), done("catalyst", OK), done("risk", OK)], RISK, Rating.BUY),
+        ([done("quick", OK), done("catalyst", OK), absent("risk", ReportStatus.REFUSED)], RISK, Rating.HOLD),
+        ([done("quick", OK), done("catalyst", OK), absent("risk", ReportStatus.FAILED)], RISK, Rating.HOLD),
+        ([done("quick", OK), done("catalyst", OK), absent("risk", ReportStatus.NO_DATA)], RISK, Rating.HOLD),
+        ([done("quick", OK), done("catalyst", OK), absent("risk", ReportStatus.SKIPPED)], RISK, Rating.HOLD),
+        ([done("quick", OK), done("catalyst", OK)], RISK, Rating.HOLD),
+        ([done("quick", OK), done("catalyst", OK)], (), Rating.BUY),
+        ([done("quick", OK), done("catalyst", OK), absent("risk")], ("quick",), Rating.BUY),
+        ([done("quick", OK), done("catalyst", OK), done("risk", OK)], ("risk", "fundamentals"), Rating.HOLD),
+        # What is no better than HOLD stays what it is.
+        ([done("quick", OK), done("catalyst", CARE), done("fundamentals", OK), absent("risk")], RISK, Rating.HOLD),
+        ([done("quick", CARE), done("catalyst", OK), absent("risk")], RISK, Rating.CAUTION),
+        ([done("quick", NO), absent("risk")], RISK, Rating.PASS),
+        ([done("quick", OK), absent("risk")], RISK, Rating.INSUFFICIENT),
+        ([], RISK, Rating.INSUFFICIENT),
+    ],
+)
+def test_without_a_required_role_no_verdict_is_better_than_hold(
+    reports: list[RoleReport], required: tuple[str, ...], rating: Rating
+) -> None:
+    assert reduce_with(reports, required).rating is rating
+
+
+def test_the_verdict_names_the_required_role_that_it_lacks() -> None:
+    result = reduce_with([done("quick", OK), done("catalyst", OK), absent("risk", ReportStatus.REFUSED, "no")], RISK)
+    assert "Not BUY: no completed report of risk, which a BUY requires." in result.summary
+    assert result.missing == ["risk: refused (no)"]
+    whole = reduce_with([done("quick", OK), done("catalyst", OK), done("risk", OK)], RISK)
+    assert "Not BUY" not in whole.summary
+
+
+@pytest.mark.parametrize("status", ABSENT)
+def test_a_buy_on_prices_alone_is_of_low_confidence(status: ReportStatus) -> None:
+    gone = [absent(role, status) for role in COMPANY]
+    result = reduce_with([done("quick", OK), done("risk", OK), *gone], RISK)
+    assert (result.rating, result.confidence) == (Rating.BUY, LOW)
+    assert "Low confidence: neither fundamentals nor catalyst had any data." in result.summary
+    for one in COMPANY:
+        seen = [done(one, OK), *(report for report in gone if report.role != one)]
+        result = reduce_with([done("quick", OK), done("risk", OK), *seen], RISK)
+        assert (result.rating, result.confidence) == (Rating.BUY, MEDIUM)
+        assert "Low confidence" not in result.summary
+    unasked = reduce_with([done("quick", OK), done("risk", OK)], RISK)
+    assert (unasked.rating, unasked.confidence) == (Rating.BUY, LOW)
+    held = reduce_with([done("quick", OK), done("overview", OK), done("risk", CARE), *gone], RISK)
+    assert (held.rating, held.confidence) == (Rating.HOLD, MEDIUM)
+
+
+def an_action(symbol: str, confidence: str) -> dict[str, str]:
+    return {"symbol": symbol, "action": "open", "confidence": confidence, "reasoning": "It rises."}
+
+
+@pytest.mark.parametrize("asked", ["high", "medium", "low"])
+@pytest.mark.parametrize("judged", ["high", "medium", "low"])
+def test_an_action_is_as_confident_as_its_verdict_at_most(asked: str, judged: str) -> None:
+    order = ["low", "medium", "high"]
+    (capped,) = cap_confidence([an_action("IBM", asked)], {"IBM": ("BUY", judged), "GE": ("BUY", "low")})
+    assert capped["confidence"] == min(asked, judged, key=order.index)
+    if order.index(asked) > order.index(judged):
+        assert capped["reasoning"] == f"It rises. (The confidence was {asked}; that of the verdict BUY is {judged}.)"
+    else:
+        assert capped == an_action("IBM", asked)
+
+
+def test_an_action_on_a_holding_without_a_verdict_stays_as_it_is() -> None:
+    assert cap_confidence([an_action("IBM", "high")], {}) == [an_action("IBM", "high")]
 
 
 @given(reports_strategy)

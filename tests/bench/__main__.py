@@ -6,15 +6,18 @@ import argparse
 
 from models.settings.sources import load_settings
 from tasks.worker import logs
+from tests.bench.commands import command_cpu
 from tests.bench.overhead import overhead
+from tests.bench.repeat import repeated
 from tests.bench.replay import replay
 from tests.bench.scaling import TURNS, crowd, scaling
 from tests.bench.screen import ScreenTimes, screen_times
 from tests.bench.throughput import Throughput, throughput
 
-PARTS = ("throughput", "screen", "scaling", "crowd", "replay", "overhead")
+PARTS = ("throughput", "screen", "scaling", "crowd", "replay", "overhead", "tokens", "commands")
 READERS, EVENTS, PACE = 200, 5_000, 500
 WORKER_MS, EVENTS_MS = 6.0, 3.0
+SCREENS, CANDIDATES = 5, 20
 
 
 def main() -> None:
@@ -31,6 +34,8 @@ def main() -> None:
         "crowd": show_crowd,
         "replay": show_replay,
         "overhead": lambda: show_overhead(given.turns, given.rounds),
+        "tokens": show_tokens,
+        "commands": lambda: show_commands(given.rounds),
     }
     for name in [given.part] if given.part else PARTS:
         parts[name]()
@@ -102,6 +107,21 @@ def show_overhead(turns: int, rounds: int) -> None:
     between = f"half of the rounds between {-rate.most / rate.off:.1%} and {-rate.least / rate.off:.1%}"
     line("with, without", f"{rate.on:.1f}, {rate.off:.1f}/s", "")
     line("loss", f"{1 - rate.on / rate.off:.1%}", f"none that can be measured; {between}")
+
+
+def show_tokens() -> None:
+    print(f"(i) the whole universe, {CANDIDATES} candidates, {SCREENS} times in a row on one desk, by the rulebook")
+    found = repeated(SCREENS, CANDIDATES)
+    for number, one in enumerate(found, start=1):
+        by_mode = ", ".join(f"{mode} {tokens:,}" for mode, tokens in sorted(one.modes.items()))
+        line(f"screen {number}, {one.turns} turns", f"{one.total:,}", f"tokens; {by_mode}")
+    line("the last over the first", f"{found[-1].total / found[0].total:.2f}", "at most 1.15")
+
+
+def show_commands(rounds: int) -> None:
+    print("(j) user CPU of a command")
+    for name, seconds, bound in command_cpu(rounds):
+        line(name, f"{seconds:.2f} s", f"at most {bound:g} s")
 
 
 def show(found: Throughput, kind: str, bound: float, least: float | None) -> None:

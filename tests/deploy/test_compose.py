@@ -13,7 +13,7 @@ import yaml
 from typer.main import get_command
 
 from models.settings import Settings
-from tasks.cli.main import build
+from tasks.cli.root import build
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "compose.yaml").read_text(encoding="utf-8")

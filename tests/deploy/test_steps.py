@@ -63,8 +63,8 @@ def test_every_requirement_is_pinned_and_hashed(name: str) -> None:
 @pytest.mark.parametrize("name", SETS)
 def test_no_requirement_names_an_index_or_a_host(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
-    for word in ("://", "--index-url", "--extra-index-url", "--find-links", "--trusted-host", " @ "):
-        assert word not in text
+    for forbidden in ("://", "--index-url", "--extra-index-url", "--find-links", "--trusted-host", " @ "):
+        assert forbidden not in text
 
 
 def test_the_sets_agree_on_every_version() -> None:
@@ -103,7 +103,7 @@ def test_preflight_passes_here() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "modules", "said"),
+    ("version", "modules", "expected"),
     [
         ((3, 10, 14), ["venv", "ensurepip"], "needs Python 3.11"),
         ((3, 11, 2), ["venv"], "python3-venv"),
@@ -111,13 +111,13 @@ def test_preflight_passes_here() -> None:
         ((3, 11, 0), ["venv", "ensurepip"], None),
     ],
 )
-def test_preflight_names_the_remedy(version: tuple[int, ...], modules: list[str], said: str | None) -> None:
+def test_preflight_names_the_remedy(version: tuple[int, ...], modules: list[str], expected: str | None) -> None:
     found = preflight.problem(version, modules)
-    assert found == said if said is None else said in (found or "")
+    assert found == expected if expected is None else expected in (found or "")
 
 
 def test_an_old_python_is_refused_before_anything_is_made(tmp_path: Path) -> None:
-    """A python3 that says it is 3.9: the Makefile stops with the remedy and leaves no folder."""
+    """A python3 that reports version 3.9: the Makefile stops with the remedy and leaves no folder."""
     for name in ("Makefile", "pyproject.toml", "deploy", "requirements"):
         source = ROOT / name
         shutil.copytree(source, tmp_path / name) if source.is_dir() else shutil.copy(source, tmp_path / name)

@@ -14,13 +14,13 @@ import pytest
 import typer.main
 
 from models.settings import ALIASES, Settings
-from tasks.cli.main import build
+from tasks.cli.root import build
 from tests.stack import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 ALL = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *PAGES]
-README_WORDS = 900
+README_LENGTH = 900
 # What a reader makes by following docs/contributing.md.
 EXAMPLES = {
     "tools/price_range.py",
@@ -73,7 +73,7 @@ def code(page: Path) -> Iterator[str]:
 @pytest.mark.parametrize("page", ALL, ids=name)
 def test_every_command_that_is_mentioned_exists(page: Path) -> None:
     commands = getattr(typer.main.get_command(build()), "commands")  # noqa: B009
-    mentioned = {word for part in code(page) for word in _COMMAND.findall(part)}
+    mentioned = {command for part in code(page) for command in _COMMAND.findall(part)}
     assert mentioned <= set(commands)
 
 
@@ -112,7 +112,7 @@ def test_every_class_of_the_glossary_exists() -> None:
 
 def test_the_readme_is_short_and_names_the_two_commands() -> None:
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    assert len(text.split()) <= README_WORDS
+    assert len(text.split()) <= README_LENGTH
     assert text.count("](docs/picture.svg)") == 1
     assert "\nmake demo " in text
     assert "\nmake test " in text

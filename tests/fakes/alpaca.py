@@ -1,6 +1,6 @@
 """The far side of Alpaca's trading API: its HTTP and its stream of trade updates, on loopback.
 
-A test holds it as `Alpaca`, tells it what to do with the next orders (`faults`), and fills orders by hand. As a
+A test holds it as `Alpaca`, sets the handling of the next orders (`faults`), and fills orders by hand. As a
 process of its own (`python -m tests.fakes.alpaca`) it prints its URL and takes the same by POST to /control.
 """
 
@@ -25,16 +25,22 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from tests.fakes.alpaca_rows import Row, activity, moment, new_order, now, position
+from tests.fakes.alpaca_rows import Row, activity, moment, new_order, new_package, now, position, unfit
 from tests.patience import PATIENCE
 
 KEY, SECRET = "PKTEST", "a-secret-of-the-test"
-OPEN = ("new", "accepted", "partially_filled", "pending_new")
+OPEN = ("new", "accepted", "partially_filled", "pending_new", "pending_cancel")
 LATE_SECONDS = 2.0
 
 
 def error(status: int, code: int, message: str) -> Response:
     return JSONResponse({"code": code, "message": message}, status)
+
+
+def refusal(wanted: Row) -> Response | None:
+    """The answer to an order of a type, price or time in force that the API does not take."""
+    why = unfit(wanted)
+    return error(422, 42210000, why) if why else None
 
 
 REFUSALS: dict[str, Callable[[], Response]] = {
@@ -61,6 +67,7 @@ class Alpaca:
     fills: str = "none"
     faults: list[str] = field(default_factory=list)
     sends: list[str] = field(default_factory=list)
+    bodies: list[Row] = field(default_factory=list)  # what each of them asked for
     orders: dict[str, Row] = field(default_factory=dict)
     positions: dict[str, tuple[Decimal, Decimal]] = field(default_factory=dict)
     activities: list[Row] = field(default_factory=list)
@@ -73,6 +80,8 @@ class Alpaca:
     stuck: bool = False  # the list of activities takes no notice of its page token
     missing: str = ""  # name of a figure of the account and of its activities that is null
     unique: bool = True  # the real one takes a client id once; one that does not shows who sends twice
+    cancels: str = "done"  # or pending: a cancellation is taken and does not come
+    reserves: bool = False  # open sales hold their shares, as the real one has it; one that does not shows double sales
     asked: list[str] = field(default_factory=list)
     url: str = ""
 
@@ -80,7 +89,7 @@ class Alpaca:
         self._lock = threading.RLock()
         self._listeners: list[tuple[asyncio.AbstractEventLoop, asyncio.Queue[Row | None]]] = []
         self._released = threading.Event()
-        self.heard = threading.Event()  # somebody listens to the stream
+        self.connected = threading.Event()  # somebody listens to the stream
 
     # What the account does
 
@@ -89,10 +98,10 @@ class Alpaca:
         with self._lock:
             if self.unique and any(row["client_order_id"] == wanted["client_order_id"] for row in self.orders.values()):
                 raise KeyError(wanted["client_order_id"])
-            row = new_order(wanted)
+            row = new_package(wanted) if wanted.get("order_class") == "mleg" else new_order(wanted)
             self.orders[row["id"]] = row
-            self._tell("new", row)
-            if self.fills != "none":
+            self._publish("new", row)
+            if self.fills != "none" and "stop" not in row["type"]:
                 share = Decimal(1) if self.fills == "all" else Decimal("0.5")
                 self.fill(row["client_order_id"], Decimal(row["qty"]) * share, self.price)
             return row
@@ -112,14 +121,26 @@ class Alpaca:
             self._move(row["symbol"], Decimal(quantity) * (1 if row["side"] == "buy" else -1), Decimal(price))
             event = "fill" if row["status"] == "filled" else "partial_fill"
             self.activities.append(activity(row, event, Decimal(quantity), Decimal(price)))
-            self._tell(event, row, price=str(price), qty=str(quantity), execution_id=str(uuid.uuid4()))
+            self._publish(event, row, price=str(price), qty=str(quantity), execution_id=str(uuid.uuid4()))
+
+    def fill_legs(self, client_id: str, prices: Row) -> None:
+        """Fill all legs of an order of class mleg, at a price each by symbol."""
+        with self._lock:
+            row = self.order(client_id)
+            for leg in row["legs"]:
+                quantity, price = Decimal(leg["qty"]), Decimal(str(prices[leg["symbol"]]))
+                leg.update(filled_qty=leg["qty"], filled_avg_price=str(price), status="filled", updated_at=now())
+                self._move(leg["symbol"], quantity * (1 if leg["side"] == "buy" else -1), price)
+                self.activities.append(activity(leg, "fill", quantity, price))
+            row.update(filled_qty=row["qty"], status="filled", updated_at=now())
+            self._publish("fill", row)
 
     def end(self, client_id: str, status: str) -> None:
         """canceled, expired, rejected, replaced."""
         with self._lock:
             row = self.order(client_id)
             row.update(status=status, updated_at=now())
-            self._tell(status, row)
+            self._publish(status, row)
 
     def hold(self, symbol: str, quantity: int, price: int) -> None:
         with self._lock:
@@ -129,7 +150,7 @@ class Alpaca:
         return next(row for row in self.orders.values() if row["client_order_id"] == client_id)
 
     def taken(self) -> dict[str, int]:
-        """How many orders there are by client id."""
+        """Return the number of orders by client id."""
         ids = [row["client_order_id"] for row in self.orders.values()]
         return {each: ids.count(each) for each in ids}
 
@@ -155,7 +176,7 @@ class Alpaca:
             grows = held * signed >= 0
             self.positions[symbol] = (after, (held * average + signed * price) / after if grows else average)
 
-    def _tell(self, event: str, row: Row, **more: Any) -> None:
+    def _publish(self, event: str, row: Row, **more: Any) -> None:
         data = {"event": event, "order": dict(row), "timestamp": now(), **more}
         for loop, queue in self._listeners:
             loop.call_soon_threadsafe(queue.put_nowait, {"stream": "trade_updates", "data": data})
@@ -166,12 +187,16 @@ class Alpaca:
         wanted = await request.json()
         with self._lock:
             self.sends.append(wanted.get("client_order_id", ""))
+            self.bodies.append(wanted)
             fault = self.faults.pop(0) if self.faults else ""
         kind, _, after = fault.partition("-")
         if fault == "late":
             await asyncio.sleep(LATE_SECONDS)
         elif fault and not after:
             return await self._refuse(kind)
+        wrong = refusal(wanted) or (self.reserves and self._reserved(wanted))
+        if wrong:
+            return wrong
         try:
             row = self.take(wanted)
         except KeyError:
@@ -179,6 +204,19 @@ class Alpaca:
         if after and kind == "garbage":
             return Response("<html>not JSON</html>", 200)
         return await self._refuse(kind) if after else JSONResponse(row)
+
+    def _reserved(self, wanted: Row) -> Response | None:
+        """The refusal of a sale of shares that other open sales hold already."""
+        if wanted["side"] != "sell" or len(wanted["symbol"]) > 15:
+            return None
+        held = self.positions.get(wanted["symbol"], (Decimal(0), Decimal(0)))[0]
+        rows = [row for row in self.orders.values() if row["status"] in OPEN and row["side"] == "sell"]
+        rows = [row for row in rows if row["symbol"] == wanted["symbol"]]
+        taken = sum((Decimal(row["qty"]) - Decimal(row["filled_qty"]) for row in rows), Decimal(0))
+        if Decimal(str(wanted["qty"])) <= held - taken:
+            return None
+        figures = f"requested: {wanted['qty']}, available: {held - taken}"
+        return error(403, 40310000, f"insufficient qty available for order ({figures})")
 
     async def _refuse(self, kind: str) -> Response:
         if kind == "hang":
@@ -193,10 +231,14 @@ class Alpaca:
         if after:
             since = dt.datetime.fromisoformat(after)
             rows = [row for row in rows if dt.datetime.fromisoformat(row["submitted_at"]) > since]
+        if request.query_params.get("nested", "").lower() != "true":  # then legs are orders among the others
+            rows = [one for row in rows for one in ({**row, "legs": None}, *(row["legs"] or ()))]
         return JSONResponse(rows[::-1][: int(request.query_params.get("limit", 50))])
 
     async def get_order(self, request: Request) -> Response:
         row = self.orders.get(request.path_params["id"])
+        if row and request.query_params.get("nested", "").lower() != "true":
+            row = {**row, "legs": None}
         return JSONResponse(row) if row else error(404, 40410000, "order not found")
 
     async def get_by_client_id(self, request: Request) -> Response:
@@ -204,7 +246,9 @@ class Alpaca:
             return REFUSALS[self.lookups.pop(0)]()
         wanted = request.query_params["client_order_id"]
         found = [row for row in self.orders.values() if self.astray == row["id"] or row["client_order_id"] == wanted]
-        return JSONResponse(found[0]) if found else error(404, 40410000, f"order not found for {wanted}")
+        return (
+            JSONResponse({**found[0], "legs": None}) if found else error(404, 40410000, f"order not found for {wanted}")
+        )
 
     async def delete_order(self, request: Request) -> Response:
         row = self.orders.get(request.path_params["id"])
@@ -212,7 +256,7 @@ class Alpaca:
             return error(404, 40410000, "order not found")
         if row["status"] not in OPEN:
             return error(422, 42210000, f'order is already in "{row["status"]}" state')
-        self.end(row["client_order_id"], "canceled")
+        self.end(row["client_order_id"], "canceled" if self.cancels == "done" else "pending_cancel")
         return Response(status_code=204)
 
     async def get_account(self, request: Request) -> Response:
@@ -252,18 +296,18 @@ class Alpaca:
 
     async def stream(self, socket_: WebSocket) -> None:
         await socket_.accept()
-        said = await socket_.receive_json()
-        good = said["data"] == {"key_id": KEY, "secret_key": SECRET}
+        received = await socket_.receive_json()
+        good = received["data"] == {"key_id": KEY, "secret_key": SECRET}
         status = "authorized" if good else "unauthorized"
-        await say(socket_, {"stream": "authorization", "data": {"status": status, "action": "authenticate"}})
-        await say(socket_, {"stream": "listening", "data": (await socket_.receive_json())["data"]})
+        await send_frame(socket_, {"stream": "authorization", "data": {"status": status, "action": "authenticate"}})
+        await send_frame(socket_, {"stream": "listening", "data": (await socket_.receive_json())["data"]})
         queue: asyncio.Queue[Row | None] = asyncio.Queue()
         mine = (asyncio.get_running_loop(), queue)
         self._listeners.append(mine)
-        self.heard.set()
+        self.connected.set()
         try:
             while (message := await queue.get()) is not None:
-                await say(socket_, message)
+                await send_frame(socket_, message)
             await socket_.close(1011)
         except WebSocketDisconnect:
             pass
@@ -281,9 +325,9 @@ class Alpaca:
             self.fill(client_id, Decimal(str(quantity)), Decimal(str(price)))
         if "end" in wanted:
             self.end(*wanted["end"])
-        said = {"sends": self.sends, "taken": self.taken(), "orders": list(self.orders.values())}
+        received = {"sends": self.sends, "taken": self.taken(), "orders": list(self.orders.values())}
         held = {symbol: str(quantity) for symbol, (quantity, _) in self.positions.items()}
-        return JSONResponse({**said, "cash": str(self.cash), "positions": held})
+        return JSONResponse({**received, "cash": str(self.cash), "positions": held})
 
     def app(self) -> Starlette:
         def known(handle: Callable[[Request], Any]) -> Callable[[Request], Any]:
@@ -311,8 +355,8 @@ class Alpaca:
         )
 
 
-async def say(socket_: WebSocket, message: Row) -> None:
-    """The trading stream speaks in binary frames."""
+async def send_frame(socket_: WebSocket, message: Row) -> None:
+    """Send a message as a binary frame, as the trading stream does."""
     await socket_.send_bytes(json.dumps(message).encode())
 
 

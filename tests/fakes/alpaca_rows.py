@@ -1,4 +1,4 @@
-"""What Alpaca's trading API says of an order, a fill and a position."""
+"""JSON of Alpaca's trading API for an order, a fill and a position."""
 
 from __future__ import annotations
 
@@ -39,10 +39,25 @@ def new_order(wanted: Row) -> Row:
         "position_intent": wanted.get("position_intent"),
         "time_in_force": wanted["time_in_force"],
         "limit_price": str(wanted["limit_price"]) if wanted.get("limit_price") else None,
+        "legs": None,
+        "stop_price": str(wanted["stop_price"]) if wanted.get("stop_price") else None,
+        "trail_percent": str(wanted["trail_percent"]) if wanted.get("trail_percent") else None,
+        "hwm": None,
         "status": "accepted",
         "extended_hours": False,
         "replaced_by": None,
     }
+
+
+def new_package(wanted: Row) -> Row:
+    """An order of class mleg: the parent has neither symbol nor side, and each leg an id of its own."""
+    parent = {**new_order({**wanted, "symbol": "", "side": ""}), "asset_class": "", "order_class": "mleg"}
+    legs = []
+    for leg in wanted["legs"]:
+        quantity = Decimal(str(leg["ratio_qty"])) * Decimal(str(wanted["qty"]))
+        row = new_order({**wanted, **leg, "qty": quantity, "type": "", "limit_price": None})
+        legs.append({**row, "client_order_id": str(uuid.uuid4()), "order_class": "mleg", "ratio_qty": leg["ratio_qty"]})
+    return {**parent, "legs": legs}
 
 
 def activity(row: Row, event: str, quantity: Decimal, price: Decimal) -> Row:
@@ -74,3 +89,27 @@ def position(symbol: str, held: Decimal, average: Decimal) -> Row:
         "side": "long" if held > 0 else "short",
         "cost_basis": str(held * average),
     }
+
+
+_PRICES = {
+    "market": set(),
+    "limit": {"limit_price"},
+    "stop": {"stop_price"},
+    "stop_limit": {"limit_price", "stop_price"},
+    "trailing_stop": {"trail_percent"},
+}
+
+
+def unfit(wanted: Row) -> str | None:
+    """Why Alpaca does not take an order, as it documents its types and times in force."""
+    legs = wanted.get("order_class") == "mleg"
+    kind, lasts, option = wanted["type"], wanted["time_in_force"], legs or len(wanted["symbol"]) > 15
+    if legs and kind not in ("market", "limit"):
+        return f"invalid order type {kind} for a mleg order"
+    given = {name for name in ("limit_price", "stop_price", "trail_percent") if wanted.get(name) is not None}
+    if kind not in _PRICES or (option and kind == "trailing_stop"):
+        return f"invalid order type {kind}"
+    if given != _PRICES[kind]:
+        return f"{kind} orders require {sorted(_PRICES[kind])}, given {sorted(given)}"
+    times = {"day"} if option else {"day", "gtc"} if "stop" in kind else {"day", "gtc", "ioc", "opg", "cls", "fok"}
+    return None if lasts in times else f"invalid time_in_force {lasts} for a {kind} order"

@@ -46,7 +46,7 @@ def noisy(message: dict[str, Any], _count: int) -> None:
     send({"id": message["id"], "result": {"long": "x" * 3_000_000}})
 
 
-def dying(_message: dict[str, Any], _count: int) -> None:
+def crashing(_message: dict[str, Any], _count: int) -> None:
     """Floods stderr and ends."""
     for number in range(20_000):
         sys.stderr.write(f"line {number} of the end\n")
@@ -61,7 +61,7 @@ def stubborn(_message: dict[str, Any], _count: int) -> None:
 
 
 def main() -> None:
-    mode = {each.__name__: each for each in (silent, overloaded, asks, noisy, dying, stubborn)}[sys.argv[1]]
+    mode = {each.__name__: each for each in (silent, overloaded, asks, noisy, crashing, stubborn)}[sys.argv[1]]
     counts: dict[str, int] = {}
     for line in sys.stdin:
         message = json.loads(line)

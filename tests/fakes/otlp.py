@@ -50,7 +50,7 @@ class Collector:
             return [span for span in self._spans if trace in (None, span.trace)]
 
     def take(self, path: str, kind: str, body: bytes) -> bool:
-        """Whether a request was what the protocol says."""
+        """Keep a request, and return whether it follows the protocol."""
         if path != "/v1/traces" or kind != PROTOBUF:
             self.refused.append(f"{path} {kind}")
             return False

@@ -38,11 +38,11 @@ class Text:
     """A final assistant message."""
 
     text: str
-    usage: Mapping[str, Any] = field(default_factory=lambda: USAGE)
+    usage: Mapping[str, Any] | None = field(default_factory=lambda: USAGE)
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class Streamed:
     """A final assistant message that comes in pieces first, this many."""
 
     text: str
@@ -55,12 +55,12 @@ class Call:
 
     name: str
     arguments: str = "{}"
-    usage: Mapping[str, Any] = field(default_factory=lambda: USAGE)
+    usage: Mapping[str, Any] | None = field(default_factory=lambda: USAGE)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An assistant message whose only content part is a refusal."""
+    """An assistant message with a refusal as its only content part."""
 
     text: str
 
@@ -76,7 +76,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A stream that says `response.failed` with this error code."""
+    """A stream with `response.failed` and this error code."""
 
     code: str
     message: str = "the model failed"
@@ -89,7 +89,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A stream whose data lines are no JSON."""
+    """A stream with data lines that are no JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Slow:
     reply: Reply
 
 
-Reply = Text | Spoken | Call | Refusal | Status | Failing | Cut | Malformed | Silence | Slow
+Reply = Text | Streamed | Call | Refusal | Status | Failing | Cut | Malformed | Silence | Slow
 Policy = Callable[[dict[str, Any]], Reply]
 
 
@@ -133,7 +133,7 @@ class Seen:
 
 
 def answered(body: dict[str, Any]) -> bool:
-    """Whether a tool output came after the last user message."""
+    """Return whether a tool output came after the last user message."""
     for item in reversed(body.get("input") or []):
         if item.get("type") == "function_call_output":
             return True
@@ -163,18 +163,19 @@ def _message(part: dict[str, Any]) -> dict[str, Any]:
     return {"type": "message", "role": "assistant", "id": f"msg_{next(_numbers)}", "content": [part]}
 
 
-def _stream(item: dict[str, Any], usage: Mapping[str, Any]) -> bytes:
+def _stream(item: dict[str, Any], usage: Mapping[str, Any] | None) -> bytes:
     number = f"resp_{next(_numbers)}"
+    counted = {"usage": dict(usage)} if usage is not None else {}
     return b"".join(
         (
             _event("response.created", response={"id": number}),
             _event("response.output_item.done", output_index=0, item=item),
-            _event("response.completed", response={"id": number, "output": [item], "usage": dict(usage)}),
+            _event("response.completed", response={"id": number, "output": [item], **counted}),
         )
     )
 
 
-def _spoken(reply: Spoken) -> bytes:
+def _streamed(reply: Streamed) -> bytes:
     number, item = f"resp_{next(_numbers)}", _message({"type": "output_text", "text": reply.text, "annotations": []})
     size = -(-len(reply.text) // reply.pieces)
     pieces = [reply.text[start : start + size] for start in range(0, len(reply.text), size)]
@@ -197,8 +198,8 @@ def stream_of(reply: Reply) -> bytes:
         return _stream({**item, "name": reply.name, "arguments": reply.arguments}, reply.usage)
     if isinstance(reply, Text):
         return _stream(_message({"type": "output_text", "text": reply.text, "annotations": []}), reply.usage)
-    if isinstance(reply, Spoken):
-        return _spoken(reply)
+    if isinstance(reply, Streamed):
+        return _streamed(reply)
     if isinstance(reply, Refusal):
         return _stream(_message({"type": "refusal", "refusal": reply.text}), USAGE)
     created = _event("response.created", response={"id": f"resp_{next(_numbers)}"})
@@ -265,7 +266,7 @@ class FakeResponses:
         await self.answer(seen, receive, send)
 
     async def answer(self, seen: Seen, receive: Receive, send: Send) -> None:
-        """Answers one request. `receive` tells when the caller has gone."""
+        """Answer one request. `receive` reports that the caller has gone."""
         reply = self._replies.popleft() if self._replies else self.policy(seen.body)
         await self._reply(reply, send)
 

@@ -55,6 +55,9 @@ class FakeRuntime:
     def status(self) -> list[ProcessStatus]:
         return []
 
+    def interrupt(self, thread_id: str, turn_id: str) -> bool:
+        return False
+
     @asynccontextmanager
     async def conversation(self, spec: ConversationSpec, deadline: float) -> AsyncIterator[FakeConversation]:
         key = (spec.role, spec.subject, spec.model)

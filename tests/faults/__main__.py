@@ -1,9 +1,9 @@
-"""`make faults`: kills what a desk is made of and prints what was lost, doubled, and how long it took to take over.
+"""`make faults`: kills what a desk is made of and prints what was lost, doubled, and the time of each takeover.
 
-    python -m tests.faults [--short] [--only WORD] [--seeds N] [--lanes N] [--no-claim] [--resend]
+    python -m tests.faults [--short] [--only NAME] [--seeds N] [--lanes N] [--no-claim] [--resend]
 
 Exit code 1 when anything was lost, doubled or wrong. FAULT_LOGS=FOLDER keeps every process's log.
-With --no-claim every message takes its step, whoever holds it, and with --resend the trade worker sends again what it
+With --no-claim every message takes its step, also a held one, and with --resend the trade worker sends again what it
 should ask about: proof that the suite can fail.
 """
 

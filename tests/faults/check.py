@@ -1,4 +1,4 @@
-"""What must hold after every scenario, counted from the database and from the stand-in's journal."""
+"""Conditions after every scenario, counted from the database and from the stand-in's journal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROLES = frozenset(default_roles())
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a scenario may leave behind. failing: roles whose reports may be other than answered."""
+    """Rows that a scenario may leave behind. failing: roles with reports that may be other than answered."""
 
     states: frozenset[str] = frozenset({RunState.DONE})
     failing: frozenset[str] = frozenset()
@@ -128,4 +128,4 @@ def _threads(session: Session, found: Findings) -> None:
     for thread, role, subject in pairs:
         if thread:
             owners.setdefault(thread, set()).add((role, subject))
-    found.wrong += [f"thread {thread} served {sorted(who)}" for thread, who in owners.items() if len(who) > 1]
+    found.wrong += [f"thread {thread} served {sorted(owner)}" for thread, owner in owners.items() if len(owner) > 1]

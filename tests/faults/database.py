@@ -27,7 +27,7 @@ def database_away(desk: FaultDesk, chance: random.Random, result: Result) -> Non
 
 
 def locked(desk: FaultDesk, seconds: float) -> None:
-    """Nobody but us writes to the desk's SQLite for so long."""
+    """Keep other writers from the desk's SQLite for so long."""
     path = make_url(desk.processes.settings.database).database
     assert path is not None
     lock = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)

@@ -29,6 +29,7 @@ from tasks.workflows.screen import open_screen
 from tests.faults.journal import Asked, Journal
 from tests.faults.model import FaultyModel
 from tests.stack import Processes, processes, wait_for
+from tools.market.sessions import no_current_price
 
 WORKERS = ("research-1", "research-2")
 CREW = (*WORKERS, "ops", "trade", "beat")
@@ -38,7 +39,8 @@ CLOCK = "clock"  # file in the home
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long things take. latency: of one model call; lease, sweep, silence: settings of the desk, seconds."""
+    """Durations of a desk under faults. latency: of one model call; lease, sweep, silence: settings of the desk,
+    seconds."""
 
     latency: float = 0.5
     lease: float = 9.0
@@ -48,7 +50,7 @@ class Pace:
 
 @dataclass(slots=True)
 class Held:
-    """What a process held when it was killed, and when that was (time.monotonic())."""
+    """Steps and turns of a process at its kill, and the time of the kill (time.monotonic())."""
 
     at: float
     steps: dict[str, int]
@@ -171,7 +173,9 @@ class FaultDesk:
 
     def open_run(self, symbols: int = 3) -> str:
         """A screen of names of its own, all of which become candidates."""
-        names = [listing.symbol for listing in desk_of(self.processes.app).market.universe("sp500")]
+        market = desk_of(self.processes.app).market
+        names = [listing.symbol for listing in market.universe("sp500")]
+        names = [symbol for symbol in names if no_current_price(market, symbol) is None]
         chosen = names[self._offset % (len(names) - symbols) :][:symbols]
         self._offset += symbols
         run = open_screen(self.processes.app, ",".join(chosen), ("technical", "catalyst"), max_candidates=symbols)
@@ -284,7 +288,7 @@ def fault_desk(pace: Pace, *launcher: str, crew: tuple[str, ...] = CREW, **envir
         running.environ["DESK_PROVIDER"] = "endpoint"
         running.environ["DESK_PROVIDER_URL"] = model.url
         (running.home / CLOCK).write_text("0")
-        start_with = tuple(word.replace("{home}", str(running.home)) for word in launcher)
+        start_with = tuple(part.replace("{home}", str(running.home)) for part in launcher)
         desk = FaultDesk(running, model, pace, start_with, crew)
         try:
             desk.start_all()

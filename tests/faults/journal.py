@@ -1,4 +1,4 @@
-"""The model stand-in's own record of what it was asked: whose turn, which attempt, how it was answered."""
+"""The model stand-in's own record of its requests: the turn, the attempt, the kind of answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Asked:
     attempt: int
     role: str
     turn: str
-    said: str = ""
+    answer: str = ""
     ended: float | None = None
     gone: bool = False
 
@@ -88,7 +88,7 @@ def doubled(calls: Iterable[Asked], excused: set[tuple[str, int]]) -> list[str]:
                 role = by_attempt[attempt][0].role
                 found.append(f"step {step} ({role}): attempt {attempt} was asked again as {last}")
         for attempt, asked in by_attempt.items():
-            finals = sum(call.said == FINAL and not call.gone for call in asked)
+            finals = sum(call.answer == FINAL and not call.gone for call in asked)
             turns = len({call.turn for call in asked})
             if finals > 1 or (turns > 1 and not _faulted(asked)):
                 found.append(f"step {step} ({asked[0].role}) attempt {attempt}: {turns} turns, {finals} answers")
@@ -96,4 +96,4 @@ def doubled(calls: Iterable[Asked], excused: set[tuple[str, int]]) -> list[str]:
 
 
 def _faulted(calls: Iterable[Asked]) -> bool:
-    return any(call.said == FAULT for call in calls)
+    return any(call.answer == FAULT for call in calls)

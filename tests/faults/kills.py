@@ -35,7 +35,7 @@ def worker_killed(desk: FaultDesk, chance: random.Random, result: Result) -> Non
 
 
 def app_server_killed(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """SIGKILL to an app-server with turns in flight: they are tried again, by whoever gets them."""
+    """SIGKILL to an app-server with turns in flight: they are tried again, by any worker."""
     run_id = desk.open_run()
     victim = chance.choice(WORKERS)
     time.sleep(chance.uniform(0.0, 6.0) * desk.pace.latency)
@@ -95,7 +95,7 @@ def rolling_restart(desk: FaultDesk, chance: random.Random, result: Result) -> N
 
 
 def turns_given_back(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """SIGTERM to a worker whose turns outlast the time it has: they are interrupted and go to the other at once."""
+    """SIGTERM to a worker with turns longer than its drain time: they are interrupted and go to the other at once."""
     desk.model.slow = frozenset(ROLES)
     try:
         run_id = desk.open_run()

@@ -1,7 +1,7 @@
 """Starts a `desk` command with one of the suite's switches; the rooms know nothing of them.
 
 python -m tests.faults.launch --claim-switch COMMAND...  while the desk's folder holds a file `no-claim`, every message
-                                                         of a step takes it, whoever holds it
+                                                         of a step takes it, also a held one
 python -m tests.faults.launch --clock FILE COMMAND...    the desk's clock is off by the seconds that FILE holds
 """
 
@@ -24,7 +24,7 @@ NO_CLAIM = "no-claim"
 
 
 def is_on(switch: str) -> bool:
-    """Whether a switch is on: a file in the desk's folder, which a scenario puts there and takes away."""
+    """Return whether a switch is on: a file in the desk's folder, which a scenario puts there and takes away."""
     return (Path(os.environ["DESK_HOME"]) / switch).exists()
 
 

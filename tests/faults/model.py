@@ -1,4 +1,4 @@
-"""The model of the fault suite: answers every role after a latency, fails as a scenario says, keeps a journal."""
+"""The model of the fault suite: answers every role after a latency, fails by the scenario, keeps a journal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FaultyModel(FakeResponses):
         asked = self.journal.begin(seen.metadata)
         fault = self.fault(asked, seen.body)
         reply = fault if fault is not None else own_reply(asked.role, seen.body)
-        asked.said = FAULT if fault is not None else TOOL if isinstance(reply, Call) else FINAL
+        asked.answer = FAULT if fault is not None else TOOL if isinstance(reply, Call) else FINAL
         seconds = self.wait + (SLOW_SECONDS if asked.role in self.slow else 0.0)
         replying = asyncio.ensure_future(self._reply(Slow(seconds, reply), send))
         leaving = asyncio.ensure_future(_hung_up(receive))

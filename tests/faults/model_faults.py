@@ -41,7 +41,7 @@ def survives(desk: FaultDesk, result: Result, fault: Fault) -> str:
     with failing(desk, fault):
         run_id = desk.open_run()
         ends_well(desk, result, run_id)
-    if not any(call.said == FAULT for call in desk.journal.of([run_id])):
+    if not any(call.answer == FAULT for call in desk.journal.of([run_id])):
         result.findings.wrong.append("the model did not fail once")
     return run_id
 
@@ -52,7 +52,7 @@ def _chosen(asked: Asked, share: int = 2) -> bool:
 
 
 def too_many_requests(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """429 with Retry-After to everything, for as long as it says; the model is left alone meanwhile."""
+    """429 with Retry-After to everything, for that long; no request may come meanwhile."""
     first: list[float] = []
 
     def fault(asked: Asked, body: dict[str, Any]) -> Reply | None:
@@ -91,7 +91,7 @@ def cut_streams(desk: FaultDesk, chance: random.Random, result: Result) -> None:
 
 
 def broken_lines(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """Streams whose lines are no JSON, in every second step's first attempt."""
+    """Streams with lines that are no JSON, in every second step's first attempt."""
 
     def fault(asked: Asked, body: dict[str, Any]) -> Reply | None:
         return Malformed() if asked.attempt == 1 and _chosen(asked) else None
@@ -135,7 +135,7 @@ def refusals(desk: FaultDesk, chance: random.Random, result: Result) -> None:
         desk.await_end(run_id)
     result.runs += 1
     result.findings.add(check(desk, [run_id], Expected(failing=frozenset({"risk"}))))
-    calls = [call for call in desk.journal.of([run_id]) if call.said == FAULT]
+    calls = [call for call in desk.journal.of([run_id]) if call.answer == FAULT]
     for step in {call.step_id for call in calls}:
         count = sum(call.step_id == step for call in calls)
         if count > 1:

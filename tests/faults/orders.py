@@ -1,5 +1,6 @@
-"""Orders under fire: the trade worker dies at every step of a submission, is started twice, hears everything twice; the
-broker does not answer. Over all of it the stand-in, which takes a client id as often as it comes, must have each once.
+"""Orders under fire: the trade worker is killed at every step of a submission, is started twice, gets every message
+twice; the broker does not answer. Over all of it the stand-in, which takes a client id as often as it comes, must have
+each once.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def delivered_twice(desk: FaultDesk, chance: random.Random, result: Result) -> N
 
 
 def two_trade_workers(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """A second trade worker comes while the first has orders in hand, both hear of all, and one of them dies. When the
-    mistake is found the second is ended and the first is started again, as the error says."""
+    """A second trade worker comes while the first has orders in hand, both get all messages, and one is killed. When
+    the mistake is found the second is ended and the first is started again, as the error asks."""
     control(desk, faults=["late"], fills="all", unique=False)
     handed = [hand_over(desk, chance, ORDERS, messages=2)]
     desk.start(SECOND)

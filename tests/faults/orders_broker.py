@@ -1,4 +1,4 @@
-"""The broker's stand-in of the fault suite: its stream can be cut or fall silent, and it tells how often an order was
+"""The broker's stand-in of the fault suite: its stream can be cut or stop sending, and it counts how often an order was
 filled. `python -m tests.faults.orders_broker` prints its URL and serves until it is killed."""
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class FaultyBroker(Alpaca):
 
     streams: str = STREAMING
 
-    def _tell(self, event: str, row: Row, **more: Any) -> None:
+    def _publish(self, event: str, row: Row, **more: Any) -> None:
         if self.streams == STREAMING:
-            super()._tell(event, row, **more)
+            super()._publish(event, row, **more)
 
     def fill(self, client_id: str, quantity: Decimal | int, price: Decimal | int) -> None:
         """Nothing when the order has ended since somebody looked."""
@@ -50,12 +50,12 @@ class FaultyBroker(Alpaca):
             self.streams = wanted["streams"]
             if self.streams == CUT:
                 self.cut()
-        said = json.loads(bytes((await super().control(request)).body))
+        state = json.loads(bytes((await super().control(request)).body))
         more = {"sent": len(self.sends), "listening": self.listening()}
         if wanted.get("brief"):
             return JSONResponse(more)
         fills = Counter(self.orders[row["order_id"]]["client_order_id"] for row in self.activities)
-        return JSONResponse({**said, **more, "fills": fills})
+        return JSONResponse({**state, **more, "fills": fills})
 
 
 def main() -> None:

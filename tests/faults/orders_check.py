@@ -1,4 +1,4 @@
-"""What must hold between the broker's stand-in and the store when a scenario of orders is over."""
+"""Conditions between the broker's stand-in and the store at the end of a scenario of orders."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def ends_well(desk: FaultDesk, result: Result, *handed: Handed, nudging: bool = 
 def settle(
     desk: FaultDesk, handed: Sequence[Handed], *, nudging: bool = True, seconds: float = SETTLED_SECONDS
 ) -> Findings:
-    """Let the desk go on until store and stand-in agree; what is left then. nudging: tell it to look after its orders;
-    else it is beat that does."""
+    """Let the desk go on until store and stand-in agree; returns the differences left then. nudging: request its
+    pass over the orders; else beat does."""
     began, until = utcnow(), time.monotonic() + seconds
     while True:
         if nudging:
@@ -98,8 +98,8 @@ def _undone(session: Session, handed: Sequence[Handed]) -> list[str]:
 
 
 def _astray(session: Session, there: Mapping[str, Any], halted: set[str]) -> list[str]:
-    """How orders and fills disagree with the stand-in's. What was to be sent and never came there is `unknown` for
-    good: nobody can say it will not. Only where a halt came between may an order have been denied."""
+    """Return how orders and fills disagree with the stand-in's. An order that was to be sent and never arrived is
+    `unknown` for good: it could still arrive. Only where a halt came between may an order have been denied."""
     taken = {row["client_order_id"]: row for row in there["orders"]}
     filled: dict[str, list[float]] = {}
     for fill in session.exec(select(Fill)).all():
@@ -115,8 +115,8 @@ def _astray(session: Session, there: Mapping[str, Any], halted: set[str]) -> lis
         fills, times = filled.get(order.id, []), there["fills"].get(order.id, 0)
         status, quantity = _STATUS.get(row["status"], row["status"]), sum(map(exact, fills))
         if (order.state, quantity, len(fills)) != (status, exact(float(row["filled_qty"])), times):
-            told = f"{row['status']}, {row['filled_qty']} in {times} fills"
-            found.append(f"{name} is {order.state}, {quantity} in {len(fills)} fills; at the broker {told}")
+            described = f"{row['status']}, {row['filled_qty']} in {times} fills"
+            found.append(f"{name} is {order.state}, {quantity} in {len(fills)} fills; at the broker {described}")
     return found
 
 
@@ -138,7 +138,7 @@ def _books(session: Session, there: Mapping[str, Any], since: dt.datetime) -> li
 
 
 def off_record(desk: FaultDesk) -> list[str]:
-    """What is wrong with the audit log: it is not whole, or has not one line for each sending and each fill."""
+    """Return the faults of the audit log: it is not whole, or has not one line for each sending and each fill."""
     logs = check_logs(desk.store, desk.processes.settings)
     found = [problem for one in logs for problem in one.reading.problems]
     lines = Counter((line.kind, line.facts.get("order")) for one in logs for line in one.reading.entries)
@@ -151,7 +151,7 @@ def off_record(desk: FaultDesk) -> list[str]:
 
 
 def count(desk: FaultDesk, result: Result, handed: Sequence[Handed], doubled: int) -> None:
-    """What became of these decisions' orders, for the figures."""
+    """Count these decisions' orders by outcome, for the figures."""
     there = control(desk)["taken"]
     with desk.store.read() as session:
         ids = col(Order.decision_id).in_([one.decision_id for one in handed])

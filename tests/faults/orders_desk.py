@@ -20,13 +20,13 @@ from redis.exceptions import RedisError
 from models.tables.columns import utcnow
 from models.tables.runs import Decision, Step
 from tests.fakes.alpaca import KEY, SECRET
+from tests.fakes.yahoo import FarYahoo, YahooHandler
 from tests.faults.desk import FaultDesk, Pace, keep_logs
 from tests.faults.model import FaultyModel
 from tests.faults.orders_broker import PRICE
 from tests.faults.orders_launch import BOMB, FAR_YAHOO
 from tests.faults.orders_postgres import database_of
 from tests.stack import Processes, processes, wait_for
-from tests.tools.market.far_yahoo import FarYahoo, YahooHandler
 from tests.tools.orders.desk import Desk, action
 from tools.brokers.factory import build_broker
 from tools.market.clock import LiveClock
@@ -134,17 +134,17 @@ NAMES = tuple(f"Q{one}{two}{three}" for one in LETTERS for two in LETTERS for th
 
 
 def control(desk: FaultDesk, **wanted: Any) -> dict[str, Any]:
-    """Tell the stand-in what to do next, and hear what it has."""
+    """Send the stand-in a command, and return its state."""
     request = urllib.request.Request(
         f"{desk.processes.environ[STAND_IN]}/control", json.dumps(wanted).encode(), method="POST"
     )
     with urllib.request.urlopen(request, timeout=10) as answer:
-        said: dict[str, Any] = json.load(answer)
-    return said
+        reply: dict[str, Any] = json.load(answer)
+    return reply
 
 
 def sent(desk: FaultDesk) -> int:
-    """How many times an order was sent to the stand-in."""
+    """Return how often an order was sent to the stand-in."""
     return int(control(desk, brief=True)["sent"])
 
 

@@ -65,13 +65,13 @@ def _desk(desk: FaultDesk, result: Result, keys: Mapping[str, str], *command: st
         check=False,
     )
     if done.returncode not in (0, 1) or f"account {ACCOUNT}" not in done.stdout:
-        said = (done.stdout + done.stderr)[-400:]
-        result.findings.wrong.append(f"desk {command[0]} exited {done.returncode}: {said}")
+        output = (done.stdout + done.stderr)[-400:]
+        result.findings.wrong.append(f"desk {command[0]} exited {done.returncode}: {output}")
 
 
 def _sent_after(desk: FaultDesk, handed: Sequence[Handed], at_return: int) -> list[str]:
-    """What went out though the account was halted, by the store and by the stand-in. What the command itself sells is
-    no part of it."""
+    """Return the orders sent though the account was halted, by the store and by the stand-in. Sales of the command
+    itself are no part of them."""
     with desk.store.read() as session:
         halted_at = session.get_one(Trading, ACCOUNT).since
         rows = session.exec(select(Order).where(Order.account == ACCOUNT)).all()

@@ -1,4 +1,4 @@
-"""Starts a `desk` command on an exchange that never closes, with Yahoo on loopback, and lets it die where it is told.
+"""Starts a `desk` command on an exchange that never closes, with Yahoo on loopback, and kills it at a given point.
 
 python -m tests.faults.orders_launch COMMAND...
 
@@ -21,8 +21,8 @@ from typing import Any
 from models.settings import Settings
 from models.states import OrderState
 from tests.fakes.alpaca import KEY, SECRET
+from tests.fakes.yahoo import LoopbackSession
 from tests.faults.launch import is_on, with_claim_switch
-from tests.tools.market.far_yahoo import LoopbackSession
 from tools.brokers.alpaca import AlpacaBroker
 from tools.brokers.alpaca_wire import AlpacaWire
 from tools.market import clock
@@ -43,7 +43,7 @@ _lock = threading.Lock()
 
 
 def pass_by(point: str) -> None:
-    """Die here if the bomb says so."""
+    """Kill this process if the bomb names this point."""
     file = Path(os.environ["DESK_HOME"]) / BOMB
     with _lock:
         if not file.exists():
@@ -99,8 +99,8 @@ def far_sides() -> None:
 
 
 def with_resend_switch() -> None:
-    """Switched on, an order whose outcome is open is sent again instead of asked about. A suite that passes so tests
-    nothing."""
+    """Send an order of open outcome again instead of looking it up, while the switch is on. A suite that passes so
+    tests nothing."""
     submit, real = AlpacaBroker.submit, AlpacaBroker.lookup
 
     def lookup(self: AlpacaBroker, *order: Any) -> Any:

@@ -1,5 +1,4 @@
-"""What the trade worker rests on goes away while orders are with the broker: Redis, the database, the stream of
-fills."""
+"""Outages under the trade worker while orders are with the broker: Redis, the database, the stream of fills."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ FILLS = ("all", "part", "none")
 
 def redis_killed(desk: FaultDesk, chance: random.Random, result: Result) -> None:
     """kill -9 to Redis while the broker has one of a decision's orders in hand, and a restart; at times the trade
-    worker dies with it. Nobody else has to be started again."""
+    worker is killed with it. No other process has to be started again."""
     pids = {name: desk.pid(name) for name in desk.crew}
     handed = _in_hand(desk, chance, chance.choice(("late", "hang-after")))
     both = chance.random() < 0.5
@@ -49,7 +48,7 @@ def database_away(desk: FaultDesk, chance: random.Random, result: Result) -> Non
 
 
 def _in_hand(desk: FaultDesk, chance: random.Random, kind: str) -> Handed:
-    """A decision at the moment at which the broker has heard of one of its orders, and has not answered."""
+    """Return a decision at the moment at which the broker has one of its orders, and has not answered."""
     number = chance.randrange(ORDERS)
     control(desk, faults=[""] * number + [kind], fills=chance.choice(FILLS), unique=False)
     before = sent(desk)
@@ -59,8 +58,8 @@ def _in_hand(desk: FaultDesk, chance: random.Random, kind: str) -> Handed:
 
 
 def stream_lost(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """Fills come while the broker's stream is cut, or is there and says nothing: they are polled for. Nothing but
-    beat tells the trade worker to look. Then the stream is back, and so are fills on it."""
+    """Fills come while the broker's stream is cut, or is open and sends nothing: they are polled for. Only beat starts
+    the trade worker's pass. Then the stream is back, and so are fills on it."""
     how = chance.choice((CUT, SILENT))
     _listened_to(desk)
     control(desk, faults=[], fills="part", unique=False)

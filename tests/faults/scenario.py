@@ -90,7 +90,7 @@ def table(results: Iterable[Result]) -> str:
 
 
 def order_figures(results: Iterable[Result]) -> str:
-    """What became of all orders, in one line; empty when there was none."""
+    """Return the outcome of all orders in one line; empty when there was none."""
     counted = sum((result.figures for result in results), Counter[str]())
     if not counted:
         return ""

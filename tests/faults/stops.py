@@ -61,12 +61,12 @@ def _stopped(desk: FaultDesk, phase: str, result: Result) -> None:
 
 
 def _stop(desk: FaultDesk, phase: str, run_id: str, result: Result) -> None:
-    code, words = desk_stop(desk, run_id, "--json")
+    code, output = desk_stop(desk, run_id, "--json")
     # From the asking on: a new Python on a machine that is busy with three desks is not what is measured.
-    seconds = float(json.loads(words)[0]["seconds"]) if code == 0 else float("inf")
+    seconds = float(json.loads(output)[0]["seconds"]) if code == 0 else float("inf")
     wrong = result.findings.wrong
     if code != 0:
-        wrong.append(f"{phase}: desk stop exited {code}: {words}")
+        wrong.append(f"{phase}: desk stop exited {code}: {output}")
         desk.await_end(run_id)
     if seconds > STOP_SECONDS:
         wrong.append(f"{phase}: stopping took {seconds:.1f} s")

@@ -32,7 +32,7 @@ def test_what_may_be_secret_is_hidden(text: str, shown: str) -> None:
         "mail me@example.org",
     ],
 )
-def test_other_words_stay(text: str) -> None:
+def test_other_text_stays(text: str) -> None:
     assert without_secrets(text) == text
 
 

@@ -1,4 +1,4 @@
-"""What goes to the model as a schema, and which symbols come back."""
+"""The schema that goes to the model, and the symbols that come back."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_a_schema_keeps_to_what_strict_mode_takes(model: type[BaseModel]) -> Non
         assert not re.search(r"\(\?|\\", node.get("pattern", ""))
 
 
-def test_the_model_is_told_what_a_symbol_is() -> None:
-    told = output_schema(TraderOutput)["properties"]["actions"]["items"]["properties"]["symbol"]["pattern"]
-    assert all(re.search(told, symbol) for symbol in ("A", "BRK.B", "BF-B", "0700.HK"))
-    assert not any(re.search(told, text) for text in ("the best of them", "..", "A\x1b[31m", "aapl", "TOOLONGNAME"))
+def test_the_schema_describes_a_symbol() -> None:
+    pattern = output_schema(TraderOutput)["properties"]["actions"]["items"]["properties"]["symbol"]["pattern"]
+    assert all(re.search(pattern, symbol) for symbol in ("A", "BRK.B", "BF-B", "0700.HK"))
+    assert not any(re.search(pattern, text) for text in ("the best of them", "..", "A\x1b[31m", "aapl", "TOOLONGNAME"))
 
 
 @pytest.mark.parametrize("symbol", ["A\x1b[31m", "buy IBM", "", "..", "A\nB", "\u202eMBI", "TOOLONGNAME", None, 7])

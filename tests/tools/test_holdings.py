@@ -1,4 +1,4 @@
-"""What is held, by the symbol that research is about; a figure that is not known says why."""
+"""Holdings by the symbol that research is about; an unknown figure has its reason."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_of_contracts_alone_the_price_is_the_share_s(hold: Hold) -> None:
     assert holdings(context, only=PUT) == []
 
 
-def test_a_price_that_is_missing_is_said_to_be(hold: Hold) -> None:
+def test_a_price_that_is_missing_is_reported(hold: Hold) -> None:
     reason = "unknown symbol AAA"
     shares, option = hold(("AAA", 1, 5.0), (PUT, 1, 2.0), prices={PUT: 3.0}), "AAA"
     (found,) = holdings(shares, only=option)
@@ -88,12 +88,12 @@ def test_a_contract_without_a_price_leaves_the_share_s(hold: Hold) -> None:
     assert found.missing == (f"unrealized: {PUT} has no price: unknown symbol {PUT}",)
 
 
-def test_a_contract_whose_share_has_no_price(hold: Hold) -> None:
+def test_a_contract_on_a_share_without_a_price(hold: Hold) -> None:
     (found,) = holdings(hold((PUT, 1, 2.0), prices={PUT: 3.0}))
     assert (found.price, found.unrealized, found.missing) == (None, 0.5, ("price: unknown symbol AAA",))
 
 
-def test_what_cost_nothing_has_no_gain_to_tell(hold: Hold) -> None:
+def test_a_position_without_cost_has_no_gain(hold: Hold) -> None:
     (found,) = holdings(hold(("AAA", 5, 0.0), prices={"AAA": 6.0}))
     assert (found.unrealized, found.missing) == (None, (f"unrealized: {NO_COST}",))
 

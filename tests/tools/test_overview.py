@@ -25,6 +25,16 @@ def test_what_the_replay_knows_of_a_company(market: ReplayMarket, make_context: 
     assert ("NOPE", "overview") in missing
 
 
+def test_a_close_of_an_older_session_is_no_last_close(
+    market: ReplayMarket, make_context: MakeContext, call: Call
+) -> None:
+    answer = call(make_context(market), "symbol_overview", symbols=["WYNN", "IBM"])
+    assert [row["lastClose"] is None for row in answer.payload["overviews"]] == [True, False]
+    (missing,) = answer.payload["missing"]
+    assert (missing["symbol"], missing["what"]) == ("WYNN", "lastClose")
+    assert missing["reason"] == "no bar of 2010-08-12, the market's latest session; the last is of 2010-08-11"
+
+
 @pytest.mark.parametrize("section", ["fundamentals", "earnings", "ratings", "options"])
 def test_a_section_without_a_source_is_no_data(
     market: ReplayMarket, make_context: MakeContext, call: Call, section: str

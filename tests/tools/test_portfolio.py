@@ -70,7 +70,7 @@ def test_another_account_is_not_ours(market: ReplayMarket, store: Store, make_co
     assert (portfolio["equity"], portfolio["positions"]) == (1000.0, [])
 
 
-def test_an_account_that_is_not_open_says_what_it_opens_with(
+def test_an_account_that_is_not_open_states_its_opening_cash(
     market: ReplayMarket, store: Store, make_context: MakeContext, call: Call
 ) -> None:
     answer = call(make_context(market, store, starting_cash=5000.0), "portfolio_get")
@@ -100,7 +100,7 @@ def test_debt_is_no_buying_power(market: ReplayMarket, store: Store, make_contex
     assert (portfolio["cash"], portfolio["buyingPower"]) == (-50.0, 0.0)
 
 
-def test_a_fill_of_tomorrow_tells_nothing_of_its_price(
+def test_a_fill_of_tomorrow_does_not_reveal_its_price(
     data: ReplayData, store: Store, make_context: MakeContext, call: Call
 ) -> None:
     """Whatever the next open was, cash, equity and cost are the same now; a day later they are what they were."""
@@ -141,6 +141,6 @@ def test_a_fill_of_tomorrow_tells_nothing_of_its_price(
     assert (later["cash"], later["positions"][0]["averageCost"]) == (10_000 - 3330, 333.0)
 
 
-def test_without_a_database_it_says_so(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+def test_the_lack_of_a_database_is_reported(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
     answer = call(make_context(market), "portfolio_get")
     assert answer.payload == {"error": "not available: configure DESK_DATABASE_URL", "success": False}

@@ -29,7 +29,13 @@ def test_movers_are_the_day_s_largest(
     assert [row["change"] for row in movers] == wanted[:15]
     assert all(changes[row["symbol"]] == row["change"] for row in movers)
     assert answer.payload["session"] == "2010-08-12"
-    assert {"what": "bars", "reason": "24 of 524 names have no current bars"} in answer.payload["missing"]
+    whole = {symbol for symbol, rows in raw.items() if today in rows}
+    assert (answer.payload["compared"], answer.payload["notCompared"]["count"]) == (493, 31)
+    assert set(answer.payload["notCompared"]["symbols"]) == raw.keys() - whole
+    assert {"CHRW", "ISRG", "MSFT", "MYL", "NTAP", "WIN", "WYNN"} <= set(answer.payload["notCompared"]["symbols"])
+    reason = "31 of 524 names have no bar of the session, or none before it"
+    assert {"what": "bars", "reason": reason} in answer.payload["missing"]
+    assert answer.payload["previousSession"] == "2010-08-11"
 
 
 def test_movers_carry_the_figures_of_the_signals(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
@@ -38,6 +44,9 @@ def test_movers_carry_the_figures_of_the_signals(market: ReplayMarket, make_cont
     assert len(movers) == 20
     for row in call(context, "signals_get", symbols=list(movers)).payload["signals"]:
         mover = movers[row["symbol"]]
+        if mover.pop("changeSessions", 1) > 1:
+            assert row["change"] is None  # the session before is missing, and no day's change is known
+            continue
         assert {name: row[name] for name in mover} == mover
 
 
@@ -59,10 +68,40 @@ def test_only_the_newest_session_moves(make_context: MakeContext, call: Call) ->
     )
     answer = call(make_context(market), "sp500_movers", direction="up")
     assert [row["symbol"] for row in answer.payload["movers"]] == ["NEW"]
-    assert answer.payload["compared"] == 3
+    assert answer.payload["compared"] == 2
+    assert answer.payload["notCompared"] == {"count": 2, "symbols": ["OLD", "FIRST"]}
 
 
-def test_a_market_without_the_universe_says_so(make_context: MakeContext, call: Call) -> None:
+def test_the_own_move_of_a_name_that_is_asked_for(
+    market: ReplayMarket, raw: Raw, make_context: MakeContext, call: Call
+) -> None:
+    """A validator needs its name's own move: WYNN, which has no bar of the day, is on no list of it."""
+    answer = call(make_context(market), "sp500_movers", direction="down", limit=1, symbols=["ibm", "CSCO", "WYNN"])
+    ibm, cisco = answer.payload["asked"]
+    days = sorted(day for day in raw["IBM"] if day <= dt.date(2010, 8, 12))[-2:]
+    assert ibm["change"] == round(raw["IBM"][days[1]].close / raw["IBM"][days[0]].close - 1, 4)
+    assert (ibm["symbol"], "changeSessions" in ibm) == ("IBM", False)
+    assert (cisco["symbol"], cisco["changeSessions"], cisco["gap"]) == ("CSCO", 2, None)  # no bar of the 11th
+    assert len(answer.payload["movers"]) == 1
+    assert [row for row in answer.payload["missing"] if row.get("symbol") == "WYNN"] == [
+        {
+            "symbol": "WYNN",
+            "what": "bars",
+            "reason": "no bar of 2010-08-12, the market's latest session; the last is of 2010-08-11",
+        }
+    ]
+    alone = call(make_context(market), "sp500_movers", direction="down", symbols=["WYNN"]).payload
+    assert alone["asked"] == []
+
+
+def test_the_names_that_were_not_compared_are_bounded(make_context: MakeContext, call: Call) -> None:
+    market = FarMarket({f"S{place}": daily(f"S{place}", [1, 2], TODAY - dt.timedelta(days=1)) for place in range(150)})
+    payload = call(make_context(market), "sp500_movers", direction="up").payload
+    assert (payload["available"], payload["compared"], payload["notCompared"]["count"]) == (False, 0, 150)
+    assert len(payload["notCompared"]["symbols"]) == 100
+
+
+def test_a_market_without_the_universe_is_reported(make_context: MakeContext, call: Call) -> None:
     class NoUniverse(FarMarket):
         def universe(self, name: str) -> list[object]:  # type: ignore[override]
             raise MarketError("not available: configure a list")

@@ -11,28 +11,32 @@ from tests.tools.conftest import Call, MakeContext, Raw
 from tests.tools.market.far_market import TODAY, FarMarket, daily, slow
 from tools import figures
 from tools.history import Budget
+from tools.market.bars import DailyBars
 from tools.market.clock import ReplayClock
 from tools.market.replay.data import ReplayData
 from tools.market.replay.market import ReplayMarket
+from tools.market.sessions import history_of
 from tools.registry import Gaps, payload
 from tools.signals import SignalsArguments, signals_get, symbol_signals
 
 
 def test_the_figures_of_one_symbol(market: ReplayMarket, raw: Raw, make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market), "signals_get", symbols=["aapl "])
+    answer = call(make_context(market), "signals_get", symbols=["ibm "])
     assert answer.has_data
     (row,) = answer.payload["signals"]
-    days = sorted(day for day in raw["AAPL"] if day <= dt.date(2010, 8, 12))
-    close = [raw["AAPL"][day].close for day in days]
-    assert (row["symbol"], row["date"], row["sessions"]) == ("AAPL", "2010-08-12", len(days))
+    days = sorted(day for day in raw["IBM"] if day <= dt.date(2010, 8, 12))
+    assert days == list(market.sessions(252)), "it has no hole"
+    close = [raw["IBM"][day].close for day in days]
+    assert (row["symbol"], row["date"], row["sessions"]) == ("IBM", "2010-08-12", len(days))
     assert row["close"] == close[-1]
     assert row["change"] == round(close[-1] / close[-2] - 1, 4)
     assert row["momentum20"] == round(close[-1] / close[-21] - 1, 4)
     assert row["momentum60"] == round(close[-1] / close[-61] - 1, 4)
-    assert row["gap"] == round(raw["AAPL"][days[-1]].open / close[-2] - 1, 4)
-    volumes = [raw["AAPL"][day].volume for day in days]
+    assert row["gap"] == round(raw["IBM"][days[-1]].open / close[-2] - 1, 4)
+    volumes = [raw["IBM"][day].volume for day in days]
     assert row["volumeRatio"] == round(volumes[-1] / (sum(volumes[-21:-1]) / 20), 2)
-    assert row["fromHigh"] == round(close[-1] / max(raw["AAPL"][day].high for day in days) - 1, 4)
+    assert row["fromHigh"] == round(close[-1] / max(raw["IBM"][day].high for day in days) - 1, 4)
+    assert row["highSessions"] == len(days) == 240
     assert row["sma50"] == round(close[-1] / (sum(close[-50:]) / 50) - 1, 4)
     assert row["rsi14"] == round(figures.rsi(np.array(close)) or -1, 2)
     assert row["drawdown60"] == round(figures.drawdown(np.array(close)) or 1, 4)
@@ -48,11 +52,62 @@ def test_a_short_history_gives_nulls_and_no_figure(data: ReplayData, make_contex
         assert row[name] is None
 
 
-def test_missing_symbols_are_said_and_the_rest_is_answered(
+LAPSED = ["CHRW", "ISRG", "MSFT", "MYL", "NTAP", "WIN", "WYNN"]
+
+
+def test_a_name_without_the_latest_session_is_missing(
     market: ReplayMarket, make_context: MakeContext, call: Call
 ) -> None:
-    answer = call(make_context(market), "signals_get", symbols=["NOPE", "AAPL", "WYE"])
-    assert [row["symbol"] for row in answer.payload["signals"]] == ["AAPL"]
+    answer = call(make_context(market), "signals_get", symbols=["IBM", *LAPSED])
+    assert [row["symbol"] for row in answer.payload["signals"]] == ["IBM"]
+    assert answer.payload["missing"] == [
+        {
+            "symbol": symbol,
+            "what": "bars",
+            "reason": "no bar of 2010-08-12, the market's latest session; the last is of 2010-08-11",
+        }
+        for symbol in LAPSED
+    ]
+
+
+def holed(symbol: str, close: list[float], *back: int) -> DailyBars:
+    """Daily bars without those of so many sessions ago."""
+    bars = daily(symbol, close)
+    kept = [place for place in range(len(close)) if len(close) - 1 - place not in back]
+    figures = (getattr(bars, name)[kept] for name in ("open", "high", "low", "close", "volume"))
+    return DailyBars(symbol, [bars.dates[place] for place in kept], True, *figures)
+
+
+def test_no_figure_is_made_across_a_hole(make_context: MakeContext, call: Call) -> None:
+    close = [100 + session % 7 for session in range(80)]
+    market = FarMarket({"X": holed("X", close, 10), "Y": holed("Y", close, 1), "OLD": holed("OLD", close, 70)})
+    answer = call(make_context(market), "signals_get", symbols=["X", "Y", "OLD"])
+    rows = {row["symbol"]: row for row in answer.payload["signals"]}
+    # The ends of a momentum are known, whatever lies between them.
+    assert rows["X"]["momentum20"] == round(close[-1] / close[-21] - 1, 4)
+    assert rows["X"]["change"] == round(close[-1] / close[-2] - 1, 4)
+    for name in ("rsi14", "volatility20", "drawdown60", "volumeRatio", "sma20", "sma50"):
+        assert rows["X"][name] is None, name
+    assert (rows["X"]["sessions"], rows["X"]["highSessions"]) == (79, 79)
+    assert (rows["Y"]["change"], rows["Y"]["gap"]) == (None, None)
+    assert rows["Y"]["momentum20"] == round(close[-1] / close[-21] - 1, 4)
+    assert None not in rows["OLD"].values()
+    assert answer.payload["missing"] == [
+        {"what": "sessions", "reason": "no bar of some of the last 61, and no figure across them, of X, Y"}
+    ]
+
+
+def test_the_high_is_of_252_sessions_at_most_and_names_their_number(make_context: MakeContext, call: Call) -> None:
+    market = FarMarket({"X": daily("X", [900.0, *[100.0] * 255]), "YOUNG": daily("YOUNG", [200.0, *[100.0] * 29])})
+    rows = call(make_context(market), "signals_get", symbols=["X", "YOUNG"]).payload["signals"]
+    assert [(row["highSessions"], row["fromHigh"]) for row in rows] == [(252, 0.0), (30, -0.5)]
+
+
+def test_missing_symbols_are_reported_and_the_rest_is_answered(
+    market: ReplayMarket, make_context: MakeContext, call: Call
+) -> None:
+    answer = call(make_context(market), "signals_get", symbols=["NOPE", "IBM", "WYE"])
+    assert [row["symbol"] for row in answer.payload["signals"]] == ["IBM"]
     reasons = {row["symbol"]: row["reason"] for row in answer.payload["missing"]}
     assert reasons["WYE"] == "not traded since 2009-10-15"
     assert reasons["NOPE"].startswith("unknown symbol NOPE")
@@ -66,7 +121,7 @@ def test_nothing_found_is_no_data(market: ReplayMarket, make_context: MakeContex
 
 
 def test_a_move_like_a_split_is_pointed_out(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market), "signals_get", symbols=["DHR", "AAPL"])
+    answer = call(make_context(market), "signals_get", symbols=["DHR", "IBM"])
     (row,) = answer.payload["missing"]
     assert (row["symbol"], row["what"]) == ("DHR", "split adjustment")
     assert "-50% on 2010-06-14" in row["reason"]
@@ -132,7 +187,7 @@ def test_the_budget_runs_out(make_context: MakeContext) -> None:
         budget.spend()
 
 
-def test_what_is_missing_is_said_once(make_context: MakeContext) -> None:
+def test_missing_data_is_reported_once(make_context: MakeContext) -> None:
     gaps = Gaps()
     gaps.add("bars", "first", "A")
     gaps.add("bars", "second", "A")
@@ -147,7 +202,13 @@ def test_what_is_missing_is_said_once(make_context: MakeContext) -> None:
 
 
 def test_signals_of_one_bar() -> None:
-    signals = symbol_signals(daily("X", [10]))
+    signals = symbol_signals(history_of(daily("X", [10]), [TODAY]))
     assert (signals.close, signals.sessions, signals.from_high) == (10, 1, 0)
     assert signals.change is None
     assert signals.gap is None
+
+
+def test_a_bar_of_a_day_that_is_no_session_is_left_out() -> None:
+    bars = daily("X", [1.0, 2.0, 3.0, 4.0])
+    found = history_of(bars, [day for place, day in enumerate(bars.dates) if place != 1])
+    assert found.bars.close.tolist() == found.spread.close.tolist() == found.run.close.tolist() == [1.0, 3.0, 4.0]

@@ -18,8 +18,8 @@ from tests.patience import PATIENCE
 from tests.tools.conftest import Call, MakeContext, every_tool
 from tests.tools.market.far_market import FarMarket, daily, slow
 from tools.market.replay.market import ReplayMarket
-from tools.registry import Arguments, ToolAnswer, ToolSpec
-from tools.toolsets import Recorded, Timed, toolset_for
+from tools.registry import Arguments, ToolAnswer, ToolImage, ToolSpec
+from tools.toolsets import MAX_IMAGE_BYTES, Recorded, Registry, Timed, toolset_for
 
 QUICK = ROLES["quick"].tools
 
@@ -62,7 +62,7 @@ def test_a_nested_argument_model_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "says"),
+    ("tool", "arguments", "message"),
     [
         ("signals_get", {}, "argument 'symbols' is needed"),
         ("signals_get", {"symbols": []}, "argument 'symbols' is []: List should have at least 1 item"),
@@ -85,11 +85,11 @@ def test_a_nested_argument_model_is_refused() -> None:
     ],
 )
 def test_wrong_arguments_are_explained(
-    market: ReplayMarket, make_context: MakeContext, tool: str, arguments: Any, says: str
+    market: ReplayMarket, make_context: MakeContext, tool: str, arguments: Any, message: str
 ) -> None:
     answer = asyncio.run(every_tool(make_context(market)).call(tool, arguments))
     assert (answer.success, answer.has_data, answer.payload["success"]) == (False, False, False)
-    assert says in answer.payload["error"]
+    assert message in answer.payload["error"]
 
 
 def test_symbols_are_put_in_order(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
@@ -116,11 +116,30 @@ def test_an_unexpected_error_is_an_answer_without_its_text(make_context: MakeCon
     assert not answer.has_data
 
 
-def test_an_error_of_the_desk_is_said_with_its_remedy(make_context: MakeContext, call: Call) -> None:
+def test_an_error_of_the_desk_is_returned_with_its_remedy(make_context: MakeContext, call: Call) -> None:
     answer = call(make_context(FarMarket(), universe="nowhere/list.txt"), "universe_list")
     assert not answer.success
     assert "'nowhere/list.txt' cannot be read" in answer.payload["error"]
     assert "one symbol a line" in answer.payload["error"]
+
+
+class NoArguments(Arguments):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("size", "error"), [(MAX_IMAGE_BYTES, None), (MAX_IMAGE_BYTES + 103, "the image is 1024.1 KB")]
+)
+def test_an_image_has_a_limit_of_size(
+    make_context: MakeContext, market: ReplayMarket, size: int, error: str | None
+) -> None:
+    payload, image = {"available": True}, ToolImage(b"x" * size, "image/png")
+    chart = ToolSpec("chart", "d", "h", NoArguments, lambda context, arguments: (payload, image))
+    answer = asyncio.run(Registry([chart], make_context(market)).call("chart", {}))
+    assert (answer.success, answer.image) == (error is None, image if error is None else None)
+    if error is not None:
+        assert answer.payload["error"] == f"{error}, more than 1024 KB: ask for a smaller image or fewer symbols"
+        assert not answer.has_data
 
 
 def test_too_long_an_answer_asks_for_less(make_context: MakeContext, call: Call) -> None:
@@ -218,5 +237,5 @@ def test_importing_the_tools_is_light_and_warming_loads_the_rest() -> None:
         "import sys, tools.toolsets as t; heavy = {'pandas', 'talib', 'exchange_calendars', 'yfinance'};"
         "print(sorted(heavy & sys.modules.keys())); t.warm(); print(sorted(heavy & sys.modules.keys()))"
     )
-    said = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.splitlines() == ["[]", "['exchange_calendars', 'pandas', 'talib']"]
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "['exchange_calendars', 'pandas', 'talib']"]

@@ -1,4 +1,4 @@
-"""What the runtime's tests share: a toolset of given functions, and a runtime on a loopback model."""
+"""Helpers of the runtime's tests: a toolset of given functions, and a runtime on a loopback model."""
 
 from __future__ import annotations
 
@@ -94,6 +94,7 @@ def config(served: FakeResponses | str, home: Path, /, **changes: Any) -> Runtim
     values: dict[str, Any] = {
         "home": home, "worker": "w", "provider": "rulebook", "model": "gpt-5.5", "provider_url": url,
         "no_progress_seconds": PATIENCE, "turn_seconds": PATIENCE, "lease_seconds": 20.0, "rpc_seconds": PATIENCE,
+        "thread_answers": None,
     }  # fmt: skip
     return RuntimeConfig(**{**values, **changes})
 

@@ -1,4 +1,4 @@
-"""What a role's model is asked with: several models in one runtime, effort, summary and verbosity, and images."""
+"""Options of a role's model: several models in one runtime, effort, summary and verbosity, and images."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from agents.codex.runtime import CodexRuntime
 from models.errors import RedisDown
+from models.settings import Settings
 from tests.agents.codex.kit import Kit, config, deadline, one_turn, run, running, spec, turn
 from tests.fakes.responses import Call, FakeResponses
-from tools.registry import ToolAnswer, ToolImage
+from tests.tools.market.far_market import FarMarket
+from tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec
+from tools.toolsets import MAX_IMAGE_BYTES, toolset_for
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -22,7 +26,7 @@ PIXEL = base64.b64decode(
 
 
 class Charts(Kit):
-    """A toolset whose answers have a picture."""
+    """Toolset that answers with an image."""
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         return replace(await super().call(name, arguments), image=ToolImage(PIXEL, "image/png"))
@@ -76,6 +80,43 @@ def test_an_image_of_a_tool_reaches_the_model_beside_its_json(
         assert (kind, base64.b64decode(data)) == ("data:image/png", PIXEL)
 
     run(work())
+
+
+class NoArguments(BaseModel):
+    pass
+
+
+def chart_tools(home: Path, data: bytes) -> Toolset:
+    """Return one of the desk's own tools, with an image in its answer, bound as in a turn."""
+    chart = ToolSpec(
+        "quotes_get", "Draws.", "a chart", NoArguments,
+        lambda context, arguments: ({"available": True}, ToolImage(data, "image/png")),
+    )  # fmt: skip
+    market = FarMarket()
+    context = ToolContext(market, market.clock, None, Settings(home=home), "paper", None)
+    return toolset_for([chart], context, 30, lambda arguments, answer: None)
+
+
+@pytest.mark.parametrize("size", [len(PIXEL), MAX_IMAGE_BYTES, MAX_IMAGE_BYTES + 1])
+def test_a_tool_of_the_desk_returns_an_image_up_to_its_limit(
+    model: FakeResponses, tmp_path: Path, registry: str, size: int
+) -> None:
+    data = PIXEL.ljust(size, b"\0")
+
+    async def work() -> None:
+        model.script(Call("quotes_get", "{}"))
+        async with running(model, tmp_path, registry) as runtime:
+            assert (await one_turn(runtime, spec(chart_tools(tmp_path, data)))).status == "completed"
+
+    run(work())
+    output = next(item for item in model.calls()[-1].body["input"] if item["type"] == "function_call_output")["output"]
+    if size > MAX_IMAGE_BYTES:
+        assert "the image is 1024.0 KB, more than 1024 KB" in str(output)
+        assert "input_image" not in str(output)
+    else:
+        text, image = output
+        assert text["text"] == '{"available":true}'
+        assert base64.b64decode(image["image_url"].split(";base64,")[1]) == data
 
 
 def test_a_runtime_without_redis_runs_turns_of_threads_that_are_not_kept(model: FakeResponses, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What leaves for the model's wire, for every role: the role's own tools, name for name, and nothing else."""
+"""Requests to the model, for every role: the role's own tools, name for name, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.registry import ToolAnswer, ToolSpec, failed
 
 
 class Offered:
-    """A role's tools as they are; nobody calls them here."""
+    """A role's tools as they are; they are not called here."""
 
     def __init__(self, key: str) -> None:
         self.tools = ROLES[key].tools

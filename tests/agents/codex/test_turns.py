@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+import structlog
 
 from models.errors import RpcError
 from models.research import Usage
@@ -195,7 +196,7 @@ def test_a_fault_that_passes_is_not_seen(model: FakeResponses, tmp_path: Path, r
 
 
 @pytest.mark.parametrize(
-    ("reply", "status", "words"),
+    ("reply", "status", "phrase"),
     [
         (Refusal("I will not trade."), "completed", "without an answer"),
         (Text(""), "completed", "without an answer"),
@@ -203,7 +204,7 @@ def test_a_fault_that_passes_is_not_seen(model: FakeResponses, tmp_path: Path, r
         (Failing("cyber_policy", "blocked by policy"), "failed", "blocked by policy"),
     ],
 )
-def test_refusals(model: FakeResponses, tmp_path: Path, registry: str, reply: Reply, status: str, words: str) -> None:
+def test_refusals(model: FakeResponses, tmp_path: Path, registry: str, reply: Reply, status: str, phrase: str) -> None:
     """The app-server drops a refusal part: a turn that ends without a message is one."""
     model.policy = lambda _body: reply
 
@@ -212,7 +213,7 @@ def test_refusals(model: FakeResponses, tmp_path: Path, registry: str, reply: Re
             result = await one_turn(runtime, spec())
         assert (result.status, result.failure) == (status, None)
         assert result.refusal is not None
-        assert words in result.refusal
+        assert phrase in result.refusal
 
     run(work())
 
@@ -228,14 +229,39 @@ def test_a_refusal_after_a_tool_call_is_one(model: FakeResponses, tmp_path: Path
     run(work())
 
 
-def test_usage_counts_only_what_is_a_count(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+def test_an_invalid_figure_is_missing_and_ends_no_turn(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     odd = {"input_tokens": -5, "output_tokens": 7, "total_tokens": -1}
     model.script(Call("quotes_get", usage=odd), Text(FINAL))
 
     async def work() -> None:
         async with running(model, tmp_path, registry) as runtime:
             result = await one_turn(runtime, spec())
-        assert result.usage == Usage(input_tokens=100, output_tokens=27, total_tokens=120)
+        assert (result.status, result.text) == ("completed", FINAL)
+        # The second call's 100 would pass for the input of both.
+        assert result.usage == Usage(input_tokens=None, output_tokens=27, total_tokens=None)
+        assert result.usage.missing == ["input_tokens", "total_tokens"]
+
+    with structlog.testing.capture_logs() as logs:
+        run(work())
+    (warning,) = [one for one in logs if one["event"] == "usage.invalid"]
+    assert warning["fields"] == ["input_tokens", "total_tokens"]
+    assert warning["last"]["inputTokens"] == -5
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [[Text(FINAL, usage=None)], [Call("quotes_get", usage=None), Text(FINAL)], [Call("quotes_get"), Text(FINAL, None)]],
+)
+def test_a_call_without_figures_leaves_the_turn_without_them(
+    model: FakeResponses, tmp_path: Path, registry: str, replies: list[Reply]
+) -> None:
+    model.script(*replies)
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec())
+        assert (result.status, result.text) == ("completed", FINAL)
+        assert result.usage == Usage.unknown()
 
     run(work())
 

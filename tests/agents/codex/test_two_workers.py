@@ -10,7 +10,7 @@ import pytest
 from tests.agents.codex.kit import run, until
 from tests.agents.codex.threads.one_worker import OneWorker
 from tests.agents.codex.threads.test_roaming import history, numbered, record
-from tests.agents.codex.threads.test_threads import said
+from tests.agents.codex.threads.test_threads import message_texts
 from tests.agents.codex.threads.vaults import copies, database_in, kept_threads
 from tests.fakes.responses import FakeResponses, Silence, Text
 
@@ -46,7 +46,7 @@ def test_two_worker_processes_take_turns_in_one_thread(
         done = []
         for number in range(1, 11):
             done.append((first, second)[number % 2].turn(f"question {number}"))
-            assert said(model) == history(number)
+            assert message_texts(model) == history(number)
             assert record(registry).generation == number
             assert record(registry).owner.partition("@")[0] == "ab"[number % 2]
     assert {one["thread_id"] for one in done} == {done[0]["thread_id"]}
@@ -74,7 +74,7 @@ def test_killing_the_owner_between_turns_loses_nothing(model: FakeResponses, wor
                 threads.add(first.turn(f"question {number}", hold=hold)["thread_id"])
                 first.kill()
             threads.add(second.turn(f"question {number + 1}")["thread_id"])
-            assert said(model) == history(number + 1)
+            assert message_texts(model) == history(number + 1)
     assert len(threads) == 1
 
 
@@ -90,8 +90,8 @@ def test_killing_the_owner_within_a_turn_loses_that_turn_alone(model: FakeRespon
             run(asked())
             first.kill()
         assert second.turn("question 2")["reason"] == "resumed"
-        assert said(model) == history(2)
+        assert message_texts(model) == history(2)
     # The home of the one that was killed still has the lost turn's beginning in its file: it is not gone on with.
     with worker("a") as first:
         assert first.turn("question 3")["reason"] == "resumed"
-    assert said(model) == history(3)
+    assert message_texts(model) == history(3)

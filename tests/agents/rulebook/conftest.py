@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.agents.rulebook.talk import Live
+from tests.agents.rulebook.turns import Live
 from tests.patience import PATIENCE
 
 

@@ -16,6 +16,7 @@ CALM: Row = {
     "momentum60": 0.06,
     "rsi14": 58.0,
     "fromHigh": -0.03,
+    "highSessions": 240,
     "volatility20": 0.25,
     "drawdown60": -0.06,
     "volumeRatio": 1.0,
@@ -49,7 +50,7 @@ class Desk:
         every = {
             "signals_get": self._signals,
             "technicals_get": self._technicals,
-            "sp500_movers": lambda asked: self._frame("movers", self.movers[asked["direction"]][: asked["limit"]]),
+            "sp500_movers": self._movers,
             "symbol_overview": self._overviews,
             "news_list": self._news,
             "portfolio_get": lambda asked: {"asOf": "t", "available": True, "portfolio": self.portfolio, "missing": []},
@@ -59,6 +60,12 @@ class Desk:
     def _signals(self, asked: Row) -> Row:
         rows = [{"symbol": symbol, **self.signals[symbol]} for symbol in asked["symbols"] if symbol in self.signals]
         return self._frame("signals", rows)
+
+    def _movers(self, asked: Row) -> Row:
+        rows = self.movers[asked["direction"]]
+        own = [row for row in rows if row["symbol"] in asked.get("symbols", ())]
+        frame = self._frame("movers", rows[: asked["limit"]])
+        return {**frame, "asked": own, "notCompared": {"count": 0, "symbols": []}}
 
     def _technicals(self, asked: Row) -> Row:
         rows = [

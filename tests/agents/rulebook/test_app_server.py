@@ -22,7 +22,7 @@ from tools.market.factory import build_market
 from tools.registry import ToolAnswer, ToolContext
 from tools.toolsets import toolset_for
 
-SYMBOLS = ["AAPL", "IBM", "MSFT", "WMT"]
+SYMBOLS = ["AAPL", "IBM", "MMM", "WMT"]
 PORTFOLIO = {"cash": 1_000.0, "equity": 1_000.0, "buyingPower": 1_000.0, "positions": []}
 
 

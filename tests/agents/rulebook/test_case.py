@@ -1,4 +1,4 @@
-"""What a policy may ask of a case."""
+"""Questions that a policy may put to a case."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from agents.subjects import JudgedSymbol, Thesis, screener_subject, trader_subje
 from agents.verdict import reduce_reports
 from models.research import Rating, ReportStatus, RoleReport, ScreenOutput, TraderOutput, ValidatorOutput, output_schema
 from models.settings import LENSES, Settings
-from tests.agents.rulebook.talk import Turn, converse, user
+from tests.agents.rulebook.turns import Turn, converse, user
 from tools.market.factory import build_market
 from tools.registry import ToolAnswer, ToolContext
 from tools.toolsets import toolset_for
@@ -76,14 +76,14 @@ class Floor:
         turn, seen = self.turn(key, validator_subject(candidate.symbol, candidate.instrument, theses, self.settings))
         if not any(answer.has_data for answer in seen):
             return RoleReport(role=key, status=ReportStatus.NO_DATA, reason="no tool had data")
-        said = ValidatorOutput.model_validate(turn.answer)
+        output = ValidatorOutput.model_validate(turn.answer)
         return RoleReport(
             role=key,
             status=ReportStatus.COMPLETED,
-            verdict=said.verdict,
-            confidence=said.confidence,
-            summary=said.summary,
-            key_risks=said.key_risks,
+            verdict=output.verdict,
+            confidence=output.confidence,
+            summary=output.summary,
+            key_risks=output.key_risks,
         )
 
 
@@ -115,7 +115,7 @@ def test_from_candidates_to_actions(floor: Floor, screened: tuple[list[Hit], dic
     for candidate in candidates:
         reports = [floor.report(key, candidate) for key in default_roles()]
         assert next(report.status for report in reports if report.role == "fundamentals") is ReportStatus.NO_DATA
-        result = reduce_reports(reports)
+        result = reduce_reports(reports, floor.settings.required_roles)
         assert result.rating is not Rating.INSUFFICIENT
         assert result.missing == ["fundamentals: no_data (no tool had data)"]
         found = result.model_dump(include={"rating", "confidence", "summary", "missing"})

@@ -19,7 +19,7 @@ from agents.rulebook.server import build_server, create_app
 from models.errors import SettingError
 from models.research import ValidatorOutput, output_schema
 from tests.agents.rulebook.market import CALM, Desk
-from tests.agents.rulebook.talk import Live, ask, converse, events, offered, user
+from tests.agents.rulebook.turns import Live, ask, converse, events, offered, user
 from tests.patience import PATIENCE
 from tests.stack import free_port
 
@@ -82,9 +82,7 @@ def test_models(http: httpx.Client) -> None:
         ({"text": {"format": {"type": "json_schema"}}}, "invalid_schema", "schema"),
     ],
 )
-def test_a_bad_request_is_told_what_is_wrong(
-    http: httpx.Client, changes: dict[str, Any], code: str, named: str
-) -> None:
+def test_a_bad_request_names_the_fault(http: httpx.Client, changes: dict[str, Any], code: str, named: str) -> None:
     answer = http.post("/responses", json=body(**changes))
     assert answer.status_code == 400
     error = answer.json()["error"]
@@ -158,7 +156,7 @@ def test_an_output_in_parts_is_read(http: httpx.Client) -> None:
 
 @pytest.mark.parametrize("role", sorted(POLICIES))
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_output_that_is_no_json_is_said_to_have_failed(http: httpx.Client, role: str, count: int) -> None:
+def test_output_that_is_no_json_is_reported_as_failed(http: httpx.Client, role: str, count: int) -> None:
     """Whatever the tools answer, every role ends with an answer; validators name the tool that failed."""
     subject = {"symbol": "AA", "symbols": ["AA"], "verdicts": [{"symbol": "AA", "rating": "BUY", "confidence": "high"}]}
     spoiled = ["", "[]", '{"error":"took too long","success":false}']

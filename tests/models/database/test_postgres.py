@@ -28,10 +28,10 @@ from tasks.views.lineage import lineage
 from tasks.views.run_view import find_run, progress, view
 from tasks.workflows.research import open_research
 from tests.builders import MARKET_NOW, a_report, a_run, a_step, a_turn
-from tests.models.database.test_migrations import answers_come_and_go
+from tests.models.migrations.test_migrations import report_through_versions
 from tests.stack import processes, wait_for
 from tests.tasks.cli.running import desk
-from tests.tasks.workflows.chain import a_chain
+from tests.tasks.views.chain import a_chain
 
 pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
 from tests.postgres import Server, binaries, shared
@@ -66,12 +66,12 @@ def store(url: str) -> Iterator[Store]:
 
 
 # Cases that look for the words of SQLite's errors; what they show is shown here in another way.
-SQLITE_WORDS = {"test_a_step_is_unique_in_its_run"}
+SQLITE_TERMS = {"test_a_step_is_unique_in_its_run"}
 
 
 def _cases(module: ModuleType) -> dict[str, Callable[..., None]]:
     """Every case of a module, to run here too, on this module's `store`."""
-    return {name: case for name, case in vars(module).items() if name.startswith("test_") and name not in SQLITE_WORDS}
+    return {name: case for name, case in vars(module).items() if name.startswith("test_") and name not in SQLITE_TERMS}
 
 
 globals().update(_cases(graph_cases))
@@ -79,7 +79,7 @@ globals().update(_cases(schedule_cases))
 globals().update(_cases(vault_cases))
 
 
-def test_the_command_upgrades_an_empty_database_and_says_where_it_is(postgres: Server, tmp_path: Path) -> None:
+def test_the_command_upgrades_an_empty_database_and_names_its_place(postgres: Server, tmp_path: Path) -> None:
     url = postgres.url(postgres.fresh())
     assert current(url)[0] is None
     with pytest.raises(DatabaseDown, match="desk db upgrade"):
@@ -98,7 +98,9 @@ def test_migrations_and_tables_agree(store: Store) -> None:
 
 
 def test_whole_answers_come_and_go(postgres: Server) -> None:
-    answers_come_and_go(postgres.url(postgres.fresh()))
+    seen = report_through_versions(postgres.url(postgres.fresh()))
+    assert seen.upgraded == [{**seen.before[0], "answer": None, "answer_schema": None}]
+    assert (seen.answered, seen.downgraded) == ([({"a": [1]}, "ValidatorOutput")], seen.before)
 
 
 def test_it_is_not_sqlite(store: Store) -> None:
@@ -192,14 +194,14 @@ def test_research_runs_whole(url: str, store: Store) -> None:
     with processes(DESK_DATABASE_URL=url, DESK_WORKER_THREADS="8") as running:
         running.rulebook()
         running.workers("all")
-        run = open_research(running.app, ["IBM", "MSFT"])
+        run = open_research(running.app, ["IBM", "GE"])
         wait_for(lambda: _state(store, run.id) in RUN_FINAL, "the run ends")
     with store.read() as session:
         whole = view(session, session.get_one(Run, run.id))
         found = lineage(session, session.get_one(Run, run.id), "IBM")
         assert whole.summary["turns"] == progress(session, run.id).turns
     assert (whole.state, whole.notes) == (RunState.DONE, [])
-    assert {row.symbol: row.tools > 0 and row.tokens > 0 for row in whole.candidates} == {"IBM": True, "MSFT": True}
+    assert {row.symbol: bool(row.tools and row.tokens) for row in whole.candidates} == {"IBM": True, "GE": True}
     assert all(row.verdict for row in whole.candidates)
     assert {row["thread"] is not None for row in found["reports"]} == {True}
 

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import DateTime, text
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.exc import IntegrityError, StatementError
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 from sqlmodel import SQLModel, select
 
 from models.database import store as store_module
 from models.database.store import Store, current, require_current, upgrade
 from models.errors import DatabaseDown, SettingError
-from models.tables.columns import Utc, new_id
 from models.tables.orders import Account
-from models.tables.runs import Run, Step, Turn
+from models.tables.runs import Turn
 from tests.builders import a_report, a_run, a_step, a_turn
 
 
@@ -115,35 +111,6 @@ def test_a_report_without_a_turn_cannot_be_written(url: str) -> None:
         a_report(session, step, None)
 
 
-def test_times_come_back_aware_and_naive_ones_are_refused(url: str) -> None:
-    store = Store(url)
-    with store.session() as session:
-        run_id = a_run(session).id
-    with store.read() as session:
-        assert session.get_one(Run, run_id).created_at.utcoffset() == dt.timedelta(0)
-    with pytest.raises(StatementError, match="naive time"), store.session() as session:
-        session.add(Step(run_id=run_id, kind="merge", state="ready", due_at=dt.datetime(2026, 1, 1)))
-
-
-@pytest.mark.parametrize(
-    "moment",
-    [
-        dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC),
-        dt.datetime(2026, 1, 2, 3, 4, 5, 60, tzinfo=dt.timezone(dt.timedelta(hours=-5))),
-        dt.datetime.min.replace(tzinfo=dt.UTC),
-        dt.datetime.max.replace(tzinfo=dt.UTC),
-    ],
-)
-def test_sqlite_holds_a_time_as_sqlalchemy_writes_it(moment: dt.datetime) -> None:
-    """Rows from before are compared with new ones as texts."""
-    written, usual = (
-        kind.dialect_impl(sqlite.dialect()).bind_processor(sqlite.dialect()) for kind in (Utc(), DateTime())
-    )
-    assert written is not None
-    assert usual is not None
-    assert written(moment) == usual(moment.astimezone(dt.UTC).replace(tzinfo=None))
-
-
 def test_a_slot_of_the_schedule_has_one_run(url: str) -> None:
     store = Store(url)
     with store.session() as session:
@@ -189,12 +156,3 @@ def test_a_server_that_is_away_is_a_database_that_is_down() -> None:
     pytest.importorskip("psycopg")
     with pytest.raises(DatabaseDown, match="does not answer"):
         current("postgresql+psycopg://127.0.0.1:1/none?connect_timeout=1")
-
-
-def test_ids_sort_by_time_and_never_repeat() -> None:
-    spaced = []
-    for _ in range(3):
-        spaced.append(new_id())
-        time.sleep(0.002)
-    assert spaced == sorted(spaced)
-    assert len({new_id() for _ in range(1000)}) == 1000

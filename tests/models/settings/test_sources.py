@@ -11,7 +11,8 @@ import pytest
 
 from models.errors import SettingError
 from models.settings import ALIASES, LENSES, Settings, running
-from models.settings.sources import load, load_settings
+from models.settings.snapshots import snapshot
+from models.settings.sources import load, load_for_halt, load_settings
 from models.states import MODES
 
 
@@ -24,7 +25,7 @@ def of(here: Path, **environ: str) -> Settings:
     return load_settings({"DESK_HOME": str(here / "home"), **environ}, here)
 
 
-def test_a_fresh_configuration_speaks_by_rules_replays_and_cannot_trade_live(here: Path) -> None:
+def test_a_fresh_configuration_uses_the_rulebook_replays_and_cannot_trade_live(here: Path) -> None:
     settings = of(here)
     assert (settings.provider, settings.market, settings.broker, settings.account) == (
         "rulebook",
@@ -60,11 +61,52 @@ def test_the_desk_name_wins_over_its_alias(here: Path) -> None:
     assert of(here, SCREENER_MAX_CANDIDATES="3", DESK_MAX_CANDIDATES="4").max_candidates == 4
 
 
-@pytest.mark.parametrize(
-    ("value", "live"), [("1", True), ("true", False), ("01", False), ("", False), (" 1", False), ("yes", False)]
-)
+@pytest.mark.parametrize(("value", "live"), [("1", True), ("0", False), ("", False)])
 def test_live_trading_is_on_only_when_exactly_1(here: Path, value: str, live: bool) -> None:
     assert of(here, TRADER_LIVE=value).trader_live is live
+
+
+@pytest.mark.parametrize("value", ["true", "01", " 1", "yes", "on", "False"])
+def test_a_live_switch_that_is_neither_1_nor_0_is_an_error(here: Path, value: str) -> None:
+    with pytest.raises(SettingError, match=f"TRADER_LIVE='{value}'.*must be exactly 1 or 0") as error:
+        of(here, TRADER_LIVE=value)
+    assert "TRADER_LIVE=1" in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("AUTONOMOUS_MAX_THREAD_TURN", "AUTONOMOUS_MAX_THREAD_TURNS"),
+        ("AUTONOMOUS_FOO", None),
+        ("SCREENER_MAX_CANDIDATE", "SCREENER_MAX_CANDIDATES"),
+        ("TRADER_LIFE", "TRADER_LIVE"),
+        ("DESK_MAX_CANDIDATE", "DESK_MAX_CANDIDATES"),
+        ("DESK_XYZ", None),
+    ],
+)
+@pytest.mark.parametrize("place", ["environment", ".env"])
+def test_a_misspelt_name_is_an_error_with_the_name_that_is_meant(
+    here: Path, name: str, meant: str | None, place: str
+) -> None:
+    environ = {name: "1"} if place == "environment" else {}
+    (here / ".env").write_text("" if environ else f"{name}=1\n")
+    with pytest.raises(SettingError, match=rf"^{name} \(from {place}\) is not a setting") as error:
+        of(here, **environ)
+    assert (f"write {meant}," in error.value.remedy) == (meant is not None)
+
+
+@pytest.mark.parametrize("name", ["SCREENER_COLOUR", "TRADER_NAME", "AUTONOMY"])
+def test_a_name_of_another_program_is_left_alone(here: Path, name: str) -> None:
+    assert of(here, **{name: "1"}) == of(here)
+
+
+def test_a_broker_that_there_is_not_is_named_and_not_its_account(here: Path) -> None:
+    with pytest.raises(SettingError) as error:
+        of(here, DESK_BROKER="foo")
+    assert str(error.value.args[0]).startswith("DESK_BROKER='foo' (from environment)")
+    assert "account" not in str(error.value.args[0]).lower()
+    with pytest.raises(SettingError, match=r"leave DESK_ACCOUNT out: DESK_ACCOUNT='paper' \(from environment\)"):
+        of(here, DESK_ACCOUNT="paper", DESK_BROKER="alpaca-paper")
 
 
 def test_no_file_can_switch_live_trading_on(here: Path) -> None:
@@ -84,7 +126,7 @@ def test_no_file_can_switch_live_trading_on(here: Path) -> None:
     ("inside", "outside", "state"),
     [("1", None, "off"), ("0", "1", "on"), ("1", "0", "off"), ("1", "1", None), ("0", "0", None)],
 )
-def test_a_switch_that_is_not_read_is_told(here: Path, inside: str, outside: str | None, state: str | None) -> None:
+def test_a_switch_that_is_not_read_is_reported(here: Path, inside: str, outside: str | None, state: str | None) -> None:
     (here / ".env").write_text(f"TRADER_LIVE={inside}\n")
     deep = here / "deep"
     deep.mkdir()
@@ -108,7 +150,9 @@ def test_a_mode_may_have_limits_of_its_own(here: Path) -> None:
     assert (loaded.settings.screener_max_thread_age_hours, loaded.settings.research_max_thread_turns) == (1.5, 8)
     assert loaded.origins["screener_max_thread_age_hours"].key == "screener.maxThreadAgeHours"
     for mode in MODES:
-        assert {f"{mode}_max_thread_age_hours", f"{mode}_max_thread_turns"} <= set(Settings.model_fields)
+        own = {f"{mode}_max_thread_age_hours", f"{mode}_max_thread_turns", f"{mode}_thread_tokens"}
+        assert own <= set(Settings.model_fields)
+    assert of(here, AUTONOMOUS_CONFIG_JSON='{"screener": {"threadTokens": 5}}').screener_thread_tokens == 5
 
 
 def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
@@ -120,7 +164,7 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "said"),
+    ("environ", "message"),
     [
         ({"DESK_PROVIDER": "gpt"}, r"DESK_PROVIDER='gpt' \(from environment\).*'rulebook', 'codex' or 'endpoint'"),
         ({"SCREENER_MAX_CANDIDATES": "0"}, r"SCREENER_MAX_CANDIDATES='0'.*greater than or equal to 1"),
@@ -154,9 +198,9 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
     ],
 )
 def test_a_wrong_value_is_named_with_its_variable_and_what_is_allowed(
-    here: Path, environ: dict[str, str], said: str
+    here: Path, environ: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(SettingError, match=said):
+    with pytest.raises(SettingError, match=message):
         of(here, **environ)
 
 
@@ -190,12 +234,12 @@ def test_a_url_of_another_kind_is_refused_and_its_password_is_not_repeated(
 ) -> None:
     with pytest.raises(SettingError) as error:
         of(here, **{name: value})
-    said = str(error.value)
-    assert said.startswith(f"{name}=")
-    assert "(from environment)" in said
-    assert allowed in said
-    assert SettingError.remedy in said
-    assert "hunter2" not in said
+    message = str(error.value)
+    assert message.startswith(f"{name}=")
+    assert "(from environment)" in message
+    assert allowed in message
+    assert SettingError.remedy in message
+    assert "hunter2" not in message
 
 
 @pytest.mark.parametrize(
@@ -215,7 +259,7 @@ def test_urls_of_the_right_kind_pass(here: Path, environ: dict[str, str]) -> Non
 
 
 class Up:
-    """What a `desk up` that runs on the home holds and leaves, without its processes."""
+    """Files of a running `desk up` on the home, without its processes."""
 
     def __init__(self, home: Path) -> None:
         self.file = running.services_path(home)
@@ -256,7 +300,7 @@ def test_what_a_desk_left_counts_only_while_it_runs(here: Path, up: Up) -> None:
 
 
 @pytest.mark.parametrize("table", [[], "text", 3, None])
-def test_a_file_of_a_running_desk_that_cannot_be_read_is_told(here: Path, up: Up, table: object) -> None:
+def test_a_file_of_a_running_desk_that_cannot_be_read_is_reported(here: Path, up: Up, table: object) -> None:
     up.leave(table)
     with pytest.raises(SettingError, match=r"services\.json: holds no JSON object.*stop `desk up`"):
         of(here)
@@ -268,7 +312,7 @@ def test_a_file_of_a_running_desk_that_cannot_be_read_is_told(here: Path, up: Up
         of(here)
 
 
-def test_a_second_terminal_speaks_as_the_running_desk_does(here: Path, up: Up) -> None:
+def test_a_second_terminal_uses_the_settings_of_the_running_desk(here: Path, up: Up) -> None:
     theirs = of(
         here,
         DESK_PROVIDER="endpoint",
@@ -277,7 +321,7 @@ def test_a_second_terminal_speaks_as_the_running_desk_does(here: Path, up: Up) -
         DESK_MODEL="big",
         DESK_BROKER="alpaca-paper",
     )
-    up.leave(running.public(running.shared_settings(theirs)))
+    up.leave(snapshot(theirs))
     assert "hunter2" not in up.file.read_text()
     loaded = load({"DESK_HOME": str(here / "home")}, here)
     names = ("provider", "model", "market", "replay_date", "broker")
@@ -289,7 +333,7 @@ def test_a_second_terminal_speaks_as_the_running_desk_does(here: Path, up: Up) -
 
 
 @pytest.mark.parametrize(
-    ("environ", "said"),
+    ("environ", "message"),
     [
         ({"DESK_PROVIDER": "codex"}, r"DESK_PROVIDER='codex' \(from environment\).*provider='rulebook'"),
         ({"DESK_MODEL": "big"}, r"DESK_MODEL='big' \(from environment\).*model='gpt-5.5'"),
@@ -297,25 +341,69 @@ def test_a_second_terminal_speaks_as_the_running_desk_does(here: Path, up: Up) -
         ({"DESK_REPLAY_DATE": "2010-08-11"}, r"DESK_REPLAY_DATE='2010-08-11'.*replay_date='2010-08-12'"),
         ({"DESK_BROKER": "alpaca-paper"}, r"DESK_BROKER='alpaca-paper'.*broker='paper'"),
         ({"AUTONOMOUS_CONFIG_JSON": '{"model": "big"}'}, r"model='big' \(from AUTONOMOUS_CONFIG_JSON\).*gpt-5.5"),
+        ({"SCREENER_MAX_CANDIDATES": "8"}, r"SCREENER_MAX_CANDIDATES=8 \(from env.*max_candidates=20"),
+        ({"DESK_MAX_ORDER_NOTIONAL": "5"}, r"DESK_MAX_ORDER_NOTIONAL=5.0.*max_order_notional=10000.0"),
+        ({"DESK_ROLE_AGE_HOURS": "1"}, r"DESK_ROLE_AGE_HOURS=1.0.*role_age_hours=24.0"),
+        ({"DESK_SPECULATE": "yes"}, r"DESK_SPECULATE=True.*speculate=False"),
+        ({"DESK_EFFORT": "high"}, r"DESK_EFFORT='high'.*effort=None"),
+        ({"TRADER_LIVE": "1"}, r"TRADER_LIVE=True \(from environment\).*trader_live=False"),
+        # It could not be used beside the desk's turn_seconds either: the desk's value is what is named.
+        ({"DESK_STEP_DEADLINE_SECONDS": "5"}, r"DESK_STEP_DEADLINE_SECONDS=5.0.*step_deadline_seconds=240.0"),
     ],
 )
 def test_a_terminal_that_contradicts_the_running_desk_is_refused(
-    here: Path, up: Up, environ: dict[str, str], said: str
+    here: Path, up: Up, environ: dict[str, str], message: str
 ) -> None:
-    up.leave(running.shared_settings(of(here)))
-    with pytest.raises(SettingError, match=said) as error:
+    up.leave(snapshot(of(here)))
+    with pytest.raises(SettingError, match=message) as error:
         of(here, **environ)
     assert "leave these unset here, or stop `desk up`" in error.value.remedy
 
 
 def test_the_endpoints_address_counts_without_its_login(here: Path, up: Up) -> None:
     endpoint = {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "https://user:hunter2@example.org/v1"}
-    up.leave(running.public(running.shared_settings(of(here, **endpoint))))
+    up.leave(snapshot(of(here, **endpoint)))
     with pytest.raises(SettingError, match=r"'https://other\.org/v1'.*'https://example\.org/v1'") as error:
         of(here, **{**endpoint, "DESK_PROVIDER_URL": "https://user:hunter2@other.org/v1"})
     assert "hunter2" not in str(error.value)
 
 
-def test_every_setting_says_what_it_is() -> None:
+def test_a_process_has_settings_of_its_own_beside_the_running_desk(here: Path, up: Up) -> None:
+    up.leave(snapshot(of(here)))
+    assert of(here, DESK_LOG_LEVEL="ERROR", DESK_METRICS_PORT="1").log_level == "ERROR"
+    lenses = "technical, fundamental,catalyst,options"
+    assert of(here, SCREENER_MAX_CANDIDATES="20", DESK_LENSES=lenses, TRADER_LIVE="0") == of(here)
+
+
+def test_the_live_switch_is_the_running_desks_but_not_for_what_sends_orders(here: Path, up: Up) -> None:
+    up.leave(snapshot(of(here, TRADER_LIVE="1")))
+    found = load({"DESK_HOME": str(here / "home")}, here)
+    assert (found.settings.trader_live, found.origins["trader_live"].source) == (True, "desk up")
+    assert load({"DESK_HOME": str(here / "home")}, here, own_switch=True).settings.trader_live is False
+    with pytest.raises(SettingError, match=r"TRADER_LIVE=False.*trader_live=True"):
+        of(here, TRADER_LIVE="0")
+
+
+def test_a_halt_reads_what_it_can_and_names_the_rest(here: Path, up: Up) -> None:
+    up.leave(snapshot(of(here)))
+    wrong = {
+        "DESK_MAX_ORDER_NOTIONAL": "much",
+        "DESK_FOO": "1",
+        "TRADER_LIVE": "true",
+        "DESK_STEP_DEADLINE_SECONDS": "1",
+    }
+    environ = {"DESK_HOME": str(here / "home"), "DESK_LOG_LEVEL": "ERROR", "AUTONOMOUS_CONFIG_JSON": "{", **wrong}
+    found, problems = load_for_halt(environ, here)
+    assert (found.settings.home, found.settings.log_level) == (here / "home", "ERROR")
+    assert (found.settings.max_order_notional, found.settings.trader_live) == (10_000, False)
+    assert found.settings.step_deadline_seconds == 240
+    assert all(any(name in problem for problem in problems) for name in (*wrong, "AUTONOMOUS_CONFIG_JSON"))
+    other, problems = load_for_halt({"DESK_HOME": str(here / "home"), "DESK_BROKER": "alpaca-paper"}, here)
+    assert (other.settings.broker, other.settings.account, problems) == ("alpaca-paper", "alpaca-paper", [])
+    up.file.write_text("{")
+    assert "services.json" in load_for_halt({"DESK_HOME": str(here / "home")}, here)[1][0]
+
+
+def test_every_setting_has_a_description() -> None:
     undescribed = [name for name, field in Settings.model_fields.items() if not field.description]
     assert undescribed == []

@@ -1,5 +1,5 @@
-"""What a model asks a person for, from the turn that waits to the answer: rows, events, commands, and every answer that
-comes too late."""
+"""Requests of a model to a person, from the turn that waits to the answer: rows, events, commands, and answers that
+come too late."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ QUESTIONS = {"questions": [{**QUESTION, "other": False, "secret": False}]}
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """A data folder with a running step whose turn may ask."""
+    """Data folder with a running step and a turn that may ask."""
 
     settings: Settings
     store: Store
@@ -92,7 +92,7 @@ def floor(tmp_path: Path) -> Iterator[Floor]:
     store.close()
 
 
-def test_a_request_is_listed_decided_and_told(floor: Floor) -> None:
+def test_a_request_is_listed_decided_and_published(floor: Floor) -> None:
     id_ = floor.ask(approval_id="upstream-1")
     with floor.store.read() as session:
         (row,) = waiting(session)
@@ -146,7 +146,7 @@ def test_an_answer_after_the_time_or_after_the_turn_changes_nothing_but_the_stat
     assert [one.type for one in floor.events()][-1] == "approval.expired"
 
 
-def test_the_sweep_closes_what_a_dead_worker_left(floor: Floor) -> None:
+def test_the_sweep_closes_the_requests_of_a_lost_worker(floor: Floor) -> None:
     floor.ask(seconds=0)
     open_ = floor.ask()
     with floor.store.session() as session:
@@ -174,7 +174,7 @@ def test_answers_fit_the_questions(floor: Floor) -> None:
         floor.answer(floor.ask(), answers={"size": ["small"]})
 
 
-def test_the_asker_hears_the_answer_and_closes_what_it_no_longer_waits_for(floor: Floor) -> None:
+def test_the_asking_worker_gets_the_answer_and_closes_what_it_no_longer_waits_for(floor: Floor) -> None:
     request = ApprovalRequest("user_input", "thread-1", "turn-1", "item-1", None, QUESTIONS)
 
     async def work() -> None:
@@ -199,7 +199,7 @@ def test_the_asker_hears_the_answer_and_closes_what_it_no_longer_waits_for(floor
     run(work())
 
 
-def test_it_waits_no_longer_than_the_settings_say(floor: Floor) -> None:
+def test_it_waits_no_longer_than_the_setting(floor: Floor) -> None:
     settings = floor.settings.model_copy(update={"approval_minutes": 0.5})
     request = ApprovalRequest("command", "thread-1", "turn-1", "item-1", None, COMMAND)
 
@@ -214,7 +214,7 @@ def test_it_waits_no_longer_than_the_settings_say(floor: Floor) -> None:
     run(work())
 
 
-def test_a_turn_goes_on_with_what_a_person_says_in_another_process(
+def test_a_turn_goes_on_with_an_answer_given_in_another_process(
     floor: Floor, tmp_path: Path, redis_server: str
 ) -> None:
     """The real app-server asks, `desk approvals` shows all of it, and `desk approve` and `desk deny` decide."""
@@ -225,7 +225,7 @@ def test_a_turn_goes_on_with_what_a_person_says_in_another_process(
         runtime = CodexRuntime(config(model, tmp_path / "runtime"), client, asker=asker)
         await runtime.start()
         asked = replace(spec(), scope=floor.scope, approvals=frozenset({"command"}))
-        for command, word in (("touch yes.txt", "approve"), ("touch no.txt", "deny")):
+        for command, verb in (("touch yes.txt", "approve"), ("touch no.txt", "deny")):
             model.script(Call("exec_command", json.dumps({"cmd": command})), Text(FINAL))
             turn = asyncio.create_task(one_turn(runtime, asked))
             await until(lambda: len(floor.waiting()) == 1)
@@ -233,9 +233,9 @@ def test_a_turn_goes_on_with_what_a_person_says_in_another_process(
             shown = await asyncio.to_thread(desk, tmp_path, "approvals")
             assert f"request {id_}  quick asks for command" in shown.stdout, shown
             assert f"  | /bin/bash -lc '{command}'" in shown.stdout
-            done = await asyncio.to_thread(desk, tmp_path, word, id_, "--why", "so")
+            done = await asyncio.to_thread(desk, tmp_path, verb, id_, "--why", "so")
             assert done.returncode == 0, done.stderr
-            assert f"request {id_} {'approved' if word == 'approve' else 'denied'} by " in done.stdout
+            assert f"request {id_} {'approved' if verb == 'approve' else 'denied'} by " in done.stdout
             assert (await turn).text == FINAL
         await runtime.close(1)
         await client.aclose()

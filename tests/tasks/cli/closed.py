@@ -66,7 +66,7 @@ class Closed:
     log: Path
 
     def lines(self, kind: str) -> list[str]:
-        """What follows the kind on each of its lines: `began`, `reached` or `import`."""
+        """Return the rest of each line of a kind: `began`, `reached` or `import`."""
         rows = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
         split = [row.split(" ", 2) for row in rows]
         return [row[2] for row in split if len(row) == 3 and row[1] == kind]

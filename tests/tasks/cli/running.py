@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def environment(home: Path, **environ: str) -> dict[str, str]:
-    """An environment without settings of the person who runs the tests; the search for files ends in the home."""
+    """Return an environment without settings of the person that runs the tests; the search for files ends in the
+    home."""
     home.mkdir(exist_ok=True)
     for name in (".env", "desk.toml"):
         (home / name).touch()

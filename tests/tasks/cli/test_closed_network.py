@@ -22,7 +22,7 @@ from models.settings.sources import load_settings
 from models.tables.orders import Account, Fill, Order
 from models.tables.runs import Run
 from models.tables.threads import KeptThread
-from tasks.cli.main import build
+from tasks.cli.root import build
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.tasks.cli.closed import Closed, make_closed
@@ -146,7 +146,7 @@ def walker(closed: Closed, home: Path, **environ: str) -> Walker:
 
 
 def test_the_network_is_closed_and_watched(closed: Closed, tmp_path: Path) -> None:
-    """What the walk rests on: an address outside is refused and written down, loopback is not."""
+    """Premises of the walk: an address outside is refused and written down, loopback is not."""
     code = (
         "import socket, subprocess, sys\n"
         "for host in ('192.0.2.1', 'paper-api.alpaca.markets', '127.0.0.1'):\n"
@@ -181,8 +181,8 @@ def test_no_command_reaches_a_broker_that_is_not_paper(
             assert done.returncode in (0, 1, 2), (name, done.stderr)
             assert "Traceback" not in done.stderr, (name, done.stderr)
     began = closed.lines("began")
-    for words in BY_UP.values():
-        assert any(f"tasks.cli.main {words}" in line for line in began), words
+    for shown in BY_UP.values():
+        assert any(f"tasks.cli.main {shown}" in line for line in began), shown
     assert closed.lines("reached") == []
     assert closed.lines("import") == []
     assert_all_on_paper(desk, filled=bool(switches))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,17 +16,72 @@ from typer.main import get_command
 from models.settings import Settings
 from models.settings.sources import load
 from tasks.cli import config
-from tasks.cli.main import build
+from tasks.cli.outline import MODULES
+from tasks.cli.root import build, outline
 from tasks.cli.services.processes import PoolKind, WorkerRole, flower_arguments, worker_arguments
-from tests.tasks.cli.running import ROOT, desk
+from tests.patience import PATIENCE
+from tests.tasks.cli.running import ROOT, desk, environment
 
 OURS = {"up", "demo", "doctor", "config", "db", "worker", "ping", "beat", "flower", "rulebook"}
 
 
-def test_the_commands_are_there_and_each_says_what_it_does() -> None:
+def test_the_commands_are_there_and_each_has_its_help() -> None:
     commands: dict[str, Any] = get_command(build()).commands  # type: ignore[attr-defined]
     assert set(commands) >= OURS
     assert [name for name, command in commands.items() if not command.help] == []
+
+
+def test_the_outline_has_what_the_commands_say_of_themselves() -> None:
+    """`desk --help` shows the outline, which no command was loaded for: tasks/cli/outline.py has to follow them."""
+    whole: dict[str, Any] = get_command(build()).commands  # type: ignore[attr-defined]
+    shown: dict[str, Any] = get_command(outline()).commands  # type: ignore[attr-defined]
+    assert {name: command.help for name, command in shown.items()} == {
+        name: " ".join(command.help.split("\n\n")[0].split()) for name, command in whole.items()
+    }
+    for module, names in MODULES.items():
+        assert set(get_command(build(module)).commands) == set(names)  # type: ignore[attr-defined]
+
+
+LOADED = """
+import sys
+from tasks.cli.main import main
+try:
+    main()
+finally:
+    print(*sorted(sys.modules), file=sys.stderr)
+"""
+
+
+def loaded(home: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], set[str]]:
+    """A command in a process of its own, and the modules that it loaded."""
+    command = [sys.executable, "-P", "-c", LOADED, *arguments]
+    done = subprocess.run(
+        command, env=environment(home), cwd=home, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    return done, set(done.stderr.splitlines()[-1].split())
+
+
+def test_help_loads_no_command_and_a_command_itself_alone(tmp_path: Path) -> None:
+    done, modules = loaded(tmp_path, "--help")
+    assert done.returncode == 0
+    assert "A trading desk on a job queue" in done.stdout
+    assert not {"celery", "sqlalchemy", "pydantic", "tasks.bootstrap", "tasks.cli.start"} & modules
+    done, modules = loaded(tmp_path, "config", "--json")
+    assert json.loads(done.stdout)
+    assert "tasks.cli.config" in modules
+    assert not {"tasks.cli.start", "tasks.cli.services.up", "tasks.cli.threads"} & modules
+
+
+def test_a_health_check_loads_not_even_the_parser(tmp_path: Path) -> None:
+    done, modules = loaded(tmp_path, "ping", "ops")
+    assert done.returncode == 1
+    assert "error: no answer from ops*@" in done.stderr
+    assert "tasks.cli.services.ping" in modules
+    ours = {name for name in modules if name.startswith(("tasks.", "models", "tools", "agents"))}
+    wanted = {"tasks.cli.main", "tasks.cli.stdout", "tasks.cli.services.ping", "tasks.worker.sockets"}
+    assert ours == wanted | {"tasks.cli", "tasks.cli.services", "tasks.worker"}
+    assert not {"typer", "click", "rich", "pydantic", "celery", "redis"} & modules
+    assert desk(tmp_path, "ping", "nonsense").returncode == 2
 
 
 def test_the_version_is_the_distributions(tmp_path: Path) -> None:
@@ -52,9 +109,9 @@ def test_config_shows_every_setting_where_it_came_from_and_no_secret(tmp_path: P
     }
     rows = {row["name"]: row for row in config.describe(load(environ, tmp_path))}
     assert set(rows) == set(Settings.model_fields)
-    said = json.dumps(list(rows.values()))
-    assert "hidden-word" not in said
-    assert "very-secret" not in said
+    dumped = json.dumps(list(rows.values()))
+    assert "hidden-word" not in dumped
+    assert "very-secret" not in dumped
     assert rows["redis_url"]["value"] == "redis://********@127.0.0.1:6379/0"
     assert rows["max_candidates"]["source"] == "SCREENER_MAX_CANDIDATES (environment)"
     assert rows["shard_size"] == {**rows["shard_size"], "value": 99, "source": "DESK_SHARD_SIZE (.env)"}
@@ -66,34 +123,59 @@ def test_config_shows_every_setting_where_it_came_from_and_no_secret(tmp_path: P
 def test_config_as_a_command_prints_json_and_a_table(tmp_path: Path) -> None:
     found = json.loads(desk(tmp_path, "config", "--json").stdout)
     assert {row["name"] for row in found} == set(Settings.model_fields)
-    shown = desk(tmp_path, "config").stdout
+    assert {row["name"]: row["belongs_to"] for row in found}["max_candidates"] == "run"
+    shown = " ".join(desk(tmp_path, "config").stdout.split())  # long lines are wrapped
     assert "max_candidates" in shown
     assert "default" in shown
+    assert (
+        f"no `desk up` runs on {tmp_path}; by this terminal's settings: preview; broker paper; account paper" in shown
+    )
+
+
+def test_without_a_running_desk_there_are_no_settings_of_one(tmp_path: Path) -> None:
+    done = desk(tmp_path, "config", "--running")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"no `desk up` runs on {tmp_path}" in done.stderr
+
+
+def test_status_shows_that_no_desk_runs_and_the_standing_of_this_terminal(tmp_path: Path) -> None:
+    environ = {"DESK_BROKER": "alpaca-live", "TRADER_LIVE": "1"}
+    shown = " ".join(desk(tmp_path, "status", **environ).stdout.split())  # long lines are wrapped
+    assert shown.startswith(f"no `desk up` runs on {tmp_path}; by this terminal's settings: LIVE; broker alpaca-live")
+    assert "(REAL MONEY); account alpaca-live; speaker rulebook (rules, no model); market replay on 2010-08-12" in shown
+    found = json.loads(desk(tmp_path, "status", "--json", **environ).stdout)
+    assert (found["running"], found["standing"]["real_money"]) == (False, True)
 
 
 @pytest.mark.parametrize(
-    ("environ", "words"),
+    ("environ", "parts"),
     [
         ({"DESK_CODEX_TURNS": "many"}, ("DESK_CODEX_TURNS", "many")),
         ({"DESK_MAX_CANDIDATE": "5"}, ("DESK_MAX_CANDIDATE", "not a setting")),
         ({"DESK_PROVIDER": "gpt"}, ("DESK_PROVIDER", "rulebook")),
+        ({"DESK_BROKER": "foo"}, ("error: DESK_BROKER='foo'", "'paper'")),
+        ({"DESK_ROLE_MODELS": "nobody=codex:x"}, ("DESK_ROLE_MODELS", "no role 'nobody'")),
+        ({"DESK_RESEARCH_ROLES": "nobody"}, ("DESK_RESEARCH_ROLES", "nobody")),
+        ({"AUTONOMOUS_FOO": "1"}, ("AUTONOMOUS_FOO", "not a setting")),
+        ({"SCREENER_MAX_CANDIDATE": "5"}, ("SCREENER_MAX_CANDIDATE", "write SCREENER_MAX_CANDIDATES")),
+        ({"TRADER_LIVE": "true"}, ("TRADER_LIVE='true'", "must be exactly 1 or 0", "set TRADER_LIVE=1")),
     ],
 )
-def test_a_wrong_setting_is_told_with_its_name_and_ends_with_2(
-    tmp_path: Path, environ: dict[str, str], words: tuple[str, ...]
+def test_a_wrong_setting_is_named_and_ends_with_2(
+    tmp_path: Path, environ: dict[str, str], parts: tuple[str, ...]
 ) -> None:
     done = desk(tmp_path, "config", **environ)
     assert done.returncode == 2
-    for word in words:
-        assert word in done.stderr
+    for part in parts:
+        assert part in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("command", "environ", "words"),
+    ("command", "environ", "parts"),
     [
         ("runs list", {"DESK_REDIS_URL": "http://:hidden-word@127.0.0.1"}, ("DESK_REDIS_URL", "redis://")),
-        ("ping ops", {"DESK_REDIS_URL": "redis://:hidden-word/@127.0.0.1"}, ("DESK_REDIS_URL", "percent-encode")),
+        ("worker ops", {"DESK_REDIS_URL": "redis://:hidden-word/@127.0.0.1"}, ("DESK_REDIS_URL", "percent-encode")),
         ("beat", {"DESK_REDIS_URL": "redis://127.0.0.1/0?nonsense=1"}, ("nonsense=1", "redis://HOST:PORT/DB")),
         ("up", {"DESK_REDIS_URL": "redis://127.0.0.1:port"}, ("DESK_REDIS_URL", "the port is not a number")),
         ("db upgrade", {"DESK_DATABASE_URL": "mysql://me:hidden-word@127.0.0.1/desk"}, ("DESK_DATABASE_URL", "sqlite")),
@@ -102,18 +184,23 @@ def test_a_wrong_setting_is_told_with_its_name_and_ends_with_2(
         ("flower", {"DESK_HOME": "{home}/file", "DESK_REDIS_URL": "redis://127.0.0.1:1"}, ("file", "DESK_HOME")),
         ("screen --no-wait", {"DESK_REDIS_URL": "redis://127.0.0.1:1"}, ("revision none", "desk up")),
         ("screen --no-wait", {}, ("no Redis", "desk up")),
+        ("screen --no-wait", {"DESK_ROLE_MODELS": "nobody=codex:x"}, ("DESK_ROLE_MODELS", "no role 'nobody'")),
+        ("worker ops", {"DESK_RESEARCH_ROLES": "nobody"}, ("DESK_RESEARCH_ROLES", "nobody")),
+        ("api", {"DESK_ROLE_MODELS": "nobody=codex:x"}, ("DESK_ROLE_MODELS", "no role 'nobody'")),
+        ("status", {"DESK_ROLE_MODELS": "nobody=codex:x"}, ("DESK_ROLE_MODELS", "no role 'nobody'")),
+        ("doctor", {"DESK_RESEARCH_ROLES": "nobody"}, ("DESK_RESEARCH_ROLES", "nobody")),
     ],
 )
-def test_what_cannot_be_used_is_told_without_a_traceback(
-    tmp_path: Path, command: str, environ: dict[str, str], words: tuple[str, ...]
+def test_unusable_input_is_refused_without_a_traceback(
+    tmp_path: Path, command: str, environ: dict[str, str], parts: tuple[str, ...]
 ) -> None:
     (tmp_path / "file").touch()
     done = desk(tmp_path, *command.split(), **{key: value.format(home=tmp_path) for key, value in environ.items()})
     assert done.returncode == 2, done
     error, remedy = done.stderr.splitlines()
     assert (error.startswith("error: "), remedy.startswith("remedy: ")) == (True, True)
-    for word in words:
-        assert word in done.stderr
+    for part in parts:
+        assert part in done.stderr
     assert "hidden" not in done.stderr
 
 
@@ -139,7 +226,7 @@ def test_db_upgrade_makes_the_schema_and_current_knows_it(tmp_path: Path) -> Non
     assert "up to date" in desk(tmp_path, "db", "upgrade").stdout
 
 
-def test_a_worker_without_redis_says_what_to_do(tmp_path: Path) -> None:
+def test_a_worker_without_redis_names_the_remedy(tmp_path: Path) -> None:
     done = desk(tmp_path, "worker", "ops")
     assert done.returncode == 2
     assert "desk up" in done.stderr
@@ -177,7 +264,7 @@ def test_trades_go_one_after_the_other_whatever_is_asked() -> None:
     assert _value(worker_arguments(Settings(), WorkerRole.RESEARCH, PoolKind.PREFORK, None, "w"), "-c") == "2"
 
 
-def test_flower_listens_on_loopback_unless_told_and_keeps_its_state() -> None:
+def test_flower_listens_on_loopback_unless_set_otherwise_and_keeps_its_state() -> None:
     made = flower_arguments(Settings(), "127.0.0.1", 5555)
     assert "--address=127.0.0.1" in made
     assert "--persistent=True" in made

@@ -1,4 +1,4 @@
-"""What commands write, and what they do when it cannot be written."""
+"""Output of commands, and their end when it cannot be written."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LOST = [
 
 
 def _run(home: Path, command: tuple[str, ...], redirection: str) -> tuple[int, str]:
-    """Exit code and stderr of a command whose standard output a shell redirected."""
+    """Return exit code and stderr of a command with its standard output redirected by a shell."""
     if redirection == ">/dev/full":
         with open("/dev/full", "wb") as full:
             return _forked(home, command, full.fileno())
@@ -76,7 +76,7 @@ def test_a_reader_that_left_ends_the_command_in_silence(home: Path, command: tup
         assert _forked(home, command, pipe.fileno()) == (1, "")
 
 
-def test_an_error_is_told_whatever_became_of_the_output(home: Path) -> None:
+def test_an_error_is_reported_whatever_became_of_the_output(home: Path) -> None:
     code, err = _run(home, ("runs", "show", "zzz"), ">&-")
     assert code == 2
     assert "there is no run 'zzz'" in err

@@ -25,13 +25,13 @@ from tests.tasks.cli.running import desk
 from tools.ledger import ensure_account
 
 
-def patient(home: Path, **settings: Any) -> CheckContext:
+def check_context(home: Path, **settings: Any) -> CheckContext:
     made = Settings(**{"home": home, "redis_url": f"unix://{home}/none.sock", **settings})
     return CheckContext(made, Desk(made, "doctor-test"))
 
 
-def one(name: str, who: CheckContext) -> Check:
-    return run_checks(who, [each for each in ALL if each.name == name])[0]
+def one(name: str, context: CheckContext) -> Check:
+    return run_checks(context, [each for each in ALL if each.name == name])[0]
 
 
 @pytest.fixture
@@ -49,6 +49,7 @@ def test_a_fresh_desk_passes_with_the_real_binary_and_leaves_nothing(tmp_path: P
     assert list(states) == [each.name for each in ALL]
     assert states.pop("database") == "warn"
     assert set(states.values()) == {"ok"}
+    assert "no such table" not in done.stderr
     assert "rulebook" in found["model"]
     assert not (home / "run" / "services.json").exists()
 
@@ -62,14 +63,14 @@ def test_an_outside_redis_that_is_down_fails_with_the_remedy_and_exit_code_1(tmp
     assert RedisDown.remedy in done.stdout
 
 
-def test_without_any_redis_server_the_check_says_so(tmp_path: Path) -> None:
-    who = patient(tmp_path, redis_url=None)
-    assert one("redis", who).status is CheckStatus.FAIL
-    assert "desk up" in one("redis", who).remedy
+def test_without_any_redis_server_the_check_is_reported(tmp_path: Path) -> None:
+    context = check_context(tmp_path, redis_url=None)
+    assert one("redis", context).status is CheckStatus.FAIL
+    assert "desk up" in one("redis", context).remedy
 
 
 def test_a_missing_binary_names_the_path_and_the_remedy(tmp_path: Path) -> None:
-    found = one("codex binary", patient(tmp_path, codex_binary=tmp_path / "codex"))
+    found = one("codex binary", check_context(tmp_path, codex_binary=tmp_path / "codex"))
     assert found.status is CheckStatus.FAIL
     assert str(tmp_path / "codex") in found.detail
     assert "DESK_CODEX_BINARY" in found.remedy
@@ -79,12 +80,12 @@ def test_another_version_of_the_binary_is_a_warning(tmp_path: Path) -> None:
     other = tmp_path / "codex"
     other.write_text("#!/bin/sh\necho codex-cli 0.1.0\n", encoding="utf-8")
     other.chmod(0o755)
-    assert one("codex binary", patient(tmp_path, codex_binary=other)).status is CheckStatus.WARN
+    assert one("codex binary", check_context(tmp_path, codex_binary=other)).status is CheckStatus.WARN
 
 
 def test_no_login_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    found = one("model", patient(tmp_path / "home", provider="codex"))
+    found = one("model", check_context(tmp_path / "home", provider="codex"))
     assert found.status is CheckStatus.FAIL
     assert found.remedy == LoginMissing.remedy
 
@@ -92,7 +93,7 @@ def test_no_login_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(("code", "remedy"), [(404, ModelMissing.remedy), (401, "check DESK_PROVIDER_KEY")])
 def test_a_model_that_is_not_there_or_a_wrong_key(tmp_path: Path, fake: FakeResponses, code: int, remedy: str) -> None:
     fake.policy = lambda _request: Http(code, {"error": {"message": "no such model"}})
-    found = one("model", patient(tmp_path, provider="endpoint", provider_url=fake.url, model="gpt-nowhere"))
+    found = one("model", check_context(tmp_path, provider="endpoint", provider_url=fake.url, model="gpt-nowhere"))
     assert found.status is CheckStatus.FAIL
     assert found.remedy == remedy
 
@@ -108,7 +109,7 @@ def test_a_binary_that_shows_other_tools_is_found_out(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     script.chmod(0o755)
-    found = one("tools", patient(tmp_path, codex_binary=script))
+    found = one("tools", check_context(tmp_path, codex_binary=script))
     assert found.status is CheckStatus.FAIL
     assert "update_plan" in found.detail
 
@@ -116,43 +117,43 @@ def test_a_binary_that_shows_other_tools_is_found_out(tmp_path: Path) -> None:
 def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
-    found = machine.home(patient(blocked / "home"))
+    found = machine.home(check_context(blocked / "home"))
     assert found.status is CheckStatus.FAIL
     assert "DESK_HOME" in found.remedy
 
 
 def test_a_database_of_another_revision_fails(tmp_path: Path) -> None:
-    who = patient(tmp_path)
-    assert services.database(who).status is CheckStatus.WARN
-    store.upgrade(who.settings.database)
-    assert services.database(who).status is CheckStatus.OK
-    with who.desk.store.session() as session:
+    context = check_context(tmp_path)
+    assert services.database(context).status is CheckStatus.WARN
+    store.upgrade(context.settings.database)
+    assert services.database(context).status is CheckStatus.OK
+    with context.desk.store.session() as session:
         session.connection().exec_driver_sql("update alembic_version set version_num = 'older'")
-    found = services.database(who)
+    found = services.database(context)
     assert (found.status, found.remedy) == (CheckStatus.FAIL, "run `desk db upgrade`")
 
 
 def test_the_account_is_read_once_it_is_there(tmp_path: Path) -> None:
-    who = patient(tmp_path)
-    assert "not opened yet" in trading.broker(who).detail
-    store.upgrade(who.settings.database)
-    with who.desk.store.session() as session:
+    context = check_context(tmp_path)
+    assert "not opened yet" in trading.broker(context).detail
+    store.upgrade(context.settings.database)
+    with context.desk.store.session() as session:
         ensure_account(session, "paper", 12_345.0)
-    found = trading.broker(who)
+    found = trading.broker(context)
     assert (found.status, "12,345.00" in found.detail) == (CheckStatus.OK, True)
 
 
 def test_a_check_that_hangs_or_breaks_is_a_failed_check(tmp_path: Path) -> None:
     never = threading.Event()
 
-    def hangs(_who: CheckContext) -> Check:
+    def hangs(_context: CheckContext) -> Check:
         never.wait(PATIENCE)
         raise AssertionError
 
-    def breaks(_who: CheckContext) -> Check:
+    def breaks(_context: CheckContext) -> Check:
         raise ValueError("a surprise")
 
-    found = run_checks(patient(tmp_path), [CheckEntry("hangs", hangs, 0.2), CheckEntry("breaks", breaks, 5)])
+    found = run_checks(check_context(tmp_path), [CheckEntry("hangs", hangs, 0.2), CheckEntry("breaks", breaks, 5)])
     never.set()
     assert [each.status for each in found] == [CheckStatus.FAIL, CheckStatus.FAIL]
     assert "within 0.2 s" in found[0].detail

@@ -20,7 +20,7 @@ from tasks.cli.orders import arming
 from tasks.doctor import safety, trading
 from tasks.doctor.check import Check, CheckContext, CheckStatus
 from tests.databases import make_database
-from tests.tasks.doctor.test_doctor import one, patient
+from tests.tasks.doctor.test_doctor import check_context, one
 from tests.tools.orders.tape import Tape
 from tools.ledger import ensure_account
 from tools.orders.audit.log import log_path, record
@@ -29,8 +29,8 @@ PUT = "AAA100918P00090000"
 
 
 @pytest.fixture
-def who(tmp_path: Path) -> Iterator[CheckContext]:
-    """A desk whose log has two lines."""
+def context(tmp_path: Path) -> Iterator[CheckContext]:
+    """Yield the context of a desk with two lines in its log."""
     made = opened(tmp_path)
     write(made, "a")
     yield made
@@ -38,24 +38,24 @@ def who(tmp_path: Path) -> Iterator[CheckContext]:
 
 
 def opened(home: Path, **settings: Any) -> CheckContext:
-    made = patient(home, **settings)
+    made = check_context(home, **settings)
     make_database(made.settings.database)
     return made
 
 
-def write(who: CheckContext, kind: str) -> None:
-    with who.desk.store.session() as session:
-        record(session, who.settings, kind)
+def write(context: CheckContext, kind: str) -> None:
+    with context.desk.store.session() as session:
+        record(session, context.settings, kind)
 
 
-def test_a_log_that_is_whole(who: CheckContext) -> None:
-    path = log_path(who.settings)
-    assert one("audit log", who) == Check("audit log", CheckStatus.OK, f"{path}: 2 lines, whole")
+def test_a_log_that_is_whole(context: CheckContext) -> None:
+    path = log_path(context.settings)
+    assert one("audit log", context) == Check("audit log", CheckStatus.OK, f"{path}: 2 lines, whole")
     assert sorted(child.name for child in path.parent.iterdir()) == ["audit.jsonl", "chain"], "it leaves no trace"
 
 
 def test_before_the_first_line_there_is_nothing_to_verify(tmp_path: Path) -> None:
-    fresh = patient(tmp_path / "fresh")
+    fresh = check_context(tmp_path / "fresh")
     assert "nothing is on record yet" in one("audit log", fresh).detail
     assert not log_path(fresh.settings).parent.exists()
     make_database(fresh.settings.database)
@@ -63,56 +63,56 @@ def test_before_the_first_line_there_is_nothing_to_verify(tmp_path: Path) -> Non
     assert (found.status, "nothing is on record yet" in found.detail) == (CheckStatus.OK, True)
 
 
-def test_an_altered_log_fails_with_the_line(who: CheckContext) -> None:
-    path = log_path(who.settings)
+def test_an_altered_log_fails_with_the_line(context: CheckContext) -> None:
+    path = log_path(context.settings)
     path.write_bytes(path.read_bytes().replace(b'"kind":"a"', b'"kind":"b"'))
-    found = one("audit log", who)
+    found = one("audit log", context)
     assert found.status is CheckStatus.FAIL
     assert "line 2: its content is not what its hash was made of" in found.detail
     assert "desk audit verify" in found.remedy
 
 
-def test_a_log_that_is_gone_fails(who: CheckContext) -> None:
-    log_path(who.settings).unlink()
-    found = one("audit log", who)
+def test_a_log_that_is_gone_fails(context: CheckContext) -> None:
+    log_path(context.settings).unlink()
+    found = one("audit log", context)
     assert (found.status, "its file was not found" in found.detail) == (CheckStatus.FAIL, True)
 
 
 @pytest.mark.parametrize("what", ["folder", "log"])
-def test_a_log_that_cannot_be_written_is_named(who: CheckContext, what: str) -> None:
-    path = log_path(who.settings)
+def test_a_log_that_cannot_be_written_is_named(context: CheckContext, what: str) -> None:
+    path = log_path(context.settings)
     blocked = path.parent if what == "folder" else path
-    blocked.rename(who.settings.home / "aside")
+    blocked.rename(context.settings.home / "aside")
     if what == "folder":
         blocked.write_text("in the way")
     else:
         blocked.mkdir()
-    found = one("audit log", who)
+    found = one("audit log", context)
     assert found.status is CheckStatus.FAIL
     assert f"{path.parent} cannot be written" in found.detail
     assert "each order needs its line in the log" in found.remedy
 
 
-def test_a_log_of_another_host_is_told_of_and_does_not_fail(who: CheckContext) -> None:
-    with who.desk.store.session() as session:
+def test_a_log_of_another_host_is_reported_and_does_not_fail(context: CheckContext) -> None:
+    with context.desk.store.session() as session:
         session.add(AuditAnchor(chain="c", place="elsewhere:/data/audit", count=3, head="h", size=9))
-    found = one("audit log", who)
+    found = one("audit log", context)
     assert (found.status, "1 more of other data folders" in found.detail) == (CheckStatus.WARN, True)
-    with who.desk.store.session() as session:
+    with context.desk.store.session() as session:
         mine = session.exec(select(AuditAnchor.place).where(AuditAnchor.chain != "c")).one()
         session.get_one(AuditAnchor, "c").place = mine  # one that was begun here, and is gone
-    assert one("audit log", who).status is CheckStatus.FAIL
+    assert one("audit log", context).status is CheckStatus.FAIL
 
 
 # The mandate
 
 
-def test_play_money_needs_no_mandate(who: CheckContext) -> None:
-    assert one("mandate", who) == Check("mandate", CheckStatus.OK, "paper moves no real money and needs none")
+def test_play_money_needs_no_mandate(context: CheckContext) -> None:
+    assert one("mandate", context) == Check("mandate", CheckStatus.OK, "paper moves no real money and needs none")
 
 
 @pytest.mark.parametrize(
-    ("case", "status", "said"),
+    ("case", "status", "expected"),
     [
         ("armed", CheckStatus.OK, "mandate 1 of alpaca-live until"),
         ("none", CheckStatus.FAIL, "no mandate was ever armed for alpaca-live"),
@@ -121,25 +121,27 @@ def test_play_money_needs_no_mandate(who: CheckContext) -> None:
         ("disarmed", CheckStatus.FAIL, "mandate 1 was disarmed by bob"),
     ],
 )
-def test_real_money_needs_a_mandate_that_holds(tmp_path: Path, case: str, status: CheckStatus, said: str) -> None:
+def test_real_money_needs_a_mandate_that_holds(tmp_path: Path, case: str, status: CheckStatus, expected: str) -> None:
     key = Ed25519PrivateKey.generate()
-    who = opened(tmp_path, broker="alpaca-live", mandate_public_key=arming.public_text(key))
+    context = opened(tmp_path, broker="alpaca-live", mandate_public_key=arming.public_text(key))
     if case != "none":
         signer = Ed25519PrivateKey.generate() if case == "forged" else key
         hours = 1e-6 if case == "ended" else 8.0
-        arming.arm(who.desk.store, who.settings, signer, "alpaca-live", Decimal(10_000), 3, ["IBM"], hours, "ann")
+        arming.arm(
+            context.desk.store, context.settings, signer, "alpaca-live", Decimal(10_000), 3, ["IBM"], hours, "ann"
+        )
     if case == "disarmed":
-        arming.disarm(who.desk.store, who.settings, None, "bob")
-    found = one("mandate", who)
-    assert (found.status, said in found.detail) == (status, True), found
+        arming.disarm(context.desk.store, context.settings, None, "bob")
+    found = one("mandate", context)
+    assert (found.status, expected in found.detail) == (status, True), found
     assert ("desk arm" in found.remedy) is (status is CheckStatus.FAIL)
     if case == "armed":
         assert "0 of 3 orders, 0.00 of 10,000.00 used" in found.detail
-    who.desk.close()
+    context.desk.close()
 
 
 def test_before_there_is_a_database_there_is_no_mandate(tmp_path: Path) -> None:
-    assert safety.mandate(patient(tmp_path, broker="alpaca-live")).status is CheckStatus.FAIL
+    assert safety.mandate(check_context(tmp_path, broker="alpaca-live")).status is CheckStatus.FAIL
 
 
 # What is held
@@ -154,11 +156,11 @@ class Options(Tape):
 
 def test_an_option_position_is_priced_by_its_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bootstrap, "build_market", lambda _settings, _key: Options({"AAA": 100.0}))
-    who = opened(tmp_path)
-    with who.desk.store.session() as session:
+    context = opened(tmp_path)
+    with context.desk.store.session() as session:
         ensure_account(session, "paper", 10_000.0)
         at = utcnow() - dt.timedelta(days=1)
         session.add(Position(account="paper", symbol=PUT, quantity=-2, average_cost=3.0, filled_at=at))
         session.add(Position(account="paper", symbol="AAA", quantity=1, average_cost=90.0, filled_at=at))
-    assert "cash 10,000.00, equity 9,600.00, 2 positions" in trading.broker(who).detail
-    who.desk.close()
+    assert "cash 10,000.00, equity 9,600.00, 2 positions" in trading.broker(context).detail
+    context.desk.close()

@@ -19,6 +19,7 @@ from tasks.engine import graph, sweeping
 from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from tests.builders import run_row
 from tests.databases import make_database
+from tests.tasks.engine.steps import lose
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def opened(store: Store, *steps: NewStep, attempts: int = 2) -> tuple[Run, str]:
-    """A run whose finish step waits for `steps`, which name it as their parent by an empty string."""
+    """Open a run; its finish step waits for `steps`, which name it as their parent by an empty string."""
     run, finish = run_row(), new_id()
     with store.session() as session:
         graph.open_run(session, run, finish, attempts)
@@ -121,7 +122,7 @@ def test_the_same_owner_of_an_earlier_attempt_is_fenced_too(store: Store) -> Non
 
 
 def test_a_final_step_and_one_of_an_ended_run_are_not_claimed(store: Store) -> None:
-    done, other = report("AAPL"), report("MSFT")
+    done, other = report("AAPL"), report("MMM")
     run, _ = opened(store, done, other)
     with store.session() as session:
         step = graph.claim(session, done.id, "a", 60)
@@ -132,8 +133,8 @@ def test_a_final_step_and_one_of_an_ended_run_are_not_claimed(store: Store) -> N
     assert claim(store, other.id) is None
 
 
-def test_renewing_keeps_a_lease_and_tells_what_was_lost(store: Store) -> None:
-    mine, taken = report("AAPL"), report("MSFT")
+def test_renewing_keeps_a_lease_and_returns_the_lost_ones(store: Store) -> None:
+    mine, taken = report("AAPL"), report("MMM")
     opened(store, mine, taken)
     first, second = claimed(store, mine.id, lease=1), claimed(store, taken.id, lease=1)
     set_step(store, taken.id, owner="b")
@@ -146,7 +147,7 @@ def test_renewing_keeps_a_lease_and_tells_what_was_lost(store: Store) -> None:
 
 
 def test_the_last_child_makes_the_join_ready_and_no_other_does(store: Store) -> None:
-    children = [report(name) for name in ("AAPL", "MSFT", "IBM")]
+    children = [report(name) for name in ("AAPL", "MMM", "IBM")]
     _, finish = opened(store, *children)
     ready = []
     for child in children:
@@ -290,17 +291,16 @@ def test_a_step_that_waits_is_never_sent(store: Store) -> None:
 
 
 def test_worn_out_steps_fail_with_the_reason_and_free_their_join(store: Store) -> None:
-    lost, tried = report("AAPL"), report("MSFT")
+    lost, tried = report("AAPL"), report("MMM")
     _, finish = opened(store, lost, tried, attempts=1)
-    claimed(store, lost.id)
-    set_step(store, lost.id, lease_until=ago(1))
+    lose(store, lost.id)
     held = claimed(store, tried.id)
     with store.session() as session:
         graph.give_back(session, held, 0, "server_error: 500")
     with store.session() as session:
         freed = sweeping.fail_exhausted(session)
     assert [step.id for step in freed] == [finish]
-    assert get(store, lost.id).error == "gave up after 1 attempts: its worker was lost"
+    assert get(store, lost.id).error == "gave up: 7 workers were lost while they had it"
     assert get(store, tried.id).error == "gave up after 1 attempts: server_error: 500"
     with store.session() as session:
         assert sweeping.fail_exhausted(session) == []

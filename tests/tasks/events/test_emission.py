@@ -13,17 +13,19 @@ from models.events.envelope import Domain, Envelope, EventType
 from models.settings import Settings
 from models.states import AttemptEnd, RunState, StepState
 from tasks.engine import graph, sweeping
+from tasks.engine.policy import LOSSES
 from tasks.engine.steps import again_event
 from tasks.worker import stopping
+from tests.tasks.engine.steps import lost_before
 from tests.tasks.engine.test_graph import ago, claimed, opened, report, set_step
 
 
-def told(store: Store, run_id: str) -> list[Envelope]:
+def run_events(store: Store, run_id: str) -> list[Envelope]:
     with store.read() as session:
         return event_log.read(session, run_id, 0, 100)
 
 
-def steps_told(store: Store, run_id: str) -> list[tuple[Any, ...]]:
+def step_events(store: Store, run_id: str) -> list[tuple[Any, ...]]:
     return [
         (
             one.type.value,
@@ -31,7 +33,7 @@ def steps_told(store: Store, run_id: str) -> list[tuple[Any, ...]]:
             one.payload["attempt"],
             one.payload.get("state") or one.payload["outcome"],
         )
-        for one in told(store, run_id)
+        for one in run_events(store, run_id)
         if one.domain is Domain.STATUS
     ]
 
@@ -42,7 +44,7 @@ def test_a_run_from_its_opening_to_its_end(store: Store) -> None:
         assert graph.close_run(session, run.id, RunState.PARTIAL, {}, ["too few data"])
     with store.session() as session:
         assert not graph.close_run(session, run.id, RunState.DONE, {}, [])
-    started, completed = told(store, run.id)
+    started, completed = run_events(store, run.id)
     assert started.type is EventType.RUN_STARTED
     assert (started.payload["kind"], started.payload["spoken_by"]) == ("screen", run.model)
     assert completed.type is EventType.RUN_COMPLETED
@@ -56,8 +58,8 @@ def test_a_step_that_ends(store: Store, state: StepState) -> None:
     held = claimed(store, step.id)
     with store.session() as session:
         graph.finish(session, held, state, error=None if state is StepState.DONE else "why")
-    assert steps_told(store, run.id) == [("status.ended", "IBM", 1, state)]
-    found = told(store, run.id)[-1].payload
+    assert step_events(store, run.id) == [("status.ended", "IBM", 1, state)]
+    found = run_events(store, run.id)[-1].payload
     assert (found["step"], found["kind"], found["role"]) == (step.id, "report", "quick")
 
 
@@ -72,14 +74,14 @@ def test_a_step_that_is_given_back_and_lost_and_done(store: Store) -> None:
     held = claimed(store, step.id, "b")
     with store.session() as session:
         graph.finish(session, held, StepState.DONE)
-    assert steps_told(store, run.id) == [
+    assert step_events(store, run.id) == [
         ("status.again", "IBM", 1, "again"),
         ("status.again", "IBM", 2, "lost"),
         ("status.ended", "IBM", 3, "done"),
     ]
 
 
-def test_an_end_that_is_refused_is_not_told(store: Store) -> None:
+def test_an_end_that_is_refused_emits_no_event(store: Store) -> None:
     step = report("IBM")
     run, _ = opened(store, step)
     held = claimed(store, step.id)
@@ -87,24 +89,23 @@ def test_an_end_that_is_refused_is_not_told(store: Store) -> None:
     with pytest.raises(LeaseLost), store.session() as session:
         event_log.append(session, [again_event(held, AttemptEnd.AGAIN, None)])
         graph.finish(session, held, StepState.DONE)
-    assert steps_told(store, run.id) == []
+    assert step_events(store, run.id) == []
 
 
 def test_what_the_sweep_gives_up(store: Store) -> None:
     worn, lost = report("IBM"), report("GE")
     run, _ = opened(store, worn, lost)
     set_step(store, worn.id, attempt=2, error="no data")
-    claimed(store, lost.id, "gone")
-    set_step(store, lost.id, attempt=2, lease_until=ago(1))
+    lost_before(store, lost.id)
     with store.session() as session:
         sweeping.fail_exhausted(session)
-    assert sorted(steps_told(store, run.id)) == [
-        ("status.ended", "GE", 2, "failed"),
+    assert sorted(step_events(store, run.id)) == [
+        ("status.ended", "GE", LOSSES, "failed"),
         ("status.ended", "IBM", 2, "failed"),
     ]
 
 
-def test_what_is_abandoned_with_its_run_is_told_once(store: Store) -> None:
+def test_an_abandoned_step_emits_one_event(store: Store) -> None:
     held, waiting, done = report("IBM"), report("GE"), report("AAPL")
     run, _ = opened(store, held, waiting, done)
     claimed(store, held.id)
@@ -113,13 +114,15 @@ def test_what_is_abandoned_with_its_run_is_told_once(store: Store) -> None:
         graph.finish(session, ended, StepState.DONE)
     with store.session() as session:
         graph.fail_open_steps(session, run.id, "too late")
-    assert sorted(steps_told(store, run.id)) == [
+    assert sorted(step_events(store, run.id)) == [
         ("status.ended", "", 0, "failed"),  # the finish step
         ("status.ended", "AAPL", 1, "done"),
         ("status.ended", "GE", 0, "failed"),
         ("status.ended", "IBM", 1, "failed"),
     ]
-    assert {one.payload["why"] for one in told(store, run.id) if one.payload.get("state") == "failed"} == {"too late"}
+    assert {one.payload["why"] for one in run_events(store, run.id) if one.payload.get("state") == "failed"} == {
+        "too late"
+    }
 
 
 def test_a_run_that_is_stopped(store: Store, settings: Settings) -> None:
@@ -133,12 +136,12 @@ def test_a_run_that_is_stopped(store: Store, settings: Settings) -> None:
     set_step(store, held.id, lease_until=ago(1))
     with store.session() as session:
         assert stopping.settle(session, settings, run.id) == 0
-    types = [one.type.value for one in told(store, run.id) if one.domain is Domain.RUN]
+    types = [one.type.value for one in run_events(store, run.id) if one.domain is Domain.RUN]
     assert types == ["run.started", "run.stopping", "run.completed"]
-    assert sorted(steps_told(store, run.id)) == [
+    assert sorted(step_events(store, run.id)) == [
         ("status.ended", "", 0, "stopped"),
         ("status.ended", "GE", 0, "stopped"),
         ("status.ended", "IBM", 1, "stopped"),
     ]
-    last = told(store, run.id)[-1]
+    last = run_events(store, run.id)[-1]
     assert (last.type, last.payload["state"]) == (EventType.RUN_COMPLETED, "stopped")

@@ -37,7 +37,7 @@ def _decide(desk: Desk, yes: bool) -> None:
         approvals.decide(session, desk.settings, order.id, yes, "somebody@here", None)
 
 
-def test_what_becomes_of_an_order_after_its_run_is_told(desk: Desk) -> None:
+def test_events_of_an_order_follow_after_its_run(desk: Desk) -> None:
     desk.run(action())
     run_id = desk.orders()[0].run_id
     last = ended(desk.store, run_id)
@@ -53,11 +53,11 @@ def test_what_becomes_of_an_order_after_its_run_is_told(desk: Desk) -> None:
             maintain_orders(desk.context())
             return await asyncio.wait_for(reader, PATIENCE)
 
-    told = [(str(one.type), one.payload.get("state")) for one in asyncio.run(main())]
-    states = [state for type_, state in told if type_ == "order.state"]
+    arrived = [(str(one.type), one.payload.get("state")) for one in asyncio.run(main())]
+    states = [state for type_, state in arrived if type_ == "order.state"]
     assert (states[0], states[-1]) == ("approved", "filled")
-    assert "approval.decided" in dict(told)
-    assert told[-1][0] == "order.fill"
+    assert "approval.decided" in dict(arrived)
+    assert arrived[-1][0] == "order.fill"
     assert _over(desk, run_id)
 
 
@@ -70,7 +70,7 @@ def test_an_order_that_is_denied_ends_its_run_for_readers(desk: Desk) -> None:
     assert _over(desk, run_id)
 
 
-def test_a_preview_that_nobody_sends_keeps_no_reader(desk: Desk) -> None:
+def test_a_preview_that_is_not_sent_keeps_no_reader(desk: Desk) -> None:
     """With live trading off it is as far as an order goes."""
     desk.process(desk.decide(action()), trader_live=False)
     (order,) = desk.orders()

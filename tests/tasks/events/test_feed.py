@@ -33,7 +33,7 @@ from tests.tasks.events.kit import (
     write,
 )
 
-NOBODY = "unix:///nowhere/redis"
+NO_REDIS = "unix:///nowhere/redis"
 
 
 @pytest.mark.parametrize("trouble", ["none", "restart", "trimmed", "away"])
@@ -42,7 +42,7 @@ def test_readers_that_come_and_go_all_get_the_same(
 ) -> None:
     """30 readers, 600 events of two writers, with transactions that are rolled back in between."""
     run_id = opened(store)
-    address = NOBODY if trouble == "away" else redis_own.url
+    address = NO_REDIS if trouble == "away" else redis_own.url
 
     async def main() -> list[list[Envelope]]:
         writers = Writers(store.url, address, run_id, count=2, each=300)
@@ -90,7 +90,7 @@ def test_readers_of_one_run_share_one_connection(store: Store, settings: Setting
     assert all(sequences(one) == [1, 2] for one in found)
 
 
-def test_what_is_published_is_told_at_once_and_what_is_not_is_found(
+def test_a_published_event_arrives_at_once_and_an_unpublished_one_is_found(
     store: Store, settings: Settings, redis_own: RedisServer
 ) -> None:
     """The second of three events is never published; the database knows it."""
@@ -115,7 +115,7 @@ def test_what_is_published_is_told_at_once_and_what_is_not_is_found(
     assert [one.payload.get("number") for one in found] == [None, 1, 2, 3]
 
 
-def test_a_slow_reader_goes_on_from_the_database_and_holds_nobody_up(store: Store, settings: Settings) -> None:
+def test_a_slow_reader_goes_on_from_the_database_and_delays_no_other(store: Store, settings: Settings) -> None:
     """The buffer holds 100 to 200 events: the slow reader takes one while 1,000 are written."""
     run_id = opened(store)
     small = settings.model_copy(update={"event_stream_length": 100})
@@ -135,7 +135,7 @@ def test_a_slow_reader_goes_on_from_the_database_and_holds_nobody_up(store: Stor
     assert sequences(slow) == sequences(quick) == list(range(1, 1002))
 
 
-def test_a_run_that_has_ended_is_told_to_its_end_late_events_too(store: Store, settings: Settings) -> None:
+def test_an_ended_run_is_read_to_its_end_with_late_events(store: Store, settings: Settings) -> None:
     run_id = opened(store)
     last = ended(store, run_id)
     write(store, event(EventType.ORDER_FILL, run_id, order="late"))
@@ -179,7 +179,7 @@ def test_a_sequence_that_is_none_is_refused(store: Store, settings: Settings, af
         asyncio.run(main())
 
 
-def test_deltas_are_for_who_asks_and_are_never_stored(store: Store, settings: Settings, redis_own: RedisServer) -> None:
+def test_deltas_come_on_request_and_are_never_stored(store: Store, settings: Settings, redis_own: RedisServer) -> None:
     run_id = opened(store)
     publisher = Publisher(redis_own.url, 100)
     store.on_commit.append(publisher.publish)

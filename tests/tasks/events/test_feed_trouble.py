@@ -21,7 +21,7 @@ from tests.patience import PATIENCE
 from tests.tasks.events.kit import a_note, ended, opened, read, sequences, write
 
 
-def test_who_asks_for_what_was_trimmed_is_told(store: Store, settings: Settings) -> None:
+def test_a_reader_of_trimmed_events_gets_an_error(store: Store, settings: Settings) -> None:
     run_id = opened(store)
     write(store, *(a_note(run_id, number) for number in range(9)))
     with store.session() as session:
@@ -38,7 +38,7 @@ def test_who_asks_for_what_was_trimmed_is_told(store: Store, settings: Settings)
     assert sequences(asyncio.run(main(4))) == list(range(5, 12))
 
 
-def test_who_is_too_slow_for_the_trimming_is_told(store: Store, settings: Settings) -> None:
+def test_a_reader_slower_than_the_trimming_gets_an_error(store: Store, settings: Settings) -> None:
     run_id = opened(store)
     small = settings.model_copy(update={"event_stream_length": 100})
 
@@ -56,7 +56,7 @@ def test_who_is_too_slow_for_the_trimming_is_told(store: Store, settings: Settin
     asyncio.run(main())
 
 
-def test_rows_that_somebody_deleted_are_not_passed_over_in_silence(store: Store, settings: Settings) -> None:
+def test_deleted_rows_are_reported(store: Store, settings: Settings) -> None:
     run_id = opened(store)
     for number in range(0, 10, 2):
         write(store, a_note(run_id, number), a_note(run_id, number + 1))
@@ -72,7 +72,7 @@ def test_rows_that_somebody_deleted_are_not_passed_over_in_silence(store: Store,
     assert (caught.value.after, caught.value.trimmed) == (3, 5)
 
 
-def test_a_database_that_is_away_is_said_to_be(settings: Settings) -> None:
+def test_a_database_that_is_away_is_reported(settings: Settings) -> None:
     """A reader that cannot begin gets an error; one that has begun waits (`test_readers_wait_for_a_lost_database`)."""
     store = Store(f"sqlite:///{settings.home}/empty.db")
 

@@ -10,10 +10,10 @@ from sqlalchemy.exc import DBAPIError
 from models.database.persistence import is_lost
 from models.database.store import Store
 from models.events import event_log
-from tests.models.database.test_migrations import events_go_into_batches_and_out_again
-from tests.tasks.engine.sweep import test_lost_turns as lost_cases
+from tests.models.events import test_event_log as log_cases
+from tests.models.migrations.test_migrations import events_go_into_batches_and_out_again
+from tests.tasks.engine import test_lost_turns as lost_cases
 from tests.tasks.events import test_feed as feed_cases
-from tests.tasks.events import test_log as log_cases
 from tests.tasks.events import test_recorder as recorder_cases
 from tests.tasks.events.kit import a_note, write
 
@@ -27,11 +27,11 @@ pytestmark = [pytest.mark.postgres, pytest.mark.skipif(FOUND is None, reason=WHY
 # Run here too, on this module's `store`.
 globals().update({name: case for name, case in vars(log_cases).items() if name.startswith("test_")})
 test_readers_that_come_and_go_all_get_the_same = feed_cases.test_readers_that_come_and_go_all_get_the_same
-test_the_last_word_on_each_lifecycle_is_kept = recorder_cases.test_the_last_word_on_each_lifecycle_is_kept
+test_the_last_state_of_each_lifecycle_is_kept = recorder_cases.test_the_last_state_of_each_lifecycle_is_kept
 recorder = recorder_cases.recorder
 for _name in (
-    "test_an_older_word_opens_nothing_again_and_a_later_end_counts",
-    "test_a_run_that_is_over_leaves_nothing_open_but_waits_for_late_words",
+    "test_an_older_state_opens_nothing_again_and_a_later_end_counts",
+    "test_a_run_that_is_over_leaves_nothing_open_but_waits_for_late_states",
 ):
     globals()[_name] = getattr(lost_cases, _name)
 

@@ -24,7 +24,7 @@ def a_delta(run: str) -> Envelope:
 
 
 @dataclass(frozen=True)
-class Told:
+class Entry:
     """Entry of a stream: the event with a run's sequence, or a delta."""
 
     run: str
@@ -32,13 +32,13 @@ class Told:
 
 
 RUNS = st.sampled_from(["a", "b", "c"])
-TOLD = st.builds(Told, RUNS, st.one_of(st.none(), st.integers(1, 30)))
+ENTRIES = st.builds(Entry, RUNS, st.one_of(st.none(), st.integers(1, 30)))
 
 
 @MANY
-@given(st.lists(st.lists(TOLD, max_size=12), max_size=20), st.dictionaries(RUNS, st.integers(0, 10)))
-def test_whatever_a_stream_tells_each_run_comes_in_order_and_once(
-    batches: list[list[Told]], positions: dict[str, int]
+@given(st.lists(st.lists(ENTRIES, max_size=12), max_size=20), st.dictionaries(RUNS, st.integers(0, 10)))
+def test_whatever_a_stream_holds_each_run_comes_in_order_and_once(
+    batches: list[list[Entry]], positions: dict[str, int]
 ) -> None:
     order, got = EventSequencer(positions), []
     for batch in batches:
@@ -46,14 +46,14 @@ def test_whatever_a_stream_tells_each_run_comes_in_order_and_once(
         got += order.take(events)
         for run, known in order.gaps().items():
             assert known > order.positions.get(run, 0) + 1
-    told = [one for batch in batches for one in batch]
+    sent = [one for batch in batches for one in batch]
     for run in "abc":
         begin = positions.get(run, 0)
         mine = [one.sequence for one in got if one.run_id == run and one.sequence is not None]
         assert mine == list(range(begin + 1, begin + 1 + len(mine)))
         # Nothing is kept back that could go on: what follows was never told.
-        assert Told(run, begin + len(mine) + 1) not in told
-        assert sum(one.run_id == run and one.sequence is None for one in got) == told.count(Told(run, None))
+        assert Entry(run, begin + len(mine) + 1) not in sent
+        assert sum(one.run_id == run and one.sequence is None for one in got) == sent.count(Entry(run, None))
 
 
 ROUND = st.tuples(st.integers(0, 5), st.lists(st.integers(0, 60), max_size=8), st.booleans())
@@ -101,9 +101,7 @@ def test_what_is_gone_is_skipped_and_what_was_held_behind_it_goes_on() -> None:
 
 @MANY
 @given(st.integers(0, 5), st.integers(1, 6), st.lists(st.tuples(st.integers(0, 7), st.booleans()), max_size=30))
-def test_a_cursor_sees_what_follows_it_or_is_told_that_it_cannot(
-    base: int, size: int, puts: list[tuple[int, bool]]
-) -> None:
+def test_a_cursor_sees_what_follows_it_or_an_error(base: int, size: int, puts: list[tuple[int, bool]]) -> None:
     """Against a plain list of all that was ever put in."""
 
     async def main() -> None:

@@ -98,7 +98,7 @@ def test_an_error_is_not_kept() -> None:
     assert len(after(pages, 0)) == PAGE
 
 
-def test_a_reader_that_goes_away_takes_the_page_from_nobody() -> None:
+def test_a_reader_that_goes_away_leaves_the_page_to_the_others() -> None:
     log = Log(PAGE)
     pages = Pages(log.read)
 

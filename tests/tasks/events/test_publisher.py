@@ -42,8 +42,8 @@ def placed(*batches: Batch) -> list[Envelope]:
 def test_an_event_is_on_its_runs_stream_and_on_the_desks(redis_own: RedisServer, client: redis.Redis) -> None:
     publisher = Publisher(redis_own.url, 100)
     one, two, three = stored("a", 1, 1), stored("b", 1, 1), stored("a", 2, 2)
-    for told in (one, two, three):
-        publisher.publish(told)
+    for given in (one, two, three):
+        publisher.publish(given)
     publisher.close()
     assert on(client, key_of("a")) == placed(*one, *three)
     assert on(client, key_of("b")) == placed(*two)
@@ -75,13 +75,13 @@ def test_events_that_come_singly_fill_a_stream_sooner(redis_own: RedisServer, cl
 
 def test_batches_that_go_on_from_each_other_share_an_entry() -> None:
     deltas = [event(EventType.ITEM_DELTA, "a", text=text) for text in "xy"]
-    told = [*stored("a", 2, 8), *stored("a", 9, 19), *stored("a", 20, 24), *stored("a", 26, 27)]
-    told += [batch for one in deltas for batch in batches("a", None, [one])]
-    found = joined(told)
+    given = [*stored("a", 2, 8), *stored("a", 9, 19), *stored("a", 20, 24), *stored("a", 26, 27)]
+    given += [batch for one in deltas for batch in batches("a", None, [one])]
+    found = joined(given)
     assert [len(batch.events) for batch in found] == [18, 5, 2, 2]
     values = [str(value).encode() for value in entries(found)]
     read = [read_entry({b"first": first, b"events": text}) for first, text in pairwise(values)][::2]
-    assert list(chain.from_iterable(read)) == placed(*found) == placed(*told)
+    assert list(chain.from_iterable(read)) == placed(*found) == placed(*given)
 
 
 def test_one_unreadable_event_hides_no_other_of_its_entry() -> None:
@@ -104,9 +104,7 @@ def test_an_entry_that_is_none_of_ours_is_left_out(fields: dict[bytes, bytes]) -
     assert [line["event"] for line in lines] == ["events.unreadable"]
 
 
-def test_while_redis_is_away_events_are_left_out_and_said_to_be_once(
-    redis_own: RedisServer, client: redis.Redis
-) -> None:
+def test_while_redis_is_away_events_are_left_out_with_one_warning(redis_own: RedisServer, client: redis.Redis) -> None:
     publisher = Publisher(redis_own.url, 100)
     redis_own.kill()
     with capture_logs() as lines:

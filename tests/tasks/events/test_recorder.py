@@ -56,7 +56,7 @@ def opened(recorder: Recorder, state: ConversationState) -> None:
     recorder.record(state.scope, [], [state])
 
 
-def test_events_are_written_soon_in_the_order_in_which_they_were_told(store: Store, recorder: Recorder) -> None:
+def test_events_are_written_soon_in_the_order_in_which_they_were_recorded(store: Store, recorder: Recorder) -> None:
     for number in range(100):
         recorder.record(SCOPE, [a_note(RUN, number)])
     wait_for(lambda: len(stored(store)) == 100, "all are written")
@@ -114,7 +114,7 @@ def test_a_step_that_ends_does_not_wait_until_the_recorder_may_write(store: Stor
             assert [one.payload["number"] for one in events] == [1]
 
 
-def test_the_last_word_on_each_lifecycle_is_kept(store: Store, recorder: Recorder) -> None:
+def test_the_last_state_of_each_lifecycle_is_kept(store: Store, recorder: Recorder) -> None:
     now = utcnow()
     turn = TurnLifecycle(turn_id="u", thread_id="t", status=LifecycleStatus.IN_PROGRESS, started_at=now)
     item = ItemLifecycle(
@@ -139,8 +139,13 @@ def test_the_last_word_on_each_lifecycle_is_kept(store: Store, recorder: Recorde
     recorder.record(SCOPE, [], [item.model_copy(update=done)])
     opened(recorder, seen("t", "s", None, now))
     recorder.close()
-    (talk,), (a_turn,), (an_item,) = rows()
-    assert (talk.active_turn_id, talk.closed_at, talk.role, talk.subject) == (None, now, "quick", "IBM")
+    (conversation,), (a_turn,), (an_item,) = rows()
+    assert (conversation.active_turn_id, conversation.closed_at, conversation.role, conversation.subject) == (
+        None,
+        now,
+        "quick",
+        "IBM",
+    )
     for row in (a_turn, an_item):
         assert (row.run_id, row.status, row.started_at, row.ended_at) == (RUN, "completed", now, done["ended_at"])
     with store.read() as session:

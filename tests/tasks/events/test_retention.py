@@ -36,8 +36,8 @@ def ended_before(store: Store, days: float) -> str:
         lived = {"run_id": run_id, "thread_id": "t", "turn_id": f"u-{run_id}", "status": "completed", "started_at": at}
         session.add(RuntimeTurn(**lived))
         session.add(RuntimeItem(**lived, item_id="i", type="agentMessage"))
-        talk = {"run_id": run_id, "step_id": "s", "role": "quick", "subject": "IBM", "runtime_kind": "codex"}
-        session.add(RuntimeConversation(**talk, thread_id="t", thread_reason="initial", kept=False, worker="w"))
+        conversation = {"run_id": run_id, "step_id": "s", "role": "quick", "subject": "IBM", "runtime_kind": "codex"}
+        session.add(RuntimeConversation(**conversation, thread_id="t", thread_reason="initial", kept=False, worker="w"))
     return run_id
 
 

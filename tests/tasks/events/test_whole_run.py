@@ -74,7 +74,7 @@ def test_every_step_begins_and_ends_and_its_turns_lie_between(desk: Processes, r
     threads: dict[str, str] = {}
     for place, one in enumerate(live):
         if one.domain is Domain.STATUS:
-            assert one.type not in places[one.payload["step"]], "told twice"
+            assert one.type not in places[one.payload["step"]], "sent twice"
             places[one.payload["step"]][one.type] = place
         elif one.type is EventType.TURN_STARTED:
             threads[str(one.thread_id)] = one.payload["step"]
@@ -96,25 +96,25 @@ def test_conversations_turns_and_items_are_stored_as_they_ended(
 ) -> None:
     def rows() -> tuple[list[RuntimeConversation], list[RuntimeTurn], list[RuntimeItem]]:
         with store_of(desk).read() as session:
-            talks = session.exec(select(RuntimeConversation).where(RuntimeConversation.run_id == run)).all()
+            conversations = session.exec(select(RuntimeConversation).where(RuntimeConversation.run_id == run)).all()
             turns = session.exec(select(RuntimeTurn).where(RuntimeTurn.run_id == run)).all()
             items = session.exec(select(RuntimeItem).where(RuntimeItem.run_id == run)).all()
-        return list(talks), list(turns), list(items)
+        return list(conversations), list(turns), list(items)
 
-    def last_words() -> bool:
-        talks, turns, _ = rows()
-        return len(turns) >= len(rested) and all(talk.closed_at for talk in talks)
+    def last_rows() -> bool:
+        conversations, turns, _ = rows()
+        return len(turns) >= len(rested) and all(conversation.closed_at for conversation in conversations)
 
     with store_of(desk).read() as session:
         rested = session.exec(select(Turn).where(Turn.run_id == run)).all()
-    wait_for(last_words, "the last words are written")
-    talks, turns, items = rows()
+    wait_for(last_rows, "the last rows are written")
+    conversations, turns, items = rows()
     assert {(row.thread_id, row.turn_id) for row in turns} == {(row.thread_id, row.codex_turn_id) for row in rested}
-    assert {row.thread_id for row in talks} == {row.thread_id for row in rested}
+    assert {row.thread_id for row in conversations} == {row.thread_id for row in rested}
     assert {row.status for row in turns} == {row.status for row in items} == {"completed"}
     assert all(row.ended_at and row.started_at <= row.ended_at for row in (*turns, *items))
     assert {row.turn_id for row in items} == {row.turn_id for row in turns}
-    assert all(talk.active_turn_id is None for talk in talks)
+    assert all(conversation.active_turn_id is None for conversation in conversations)
 
 
 def test_the_manifest_lists_the_conversations(desk: Processes, run: str, live: list[Envelope]) -> None:
@@ -127,10 +127,13 @@ def test_the_manifest_lists_the_conversations(desk: Processes, run: str, live: l
 
 
 class TestWatch:
-    def test_it_prints_a_run_that_has_ended_and_says_so(self, desk: Processes, run: str, live: list[Envelope]) -> None:
+    def test_it_prints_a_run_that_has_ended_with_its_state(
+        self, desk: Processes, run: str, live: list[Envelope]
+    ) -> None:
         found = desk_command(desk, "watch", run[:20])
         assert found.returncode == 0, found.stderr
-        lines = found.stdout.splitlines()
+        standing, *lines = found.stdout.splitlines()
+        assert standing.startswith("preview; broker paper;")
         assert len(lines) == len(live)
         assert "run.started" in lines[0]
         assert "run.completed" in lines[-1]
@@ -144,16 +147,16 @@ class TestWatch:
         assert [Envelope.model_validate_json(line) for line in found.stdout.splitlines()] == live[5:]
 
     def test_a_run_that_is_not_there_and_a_sequence_that_is_none(self, desk: Processes, run: str) -> None:
-        for arguments, words in (
+        for arguments, part in (
             (("0000000",), "no run '0000000'"),
             ((run, "--since", "99999"), "99999 is none of them"),
             (("--since", "5"), "--since goes with a run"),
         ):
             found = desk_command(desk, "watch", *arguments)
             assert found.returncode == 2
-            assert words in " ".join(found.stderr.split())
+            assert part in " ".join(found.stderr.split())
 
-    def test_trimmed_history_is_said_to_be(self, desk: Processes, live: list[Envelope]) -> None:
+    def test_trimmed_history_is_reported(self, desk: Processes, live: list[Envelope]) -> None:
         other = "trimmed"
         with store_of(desk).session() as session:
             event_log.append(session, [event(EventType.ORDER_TRADING, DESK, why=other) for _ in range(5)])

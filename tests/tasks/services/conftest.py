@@ -39,7 +39,7 @@ def make_plan(home: Path) -> Callable[..., Plan]:
 
 
 def gone(pids: list[int]) -> bool:
-    """Whether all of these processes have ended, in time."""
+    """Return whether all of these processes have ended, in time."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         if not any(_lives(pid) for pid in pids):

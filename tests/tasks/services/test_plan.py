@@ -1,4 +1,4 @@
-"""What is planned before anything runs: what is embedded, what is taken as given, what is refused."""
+"""The plan before anything runs: embedded services, given ones, refusals."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from models.errors import SettingError, UsageError
 from models.settings import Settings
 from models.settings.running import is_up, lock_path
+from models.settings.snapshots import PUBLISHED, snapshot
 from models.settings.sources import load_settings
 from tasks.cli.services.api import api
 from tasks.cli.services.processes import WorkerRole, forget_credentials
@@ -64,20 +65,28 @@ def test_addresses_left_by_an_earlier_run_are_not_relied_on(make_plan: Callable[
     assert "gone" not in made.settings.redis_url.get_secret_value()
 
 
-def test_other_processes_are_told_what_the_workers_speak_to(make_plan: Callable[..., Plan]) -> None:
+def test_other_processes_get_the_providers_settings_of_the_workers(make_plan: Callable[..., Plan]) -> None:
     endpoint = {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "https://user:pass-word@example.org/v1"}
     made = make_plan(Choice(), DESK_REPLAY_DATE="2010-08-11", **endpoint)
-    speaks = {"provider": "endpoint", "model": "gpt-5.5", "market": "replay", "replay_date": "2010-08-11"}
-    speaks |= {"broker": "paper", "role_models": ""}
-    assert made.announced == {**made.urls, **speaks, "provider_url": "https://example.org/v1"}
+    labels = {"provider": "endpoint", "model": "gpt-5.5", "market": "replay", "replay_date": "2010-08-11"}
+    labels |= {"broker": "paper", "role_models": "", "max_candidates": 20, "trader_live": False, "drain_seconds": 2.0}
+    assert {**made.announced, **made.urls, **labels, "provider_url": "https://example.org/v1"} == made.announced
+    assert made.announced.keys() == {*made.urls, *PUBLISHED}
+    assert "pass-word" not in str(made.announced)
+    named = {"DESK_DATABASE_URL": "postgresql+psycopg://me:pass-word@db/desk", "DESK_REDIS_URL": "redis://127.0.0.1:1"}
+    elsewhere = make_plan(Choice(), **named).announced
+    assert elsewhere["redis_url"] == "redis://127.0.0.1:1"
+    assert "database_url" not in elsewhere
     assert make_plan(None).announced.keys() == {"redis_url", "rulebook_url"}, "without workers nobody speaks"
 
 
 def test_a_worker_that_is_started_again_is_what_the_others_are(make_plan: Callable[..., Plan], home: Path) -> None:
-    made = make_plan(Choice(), AUTONOMOUS_CONFIG_JSON='{"model": "big"}')
-    (home / ".env").write_text("DESK_MODEL=other\nDESK_PROVIDER=codex\nDESK_REPLAY_DATE=2010-08-11\n", encoding="utf-8")
-    again = load_settings(made.environ, home)
+    made = make_plan(Choice(), AUTONOMOUS_CONFIG_JSON='{"model": "big"}', TRADER_LIVE="1")
+    later = "DESK_MODEL=other\nDESK_PROVIDER=codex\nDESK_REPLAY_DATE=2010-08-11\nDESK_EFFORT=high\n"
+    (home / ".env").write_text(f"{later}DESK_ROLE_MODELS=quick=codex:x\nDESK_MAX_ORDER_NOTIONAL=1\n", encoding="utf-8")
+    again = load_settings(made.environ, home, own_switch=True)
     assert (again.provider, again.model, again.replay_date) == ("rulebook", "big", made.settings.replay_date)
+    assert snapshot(again) == snapshot(made.settings)
 
 
 def test_more_research_workers_and_fewer_helpers(make_plan: Callable[..., Plan]) -> None:
@@ -105,7 +114,7 @@ def test_the_service_is_started_when_it_is_asked_for(make_plan: Callable[..., Pl
             make_plan(Choice(api=True), DESK_API_PORT=str(port))
 
 
-def test_flowers_port_is_the_settings_or_told_as_taken(make_plan: Callable[..., Plan]) -> None:
+def test_flowers_port_is_the_settings_or_reported_as_taken(make_plan: Callable[..., Plan]) -> None:
     free = free_ports(1)[0]
     assert make_plan(Choice(), DESK_FLOWER_PORT=str(free)).urls["flower_url"].endswith(f":{free}")
     with socket.create_server((LOOPBACK, 0)) as taken:

@@ -1,4 +1,4 @@
-"""A desk that could not work does not start: each lack is told with its remedy, before any process runs."""
+"""A desk that could not work does not start: each lack is reported with its remedy, before any process runs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_a_desk_that_lacks_nothing_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("day", "said"),
+    ("day", "message"),
     [
         ("2010-08-15", "DESK_REPLAY_DATE=2010-08-15 is no session of the New York Stock Exchange"),
         ("2026-01-05", "DESK_REPLAY_DATE=2026-01-05 is outside the replay's data"),
     ],
 )
-def test_a_day_that_cannot_be_replayed(tmp_path: Path, day: str, said: str) -> None:
-    with pytest.raises(SettingError, match=said):
+def test_a_day_that_cannot_be_replayed(tmp_path: Path, day: str, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
         require_able(settings(tmp_path, replay_date=day))
 
 
@@ -61,18 +61,18 @@ WRONG: list[tuple[dict[str, str], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("environ", "said", "remedy"), WRONG)
+@pytest.mark.parametrize(("environ", "message", "remedy"), WRONG)
 def test_desk_up_ends_at_once_with_2_and_has_started_nothing(
-    tmp_path: Path, environ: dict[str, str], said: str, remedy: str
+    tmp_path: Path, environ: dict[str, str], message: str, remedy: str
 ) -> None:
     home = tmp_path / "home"
     done = desk(home, "up", HOME=str(tmp_path), **environ)
     assert done.returncode == 2
-    error, told = done.stderr.splitlines()
+    error, remedy_line = done.stderr.splitlines()
     assert error.startswith("error: ")
-    assert said in error
-    assert told.startswith("remedy: ")
-    assert remedy in told
+    assert message in error
+    assert remedy_line.startswith("remedy: ")
+    assert remedy in remedy_line
     assert list((home / "run").iterdir()) == []
     assert list((home / "logs").iterdir()) == []
 

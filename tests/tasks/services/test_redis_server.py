@@ -13,9 +13,9 @@ from tasks.services import redis as embedded
 from tasks.services.redis import socket_url
 
 
-def server(folder: Path, name: str, says: str) -> Path:
+def server(folder: Path, name: str, output: str) -> Path:
     path = folder / name
-    path.write_text(f"#!/bin/sh\necho '{says}'\n", encoding="utf-8")
+    path.write_text(f"#!/bin/sh\necho '{output}'\n", encoding="utf-8")
     path.chmod(0o755)
     return path
 
@@ -34,13 +34,13 @@ def test_one_on_the_path_comes_first_and_valkey_before_redis(tmp_path: Path) -> 
     assert (found.path, found.origin) == (mine, "PATH")
 
 
-@pytest.mark.parametrize("says", ["Redis server v=6.0.16 sha=00000000:0", "something else"])
-def test_one_that_is_too_old_or_unknown_is_passed_over(tmp_path: Path, says: str) -> None:
-    server(tmp_path, "redis-server", says)
+@pytest.mark.parametrize("output", ["Redis server v=6.0.16 sha=00000000:0", "something else"])
+def test_one_that_is_too_old_or_unknown_is_passed_over(tmp_path: Path, output: str) -> None:
+    server(tmp_path, "redis-server", output)
     assert embedded.find_server(str(tmp_path)).origin == "wheel"
 
 
-def test_nobody_there_is_redis_down_with_the_remedy(tmp_path: Path) -> None:
+def test_an_unanswered_address_is_redis_down_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(RedisDown, match="desk up") as caught:
         wait_ready(socket_url(tmp_path / "none.sock"), 0.2)
     assert "none.sock" in str(caught.value)

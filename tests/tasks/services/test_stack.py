@@ -20,6 +20,7 @@ from models.errors import ServiceError, UsageError
 from models.settings import running
 from models.settings.running import services_path
 from models.settings.sources import load_settings
+from tasks.services import patience
 from tasks.services.plan import Plan
 from tasks.services.programs import Program
 from tasks.services.stack import Stack
@@ -156,11 +157,63 @@ def test_the_end_comes_in_time_and_migrations_before_the_desk(make_plan: Callabl
     assert gone(running)
 
 
-def test_a_program_that_cannot_start_is_told_with_its_log(make_plan: Callable[..., Plan]) -> None:
+def test_a_program_that_cannot_start_is_reported_with_its_log(make_plan: Callable[..., Plan]) -> None:
     made = with_programs(make_plan(DESK_PROVIDER="codex"), program("broken", "raise SystemExit('no such luck')"))
     with pytest.raises(ServiceError, match=r"(?s)broken does not start.*no such luck"), Stack(made):
         pass
     assert not services_path(made.folders.home).exists()
+
+
+BUSY = "while True: pass"
+
+
+def test_a_late_worker_is_waited_for_while_it_works_and_named(
+    make_plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "SAY_SECONDS", 0.1)
+    made = with_programs(make_plan(DESK_PROVIDER="codex"), program("slow", BUSY))
+    lines: list[str] = []
+    log = made.folders.logs / "slow.log"
+
+    def late() -> list[str]:
+        return ["slow"] if len([line for line in lines if "slow" in line]) < 3 else []
+
+    with Stack(made, late_workers=late, say=lines.append):
+        pass
+    assert lines[-1].startswith(f"waiting for slow (log {log}): ")
+    assert lines[-1].endswith(" s so far, at most 600")
+
+
+@pytest.mark.parametrize(
+    ("code", "environ", "standstill", "why"),
+    [
+        (BUSY, {"DESK_START_SECONDS": "4"}, 60.0, r"not ready in 4 s \(DESK_START_SECONDS\): slow \(log .*slow\.log\)"),
+        (DEAF, {}, 2.0, r"not ready and used no CPU for 2 s: slow \(log .*slow\.log\)"),
+    ],
+    ids=["too long", "standstill"],
+)
+def test_the_wait_for_a_late_worker_ends(
+    make_plan: Callable[..., Plan],
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    environ: dict[str, str],
+    standstill: float,
+    why: str,
+) -> None:
+    monkeypatch.setattr(patience, "STANDSTILL_SECONDS", standstill)
+    made = with_programs(make_plan(**environ), program("slow", code))
+    made = replace(made, programs=tuple(one for one in made.programs if one.name == "slow"), urls={})
+    seen: list[int] = []
+
+    def late() -> list[str]:
+        seen.extend(pids(stack))
+        return ["slow"]
+
+    stack = Stack(made, late_workers=late)
+    with pytest.raises(ServiceError, match=why), stack:
+        pass
+    assert seen
+    assert gone(seen)
 
 
 def test_a_home_with_a_long_and_odd_path_works(make_plan: Callable[..., Plan], home: Path) -> None:

@@ -25,11 +25,11 @@ def test_it_ends_by_itself_in_time_when_a_worker_and_then_redis_have_to_be_kille
     command = (sys.executable, "-c", DEAF)
     programs = [redis_server(command, ""), Program("worker", command)]
     supervisor = Supervisor(made.folders)
-    supervisor.start(programs, made.environ, tmp_path)
+    supervisor.start(programs, made.environ, tmp_path, PATIENCE)
     for program in programs:
         supervisor.run(program)
     until = time.monotonic() + PATIENCE
-    while any("deaf" not in _said(made, program) for program in programs):
+    while any("deaf" not in _log_of(made, program) for program in programs):
         assert time.monotonic() < until, "the programs do not start"
         time.sleep(0.05)
     everybody = [each.pid for each in psutil.Process(supervisor.pid).children()]
@@ -40,6 +40,6 @@ def test_it_ends_by_itself_in_time_when_a_worker_and_then_redis_have_to_be_kille
     assert log.index("stopped: worker (terminated by SIGKILL)") < log.index("stopped: redis (terminated by SIGKILL)")
 
 
-def _said(made: Plan, program: Program) -> str:
+def _log_of(made: Plan, program: Program) -> str:
     path = log_file(program.name, made.folders)
     return path.read_text(encoding="utf-8") if path.exists() else ""

@@ -36,13 +36,13 @@ def test_it_passes_on_signals_and_the_exit_code() -> None:
         assert process.wait(PATIENCE) == 9
 
 
-def test_it_ends_the_command_when_the_parent_dies_even_a_deaf_one() -> None:
+def test_it_ends_the_command_with_the_parent_even_one_that_ignores_signals() -> None:
     deaf = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
     command = [sys.executable, "-c", MIDDLE, *watching("sh", "-c", deaf)]
     with subprocess.Popen(command, env=ENVIRON, stdout=subprocess.PIPE, text=True) as middle:
         assert middle.stdout is not None
-        said = {middle.stdout.readline().strip(), middle.stdout.readline().strip()}
-        assert "ready" in said
+        printed = {middle.stdout.readline().strip(), middle.stdout.readline().strip()}
+        assert "ready" in printed
         below = [each.pid for each in psutil.Process(middle.pid).children(recursive=True)]
         assert len(below) >= 2
         middle.kill()

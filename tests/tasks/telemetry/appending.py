@@ -16,7 +16,7 @@ def main() -> None:
     sys.stdin.readline()  # until all are
     for number in range(int(count)):
         # Of very different lengths, some longer than a page and than a pipe takes at once.
-        told = ToolInvocation(
+        invocation = ToolInvocation(
             run_id=f"{number}",
             mode="research",
             role=name,
@@ -24,7 +24,7 @@ def main() -> None:
             success=True,
             duration_ms=1.5,
         )
-        lines.append(told.line())
+        lines.append(invocation.line())
     lines.close()
 
 

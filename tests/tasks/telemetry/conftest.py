@@ -10,22 +10,21 @@ from models.states import RunState
 from models.tables.runs import Run
 from tasks.workflows.screen import open_screen
 from tests.stack import free_port
-from tests.tasks.telemetry.runs import Told, told
+from tests.tasks.telemetry.runs import TelemetryDesk, telemetry_desk
 
 SYMBOLS = (
-    "AAPL,IBM,MSFT,GOOG,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP,MRK,PFE,"
-    "INTC,CSCO,ORCL,HPQ,T,VZ,CVX,C,WFC,MMM,CAT,BA,DIS,HD,MCD"
+    "AAPL,IBM,TGT,GOOG,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP,MRK,PFE,INTC,CSCO,ORCL,HPQ,T,VZ,CVX,C,WFC,MMM,CAT,BA,DIS,HD,MCD"
 )
 
 
 @pytest.fixture(scope="package")
-def desk() -> Iterator[Told]:
-    with told("research", "ops", "trade", DESK_METRICS_PORT=str(free_port())) as found:
+def desk() -> Iterator[TelemetryDesk]:
+    with telemetry_desk("research", "ops", "trade", DESK_METRICS_PORT=str(free_port())) as found:
         yield found
 
 
 @pytest.fixture(scope="package")
-def screen(desk: Told) -> Run:
+def screen(desk: TelemetryDesk) -> Run:
     """A screen that ended with filled orders; the account's first, for a second one would find cooldowns."""
     run = open_screen(desk.desk.app, SYMBOLS, max_candidates=4)
     assert run is not None

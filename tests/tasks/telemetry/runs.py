@@ -23,7 +23,7 @@ POP_SECONDS = 1.5  # what the worker asked for before it let go of the queue sti
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TelemetryDesk:
     """Desk that fills on paper, and the places of its telemetry."""
 
     desk: Processes
@@ -69,11 +69,11 @@ class Told:
 
 
 @contextmanager
-def told(*workers: str, **environ: str) -> Iterator[Told]:
+def telemetry_desk(*workers: str, **environ: str) -> Iterator[TelemetryDesk]:
     """environ: settings of all the desk's processes."""
     with Collector() as collector, processes(TRADER_LIVE="1", DESK_TRACE_URL=collector.url, **environ) as desk:
-        file = desk.home / "telemetry" / "told.jsonl"
+        file = desk.home / "telemetry" / "telemetry.jsonl"
         desk.environ["DESK_TELEMETRY_FILE"] = str(file)
         desk.rulebook()
         desk.workers(*workers)
-        yield Told(desk, collector, file)
+        yield TelemetryDesk(desk, collector, file)

@@ -27,6 +27,7 @@ PROMISED: Mapping[str, set[str]] = {
     "trader.run.completed": {"mode", "duration_ms", "symbols", "candidateCount", "errors"},
     "codex.error": set(),
     "codex.turn.failed": {"mode", "symbol", "error"},
+    "codex.usage.missing": {"fields"},
     "tool.invocation": {"name", "success", "duration_ms"},
 }  # fmt: skip
 
@@ -74,6 +75,7 @@ def used() -> Metrics:
     metrics.run("screen", "done", 1.0)
     metrics.turn("risk", "completed", 0.5, Usage(input_tokens=9, output_tokens=1, total_tokens=10))
     about = {"run_id": "1", "mode": "research", "role": "risk"}
+    metrics.turn("risk", "completed", 0.5, Usage.unknown())
     metrics.tool(ToolInvocation(**about, name="signals_get", success=True, duration_ms=2.0))
     metrics.codex_error(CodexErrorEvent(**about, kind="overloaded", error="it is", will_retry=True))
     metrics.order("filled")

@@ -43,9 +43,9 @@ def finish(*writers: subprocess.Popen[str]) -> list[str]:
         assert writer.stdin is not None
         writer.stdin.write("\n")
         writer.stdin.flush()
-    said = [writer.communicate(timeout=PATIENCE)[0] for writer in writers]
-    assert [writer.returncode for writer in writers] == [0] * len(writers), said
-    return said
+    output = [writer.communicate(timeout=PATIENCE)[0] for writer in writers]
+    assert [writer.returncode for writer in writers] == [0] * len(writers), output
+    return output
 
 
 def test_processes_that_append_at_once_never_tear_a_line(tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_a_disk_that_takes_a_part_of_a_line_costs_that_line_alone(tmp_path: Path
     def full() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 
-    (said,) = finish(appending(path, "a", 50, full))
-    assert said.count("telemetry.not_written") == 1, "one warning, not one a line"
+    (output,) = finish(appending(path, "a", 50, full))
+    assert output.count("telemetry.not_written") == 1, "one warning, not one a line"
     assert path.stat().st_size == 10_000
     torn = path.read_text().split("\n")[-1]
     with pytest.raises(json.JSONDecodeError):
@@ -116,5 +116,5 @@ def test_a_file_that_cannot_be_is_refused_before_work_begins(tmp_path: Path) -> 
 
 def test_a_relative_file_is_one_file_wherever_a_process_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    settings = load_settings({"DESK_TELEMETRY_FILE": "told.jsonl"}, tmp_path)
-    assert settings.telemetry_file == tmp_path / "told.jsonl"
+    settings = load_settings({"DESK_TELEMETRY_FILE": "telemetry.jsonl"}, tmp_path)
+    assert settings.telemetry_file == tmp_path / "telemetry.jsonl"

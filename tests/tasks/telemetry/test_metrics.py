@@ -19,17 +19,17 @@ from models.tables.runs import Run, ToolCall, Turn
 from tasks.telemetry.metrics import Metrics
 from tests.patience import PATIENCE
 from tests.stack import wait_for
-from tests.tasks.telemetry.runs import Told
+from tests.tasks.telemetry.runs import TelemetryDesk
 
 WORKERS = ("research", "ops", "trade")
 Counted = Counter[tuple[str, tuple[str, ...]]]
 
 
-def url_of(desk: Told, worker: str) -> str:
+def url_of(desk: TelemetryDesk, worker: str) -> str:
     return re.findall(r"metrics\.shown +url=(\S+)", desk.desk.log(worker))[-1]
 
 
-def totals(desk: Told) -> Counted:
+def totals(desk: TelemetryDesk) -> Counted:
     """Every counter of the desk and the count of every histogram, over all workers; labels by name."""
     found: Counted = Counter()
     for worker in WORKERS:
@@ -43,7 +43,7 @@ def totals(desk: Told) -> Counted:
     return found
 
 
-def expected(desk: Told) -> Counted:
+def expected(desk: TelemetryDesk) -> Counted:
     """The same, of all that is in the database."""
     found: Counted = Counter()
     with desk.store.read() as session:
@@ -64,7 +64,7 @@ def expected(desk: Told) -> Counted:
     return +found
 
 
-def test_everything_is_counted_as_the_database_has_it(desk: Told, screen: Run) -> None:
+def test_everything_is_counted_as_the_database_has_it(desk: TelemetryDesk, screen: Run) -> None:
     wanted = expected(desk)
     assert wanted["desk_orders_total", ("filled",)] > 0
     runs = {key: count for key, count in wanted.items() if key[0] == "desk_runs_total"}
@@ -78,7 +78,7 @@ def test_everything_is_counted_as_the_database_has_it(desk: Told, screen: Run) -
     assert all(count == 0 for (name, _), count in found.items() if name == "desk_events_dropped_total")
 
 
-def test_each_worker_listens_on_loopback_on_a_port_of_its_own(desk: Told) -> None:
+def test_each_worker_listens_on_loopback_on_a_port_of_its_own(desk: TelemetryDesk) -> None:
     ports = set()
     for worker in WORKERS:
         url = urlsplit(url_of(desk, worker))
@@ -95,6 +95,6 @@ def test_a_port_that_is_taken_is_passed_over() -> None:
         assert Metrics(dict).serve(port) > port
 
 
-def test_when_no_port_is_free_the_error_says_which_were_tried() -> None:
+def test_when_no_port_is_free_the_error_names_those_tried() -> None:
     with socket.create_server(("127.0.0.1", 65_535)), pytest.raises(SettingError, match="DESK_METRICS_PORT=65535"):
         Metrics(dict).serve(65_535)

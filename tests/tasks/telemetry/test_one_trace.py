@@ -17,7 +17,7 @@ from tasks.engine.kinds import task_name
 from tasks.workflows.research import open_research
 from tests.fakes.otlp import Seen
 from tests.stack import Processes, free_port, processes, wait_for
-from tests.tasks.telemetry.runs import Told, told
+from tests.tasks.telemetry.runs import TelemetryDesk, telemetry_desk
 from tests.tasks.worker.steps import change, get_run
 
 
@@ -34,7 +34,7 @@ def named(trace: list[Seen], name: str) -> list[Seen]:
     return [span for span in trace if span.name == name]
 
 
-def test_one_trace_from_the_screen_to_the_fill(desk: Told, screen: Run) -> None:
+def test_one_trace_from_the_screen_to_the_fill(desk: TelemetryDesk, screen: Run) -> None:
     trace = desk.trace(screen)
     by_id = {span.id: span for span in trace}
     assert len(by_id) == len(trace)
@@ -49,7 +49,7 @@ def test_one_trace_from_the_screen_to_the_fill(desk: Told, screen: Run) -> None:
     assert not desk.collector.refused
 
 
-def _fills_hang_below_the_screen(desk: Told, run: Run, trace: list[Seen], by_id: Mapping[str, Seen]) -> None:
+def _fills_hang_below_the_screen(desk: TelemetryDesk, run: Run, trace: list[Seen], by_id: Mapping[str, Seen]) -> None:
     with desk.store.read() as session:
         fills = session.exec(
             select(Fill).join(Order, col(Order.id) == col(Fill.order_id)).where(Order.run_id == run.id)
@@ -67,7 +67,7 @@ def _fills_hang_below_the_screen(desk: Told, run: Run, trace: list[Seen], by_id:
         assert submitted[span.about["order.id"]].about["desk.outcome"] == "filled"
 
 
-def _what_was_done_has_a_span_each(desk: Told, run: Run, trace: list[Seen]) -> None:
+def _what_was_done_has_a_span_each(desk: TelemetryDesk, run: Run, trace: list[Seen]) -> None:
     """As many steps, turns and tool calls as the database knows, each inside what it belongs to."""
     with desk.store.read() as session:
         steps = session.exec(select(Step).where(Step.run_id == run.id)).all()
@@ -94,7 +94,7 @@ def _what_was_done_has_a_span_each(desk: Told, run: Run, trace: list[Seen]) -> N
     assert taken == Counter(f"run/{task_name(step.kind)}" for step in steps), "Celery's own are in it too"
 
 
-def test_a_step_that_the_sweep_sends_again_joins_the_trace_of_its_run(desk: Told) -> None:
+def test_a_step_that_the_sweep_sends_again_joins_the_trace_of_its_run(desk: TelemetryDesk) -> None:
     with desk.held_up("research"):
         run = open_research(desk.desk.app, ["KO"])
         with redis.Redis.from_url(redis_url(desk.desk.settings)) as client:
@@ -120,7 +120,7 @@ def test_a_collector_that_is_away_holds_nothing_up() -> None:
     with processes(DESK_TRACE_URL=f"http://127.0.0.1:{free_port()}") as desk:
         desk.rulebook()
         desk.workers("research", "ops")
-        away = Told(desk, None, desk.home)  # type: ignore[arg-type]
+        away = TelemetryDesk(desk, None, desk.home)  # type: ignore[arg-type]
         assert away.ended(open_research(desk.app, ["KO"])).state == RunState.DONE
         for name in ("research", "ops"):
             desk.end(name)
@@ -151,5 +151,5 @@ def test_when_it_is_off_nothing_of_it_is_loaded() -> None:
 
 
 def test_when_it_is_on_it_is_seen_to_be_loaded() -> None:
-    with told("ops") as desk:
+    with telemetry_desk("ops") as desk:
         assert ("opentelemetry", "tasks") in loaded(desk.desk, "research")

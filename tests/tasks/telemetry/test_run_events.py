@@ -17,15 +17,15 @@ from models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, Tool
 from tasks.workflows.research import open_research
 from tests.patience import PATIENCE
 from tests.stack import wait_for
-from tests.tasks.telemetry.runs import Told
+from tests.tasks.telemetry.runs import TelemetryDesk
 
 REJECTED = "APC"  # the rulebook's quick role turns it down on the replay's day
 _BY_NAME: Mapping[str, type[Canonical]] = {str(event.model_fields["event"].default): event for event in EVENTS}
 
 
-def told_of(desk: Told, run: Run, last: str) -> list[dict[str, Any]]:
+def complete_lines(desk: TelemetryDesk, run: Run, last: str) -> list[dict[str, Any]]:
     """The lines of a run, once the one that comes last is there."""
-    wait_for(lambda: last in {line["event"] for line in desk.lines(run)}, f"{last} is told")
+    wait_for(lambda: last in {line["event"] for line in desk.lines(run)}, f"{last} is recorded")
     return desk.lines(run)
 
 
@@ -33,8 +33,8 @@ def spent(turns: list[Turn]) -> dict[str, int]:
     return {name: sum(getattr(turn, name) for turn in turns) for name in Usage.model_fields}
 
 
-def test_a_screen_that_fills_tells_of_its_three_modes_once(desk: Told, screen: Run) -> None:
-    lines = told_of(desk, screen, "trader.run.completed")
+def test_a_screen_that_fills_records_its_three_modes_once(desk: TelemetryDesk, screen: Run) -> None:
+    lines = complete_lines(desk, screen, "trader.run.completed")
     ends = {line["event"]: line for line in lines if line["event"].endswith(".run.completed")}
     assert [line["event"] for line in lines if line["event"] in ends] == list(ends), "each once"
     with desk.store.read() as session:
@@ -73,36 +73,38 @@ def test_a_screen_that_fills_tells_of_its_three_modes_once(desk: Told, screen: R
         assert (end["turns"], end["tokens"]) == (len(own), spent(own))
 
 
-def test_each_tool_call_is_told_with_its_turn(desk: Told, screen: Run) -> None:
-    lines = told_of(desk, screen, "trader.run.completed")
+def test_each_tool_call_is_recorded_with_its_turn(desk: TelemetryDesk, screen: Run) -> None:
+    lines = complete_lines(desk, screen, "trader.run.completed")
     with desk.store.read() as session:
         rows = session.exec(
             select(ToolCall, Turn).join(Turn, col(Turn.id) == col(ToolCall.turn_id)).where(Turn.run_id == screen.id)
         ).all()
-    told = [line for line in lines if line["event"] == "tool.invocation"]
+    calls = [line for line in lines if line["event"] == "tool.invocation"]
     names = ("name", "success", "duration_ms", "role", "thread_id", "turn_id")
-    assert Counter(tuple(line[name] for name in names) for line in told) == Counter(
+    assert Counter(tuple(line[name] for name in names) for line in calls) == Counter(
         (call.tool, call.success, round(call.seconds * 1000, 3), turn.role, turn.thread_id, turn.codex_turn_id)
         for call, turn in rows
     )
-    assert {line["symbol"] for line in told if line["mode"] == "research"} <= {turn.subject for _, turn in rows}
-    assert not [line for line in told if line["mode"] != "research" and "symbol" in line]
+    assert {line["symbol"] for line in calls if line["mode"] == "research"} <= {turn.subject for _, turn in rows}
+    assert not [line for line in calls if line["mode"] != "research" and "symbol" in line]
 
 
-def test_a_candidate_that_is_rejected_at_once_skips_the_other_roles(desk: Told) -> None:
+def test_a_candidate_that_is_rejected_at_once_skips_the_other_roles(desk: TelemetryDesk) -> None:
     run = desk.ended(open_research(desk.desk.app, [REJECTED]))
-    (end,) = [line for line in told_of(desk, run, "research.run.completed") if line["event"].endswith(".run.completed")]
+    (end,) = [
+        line for line in complete_lines(desk, run, "research.run.completed") if line["event"].endswith(".run.completed")
+    ]
     assert end["rolesRun"] == {REJECTED: ["quick"]}
     assert end["skippedRoles"] == {REJECTED: [role for role in default_roles() if role != "quick"]}
     assert (end["symbols"], end["verdicts"], end["turns"]) == ([REJECTED], {"PASS": 1}, 1)
 
 
-def test_a_run_that_a_person_stops_is_told_by_the_command_that_ends_it(desk: Told) -> None:
+def test_a_run_that_a_person_stops_is_recorded_by_the_command_that_ends_it(desk: TelemetryDesk) -> None:
     with desk.held_up("research"):
         run = open_research(desk.desk.app, ["KO"])
         assert desk.desk.desk("stop", "stop", run.id).wait(PATIENCE) == 0
         desk.desk.running.pop("stop")
-    (end,) = told_of(desk, run, "research.run.completed")
+    (end,) = complete_lines(desk, run, "research.run.completed")
     assert (end["state"], end["turns"], end["symbols"]) == ("stopped", 0, ["KO"])
     assert (end["rolesRun"], end["skippedRoles"]) == ({}, {"KO": list(default_roles())})
     (root,) = [span for span in desk.trace(run) if not span.parent]
@@ -110,6 +112,6 @@ def test_a_run_that_a_person_stops_is_told_by_the_command_that_ends_it(desk: Tol
     assert root.service.startswith("stop@")
 
 
-def test_every_line_is_one_of_the_canonical_events(desk: Told, screen: Run) -> None:
-    for line in told_of(desk, screen, "trader.run.completed"):
+def test_every_line_is_one_of_the_canonical_events(desk: TelemetryDesk, screen: Run) -> None:
+    for line in complete_lines(desk, screen, "trader.run.completed"):
         TypeAdapter(_BY_NAME[line["event"]]).validate_python(line, strict=False)

@@ -50,7 +50,7 @@ def made(collector: Collector, *orders: Order, within: str | None = None) -> dic
     return {span.name: span for span in collector.spans()}
 
 
-def test_an_order_is_of_its_run_s_trace_whoever_sends_it() -> None:
+def test_an_order_is_of_its_run_s_trace_whichever_worker_sends_it() -> None:
     mine, other = new_id(), new_id()
     with Collector() as collector:
         found = made(collector, an_order(mine), within=other)
@@ -79,7 +79,7 @@ def test_an_order_that_the_broker_refused_is_marked_as_failed() -> None:
     )
 
 
-def test_the_run_s_own_span_is_the_root_and_says_how_it_ended() -> None:
+def test_the_run_s_own_span_is_the_root_and_has_its_end() -> None:
     run = run_row(state=RunState.FAILED, notes=["every lens failed"], finished_at=utcnow())
     with Collector() as collector:
         spans = Spans(collector.url, "test")

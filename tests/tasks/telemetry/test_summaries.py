@@ -39,7 +39,7 @@ def at(seconds: float) -> dt.datetime:
     return NOW + dt.timedelta(seconds=seconds)
 
 
-def test_a_mode_that_was_not_come_to_is_not_told(store: Store) -> None:
+def test_a_mode_that_did_not_begin_has_no_summary(store: Store) -> None:
     with store.session() as session:
         run = a_run(session, state=RunState.STOPPED, params={"symbols": ["AAPL"], "lenses": ["technical"]})
         a_step(session, run, kind=StepKind.SCREEN, state=StepState.DONE, started_at=at(0), finished_at=at(1))
@@ -51,12 +51,12 @@ def test_a_mode_that_was_not_come_to_is_not_told(store: Store) -> None:
     assert (research.mode, research.duration_ms) == ("research", 0.0)
 
 
-def test_a_run_that_was_stopped_before_it_began_is_told_as_what_it_was_to_be(store: Store) -> None:
+def test_a_run_that_was_stopped_before_it_began_is_recorded_with_its_kind(store: Store) -> None:
     with store.session() as session:
         run = a_run(session, kind=RunKind.TRADE, state=RunState.STOPPED, params={"source_run": "gone"})
         a_step(session, run, kind=StepKind.DECIDE, state=StepState.STOPPED)
-        (told,) = completed(session, run)
-    assert (told.mode, told.duration_ms, told.turns, told.candidate_count) == ("trader", 0.0, 0, 0)
+        (summary,) = completed(session, run)
+    assert (summary.mode, summary.duration_ms, summary.turns, summary.candidate_count) == ("trader", 0.0, 0, 0)
 
 
 def test_what_a_person_does_is_no_mode(store: Store) -> None:
@@ -64,20 +64,20 @@ def test_what_a_person_does_is_no_mode(store: Store) -> None:
         assert completed(session, a_run(session, kind=RunKind.FLATTEN, state=RunState.DONE)) == []
 
 
-def test_failed_steps_are_told_with_their_reasons_up_to_a_bound(store: Store) -> None:
+def test_failed_steps_are_recorded_with_their_reasons_up_to_a_bound(store: Store) -> None:
     with store.session() as session:
         run = a_run(session, kind=RunKind.RESEARCH, state=RunState.PARTIAL)
         for number in range(23):
             a_step(session, run, state=StepState.FAILED, role="risk", subject=f"S{number:02}", error=f"e{number}" * 200)
         a_step(session, run, kind=StepKind.DECIDE, state=StepState.FAILED, error="of another mode")
-        (told,) = completed(session, run)
-    assert len(told.errors) == 21
-    assert told.errors[-1] == "and 3 more"
-    assert all(line.startswith("report risk S") and len(line) <= 300 for line in told.errors[:-1])
+        (summary,) = completed(session, run)
+    assert len(summary.errors) == 21
+    assert summary.errors[-1] == "and 3 more"
+    assert all(line.startswith("report risk S") and len(line) <= 300 for line in summary.errors[:-1])
 
 
-def test_what_cannot_be_told_costs_a_line_in_the_log_and_nothing_else(store: Store, tmp_path: Path) -> None:
-    file = tmp_path / "told.jsonl"
+def test_a_failed_summary_costs_a_line_in_the_log_and_nothing_else(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "telemetry.jsonl"
     settings = load_settings({"DESK_HOME": str(tmp_path), "DESK_TELEMETRY_FILE": str(file)}, tmp_path)
     with store.session() as session:
         run = a_run(session, kind=RunKind.RESEARCH)
@@ -89,12 +89,12 @@ def test_what_cannot_be_told_costs_a_line_in_the_log_and_nothing_else(store: Sto
     lost = [row for row in logged if row["event"] == "telemetry.lost"]
     assert [row["about"] for row in lost] == ["turn.error", "run.completed"]
     (line,) = file.read_text().splitlines()
-    told = json.loads(line)
-    assert (told["event"], told["run_id"], told["state"]) == ("research.run.completed", run.id, "done")
+    summary = json.loads(line)
+    assert (summary["event"], summary["run_id"], summary["state"]) == ("research.run.completed", run.id, "done")
 
 
-def test_a_transaction_that_is_rolled_back_tells_nothing(store: Store, tmp_path: Path) -> None:
-    file = tmp_path / "told.jsonl"
+def test_a_transaction_that_is_rolled_back_records_nothing(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "telemetry.jsonl"
     settings = load_settings({"DESK_HOME": str(tmp_path), "DESK_TELEMETRY_FILE": str(file)}, tmp_path)
     with store.session() as session:
         run = a_run(session, kind=RunKind.RESEARCH)

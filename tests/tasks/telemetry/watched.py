@@ -1,4 +1,4 @@
-"""The `desk` command, with a look at who loads which tracing and metrics library.
+"""The `desk` command, with a log of the modules that load a tracing or metrics library.
 
 `python -m tests.tasks.telemetry.watched FILE ARGUMENTS...` writes a line `LIBRARY MODULE` for each that a module loads.
 """
@@ -13,7 +13,7 @@ LIBRARIES = ("opentelemetry", "prometheus_client")
 
 
 class Watch:
-    """The first finder of all: finds nothing, and notes who asked."""
+    """First of all import finders: finds nothing, and notes the importing module."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

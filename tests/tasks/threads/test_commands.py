@@ -41,23 +41,25 @@ def command(desk: Processes, *arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def told(desk: Processes, *arguments: str) -> Any:
+def result_of(desk: Processes, *arguments: str) -> Any:
     code, out, err = command(desk, *arguments, "--json")
     assert code == 0, err
     return json.loads(out)
 
 
 def thread_of(desk: Processes, role: str) -> str:
-    (row,) = [row for row in told(desk, "list", "--role", role) if row["current"] and "#fork-" not in row["subject"]]
+    (row,) = [
+        row for row in result_of(desk, "list", "--role", role) if row["current"] and "#fork-" not in row["subject"]
+    ]
     return str(row["thread_id"])
 
 
-def test_list_and_show_say_who_talked_where_and_what(desk: Processes) -> None:
-    rows = {row["role"]: row for row in told(desk, "list")}
+def test_list_and_show_name_role_thread_and_messages(desk: Processes) -> None:
+    rows = {row["role"]: row for row in result_of(desk, "list")}
     assert {"fundamentals", "risk", "catalyst"} <= set(rows)
     risk = rows["risk"]
     assert (risk["turns"], risk["generation"], risk["current"], risk["reason"]) == (2, 2, True, "resumed")
-    seen = told(desk, "show", risk["thread_id"][-8:])
+    seen = result_of(desk, "show", risk["thread_id"][-8:])
     assert [turn["ordinal"] for turn in seen["turns"]] == [1, 2]
     assert len({turn["run_id"] for turn in seen["turns"]}) == 2
     for turn in seen["turns"]:
@@ -77,39 +79,42 @@ def test_a_thread_of_one_conversation_is_shown_without_its_prompt(desk: Processe
     with desk_of(desk.app).store.read() as session:
         from_run = session.connection().exec_driver_sql("select thread_id from turn where role = 'quick'").first()
     assert from_run is not None
-    seen = told(desk, "show", from_run[0])
+    seen = result_of(desk, "show", from_run[0])
     assert seen["untold"] == "it is a thread of one conversation"
     assert [turn["prompt"] for turn in seen["turns"]] == [None]
     assert "(prompt not kept)" in command(desk, "show", from_run[0])[1]
 
 
-def told_of(desk: Processes, type_: EventType) -> list[Envelope]:
-    """What the desk's own stream has of a type."""
+def events_of(desk: Processes, type_: EventType) -> list[Envelope]:
+    """Return the events of a type on the desk's own stream."""
     with desk_of(desk.app).store.read() as session:
         return [one for one in event_log.read(session, DESK, 0, 1000) if one.type == type_]
 
 
 def test_a_fork_is_asked_on_and_its_parent_stays_as_it_was(desk: Processes) -> None:
     parent = thread_of(desk, "fundamentals")
-    before = told(desk, "show", parent)
-    made = told(desk, "fork", parent, "--before-turn", "2")
+    before = result_of(desk, "show", parent)
+    made = result_of(desk, "fork", parent, "--before-turn", "2")
     assert (made["parent_id"], made["role"], made["turns"]) == (parent, "fundamentals", 1)
-    (forked,) = told_of(desk, EventType.THREAD_FORKED)
+    (forked,) = events_of(desk, EventType.THREAD_FORKED)
     assert (forked.thread_id, forked.payload["parent_id"]) == (made["thread_id"], parent)
     assert forked.payload["before_turn"] == before["turns"][1]["turn_id"]
     assert (forked.payload["role"], forked.payload["reason"]) == ("fundamentals", "forked:manual")
     prompt = "The same once more, as a pessimist."
-    answer = told(desk, "ask", made["thread_id"], prompt)
+    answer = result_of(desk, "ask", made["thread_id"], prompt)
     assert json.loads(answer["text"])["verdict"] in ("CONFIRMED", "CAUTION", "REJECT")
     assert answer["tokens"] > 0
-    seen = told(desk, "show", made["thread_id"])
+    seen = result_of(desk, "show", made["thread_id"])
     assert seen["thread"]["parent_id"] == parent
     assert seen["turns"][0]["turn_id"] == before["turns"][0]["turn_id"]
+    assert seen["turns"][0]["run_id"] == before["turns"][0]["run_id"] is not None
     assert [turn["prompt"] for turn in seen["turns"]][1:] == [prompt]
-    after = told(desk, "show", parent)
+    after = result_of(desk, "show", parent)
     assert after["forks"] == [made["thread_id"]]
     assert after["turns"] == before["turns"]
-    whole = told(desk, "fork", parent[-10:], "--before-turn", "3", "--model", "gpt-5.4")
+    few, _, error = command(desk, "fork", made["thread_id"], "--before-turn", "1")
+    assert (few, "--before-turn 1: allowed are 2 to 3" in error) == (2, True), error
+    whole = result_of(desk, "fork", parent[-10:], "--before-turn", "3", "--model", "gpt-5.4")
     assert (whole["turns"], whole["model"]) == (2, "gpt-5.4")
 
 
@@ -119,19 +124,19 @@ def test_a_reset_thread_is_gone_on_with_no_more(desk: Processes) -> None:
     assert code == 0
     assert "catalyst starts a new thread on" in out
     assert command(desk, "reset", old)[0] == 2
-    (closed,) = [one for one in told_of(desk, EventType.THREAD_CLOSED) if one.thread_id == old]
+    (closed,) = [one for one in events_of(desk, EventType.THREAD_CLOSED) if one.thread_id == old]
     assert (closed.payload["role"], closed.payload["reason"]) == ("catalyst", "manual")
     run = open_research(desk.app, ["IBM"])
     wait_for(lambda: _state(desk, run.id) in RUN_FINAL, "the run ends")
     new = thread_of(desk, "catalyst")
     assert new != old
-    assert told(desk, "show", new)["thread"]["reason"] == "manual"
-    assert told(desk, "show", old)["thread"]["current"] is False
+    assert result_of(desk, "show", new)["thread"]["reason"] == "manual"
+    assert result_of(desk, "show", old)["thread"]["current"] is False
 
 
-def test_what_cannot_be_is_told_with_a_remedy(desk: Processes) -> None:
+def test_impossible_input_is_refused_with_a_remedy(desk: Processes) -> None:
     parent = thread_of(desk, "risk")
-    for arguments, words in (
+    for arguments, error in (
         (("show", "abc"), "too short for a thread's id"),
         (("show", "0123456789"), "no thread with the id 0123456789"),
         (("show", "%%%%%%%"), "too short"),
@@ -140,10 +145,10 @@ def test_what_cannot_be_is_told_with_a_remedy(desk: Processes) -> None:
         (("ask", parent, "hello"), "is not a fork"),
     ):
         code, _, err = command(desk, *arguments)
-        assert (code, words in err) == (2, True), (arguments, err)
+        assert (code, error in err) == (2, True), (arguments, err)
         assert "remedy" in err or "allowed" in err
 
 
-def test_gc_says_what_it_deleted(desk: Processes) -> None:
-    assert set(told(desk, "gc")) == {"threads", "rollouts", "blobs", "busy"}
+def test_gc_counts_what_it_deleted(desk: Processes) -> None:
+    assert set(result_of(desk, "gc")) == {"threads", "rollouts", "blobs", "busy"}
     assert "threads forgotten" in command(desk, "gc")[1]

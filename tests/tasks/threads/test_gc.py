@@ -1,4 +1,4 @@
-"""What is deleted of threads and what stays, over a real Redis and the real rows."""
+"""Deletion of threads and its limits, over a real Redis and the real rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reset whose lease is gone before it is written: it says so, and the record stays as it was."""
+"""A reset that loses its lease before it is written: it fails, and the record stays as it was."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ def leases_vanish(url: str) -> Iterator[None]:
             thread.join()
 
 
-def test_a_reset_says_that_it_was_written_only_when_it_was(tmp_path: Path, redis_server: str) -> None:
+def test_a_reset_is_reported_as_written_only_when_it_was(tmp_path: Path, redis_server: str) -> None:
     settings = Settings(home=tmp_path, redis_url=redis_server)
     make_database(settings.database)
     with redis.Redis.from_url(redis_server) as client, closing(Desk(settings, "threads")) as desk:
         client.flushall()
 
         def written() -> bool:
-            """By what the reset says; the record has to agree."""
+            """Return whether the reset reports a write; the record has to agree."""
             client.set(f"{RECORD}{NAME}", KEPT.model_dump_json())
-            said = True
+            reported = True
             try:
                 reset(desk, "t1")
             except UsageError:
-                said = False
+                reported = False
             dropped = ThreadRecord.model_validate_json(client.get(f"{RECORD}{NAME}") or b"").dropped
-            assert dropped == ("manual" if said else None)
-            return said
+            assert dropped == ("manual" if reported else None)
+            return reported
 
         assert written()
         with leases_vanish(redis_server):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
+from tests.tasks.views.chain import Chain, a_chain
 from tests.tasks.web.kit import Service, service
-from tests.tasks.workflows.chain import Chain, a_chain
 
 
 @dataclass(frozen=True, slots=True)

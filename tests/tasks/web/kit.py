@@ -49,7 +49,7 @@ class Service:
             return int(connection.recv(4096).split()[1])
 
     def blocked_reads(self) -> int:
-        """How many clients of the desk's Redis wait for the entries of a stream."""
+        """Count the clients of the desk's Redis that wait for the entries of a stream."""
         with redis.Redis.from_url(self.processes.environ["DESK_REDIS_URL"]) as client:
             return sum(one["cmd"].startswith("xread") for one in client.client_list())
 
@@ -84,12 +84,12 @@ def start(desk: Processes, *arguments: str, environ: Mapping[str, str] | None = 
     before = len(desk.log("api")) if (desk.home / "api.log").exists() else 0
     process = desk.desk("api", "api", *arguments, environ=environ)
 
-    def said() -> re.Match[str] | None:
+    def listening() -> re.Match[str] | None:
         assert process.poll() is None, f"it ended with {process.returncode}: {desk.log('api')[before:]}"
         return _LISTENING.search(desk.log("api"), before)
 
-    wait_for(lambda: said() is not None, "the service listens")
-    found = said()
+    wait_for(lambda: listening() is not None, "the service listens")
+    found = listening()
     assert found is not None
     return found[1], (desk.home / "run" / "api-token").read_text(encoding="ascii").strip()
 
@@ -105,7 +105,7 @@ class Message:
 
 
 def messages(response: httpx.Response) -> Iterator[Message]:
-    """What a text/event-stream holds, as a browser would read it."""
+    """Yield the messages of a text/event-stream, as a browser would read it."""
     fields: dict[str, str] = {}
     for line in response.iter_lines():
         if line:

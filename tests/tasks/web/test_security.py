@@ -1,4 +1,4 @@
-"""What a web page can send does not pass, with the token or without; and asking changes nothing."""
+"""Requests that a web page can send are refused, with the token or without; and reading changes nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_name_that_was_made_to_point_here_is_not_answered(floor: Floor, host: 
     assert problem(floor.client.get("/runs", headers={"Host": named}), 421) == "wrong_host"
 
 
-def test_a_host_is_said_once(floor: Floor) -> None:
+def test_a_host_is_given_once(floor: Floor) -> None:
     authorization = f"Authorization: Bearer {floor.service.token}\n"
     ask = floor.service.raw
     assert ask(f"GET /runs HTTP/1.1\nHost: 127.0.0.1\n{authorization}Connection: close\n\n") == 200
@@ -92,7 +92,7 @@ def test_the_servers_own_origin_passes_and_the_other_of_two_does_not(floor: Floo
     assert floor.client.get("/runs", headers=[own, ("Origin", "https://evil.example")]).status_code == 403
 
 
-def test_what_a_browser_says_of_a_page_counts_without_an_origin_too(floor: Floor) -> None:
+def test_the_fetch_headers_of_a_browser_count_without_an_origin_too(floor: Floor) -> None:
     """An image, a script or a form of another page carries no Origin when it only asks."""
     for site, status in (("cross-site", 403), ("same-site", 403), ("none", 200), ("same-origin", 200)):
         assert floor.client.get("/runs", headers={"Sec-Fetch-Site": site}).status_code == status, site
@@ -121,7 +121,8 @@ def test_every_route_that_takes_a_body_takes_json_alone(floor: Floor) -> None:
     assert {method for _, method in changing} == {"post"}
     assert len(changing) >= 2
     for path, _ in changing:
-        asked = path.replace("{run_id}", floor.chain.run_id).replace("{id_}", floor.chain.order_id)
+        names = {"run_id": floor.chain.run_id, "id_": floor.chain.order_id, "thread_id": "thread", "turn_id": "turn"}
+        asked = path.format(**names)
         assert problem(floor.client.post(asked, data={"by": "ann"}), 415) == "wrong_content_type"
 
 
@@ -136,11 +137,16 @@ def test_a_body_has_a_length_and_a_limit(floor: Floor) -> None:
 
 def test_other_methods_are_refused(floor: Floor) -> None:
     for method in ("PUT", "DELETE", "PATCH", "POST"):
-        assert problem(floor.client.request(method, "/runs", json={}), 405) == "method_not_allowed"
-    assert floor.client.head("/runs").status_code == 405
+        assert problem(floor.client.request(method, "/threads", json={}), 405) == "method_not_allowed"
+    assert floor.client.head("/threads").status_code == 405
 
 
-def test_every_answer_says_that_no_page_may_have_it(floor: Floor) -> None:
+def test_a_refused_method_names_all_that_a_path_has(floor: Floor) -> None:
+    response = floor.client.request("DELETE", "/runs")
+    assert (response.status_code, response.headers["allow"]) == (405, "GET, POST")
+
+
+def test_every_answer_forbids_pages_to_read_it(floor: Floor) -> None:
     for response in (floor.client.get("/runs"), floor.client.get("/nothing"), httpx.get(floor.service.url)):
         assert response.headers["cache-control"] == "no-store"
         assert response.headers["x-content-type-options"] == "nosniff"

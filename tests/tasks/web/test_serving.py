@@ -31,7 +31,7 @@ def stack() -> Iterator[Processes]:
 
 
 def refused(stack: Processes, *arguments: str, **environ: str) -> str:
-    """What a start that is refused says."""
+    """Return the error of a refused start."""
     done = zygote.run(("api", *arguments), {**stack.environ, **environ}, REPOSITORY)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
@@ -76,10 +76,10 @@ def test_a_token_file_that_leads_elsewhere_is_refused(stack: Processes, tmp_path
     path.unlink(missing_ok=True)
     elsewhere.write_text("A" * 43, encoding="ascii")
     path.symlink_to(elsewhere)
-    said = refused(stack)
+    error = refused(stack)
     path.unlink()
-    assert "cannot be used" in said
-    assert "remove it, or set DESK_API_TOKEN" in said
+    assert "cannot be used" in error
+    assert "remove it, or set DESK_API_TOKEN" in error
     assert elsewhere.read_text(encoding="ascii") == "A" * 43
 
 
@@ -110,15 +110,15 @@ def test_the_users_own_token_is_taken_from_the_setting(stack: Processes) -> None
 
 def test_a_weak_token_is_refused_and_not_repeated(stack: Processes) -> None:
     for token in ("secret-word", "secret word that is long enough", "secrét-word-of-some-length"):
-        said = refused(stack, DESK_API_TOKEN=token)
-        assert "DESK_API_TOKEN" in said
-        assert "secr" not in said
+        error = refused(stack, DESK_API_TOKEN=token)
+        assert "DESK_API_TOKEN" in error
+        assert "secr" not in error
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "desk.example"])
 def test_other_machines_are_let_in_only_with_a_token_of_the_users(stack: Processes, host: str) -> None:
-    said = refused(stack, DESK_API_HOST=host)
-    assert f"DESK_API_HOST='{host}' lets other machines in, and DESK_API_TOKEN is not set" in said
+    error = refused(stack, DESK_API_HOST=host)
+    assert f"DESK_API_HOST='{host}' lets other machines in, and DESK_API_TOKEN is not set" in error
 
 
 def test_off_loopback_it_answers_to_the_names_it_was_given(stack: Processes) -> None:
@@ -152,9 +152,9 @@ def test_an_address_of_its_own_is_a_name_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hosts", ["https://desk.example", "*", "desk.example:80", "a b", "desk.example/x"])
 def test_what_is_no_host_name_is_refused(tmp_path: Path, hosts: str) -> None:
-    said = desk(tmp_path / "home", "config", DESK_API_HOSTS=hosts)
-    assert said.returncode == 2
-    assert "give names by comma, without scheme, port or *" in said.stderr
+    error = desk(tmp_path / "home", "config", DESK_API_HOSTS=hosts)
+    assert error.returncode == 2
+    assert "give names by comma, without scheme, port or *" in error.stderr
     with pytest.raises(ValueError, match="is not a Host name"):
         Settings(home=tmp_path, api_hosts=hosts)
 
@@ -175,7 +175,7 @@ def test_without_a_desk_there_is_nothing_to_serve(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_it_ends_on_a_signal_without_a_word(stack: Processes, number: int, code: int) -> None:
+def test_it_ends_on_a_signal_without_output(stack: Processes, number: int, code: int) -> None:
     start(stack)
     before = len(stack.log("api"))
     process = stack.running.pop("api")
@@ -194,12 +194,12 @@ def imported(log: str) -> list[str]:
 
 def test_the_command_does_not_load_the_web_framework(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "tasks.cli.main", "--help"],
+        [sys.executable, "-X", "importtime", "-m", "tasks.cli.main", "api", "--help"],
         cwd=REPOSITORY, env=environment(tmp_path / "home"), capture_output=True, text=True, check=True,
         timeout=PATIENCE,
     )  # fmt: skip
     modules = imported(done.stderr)
-    assert "tasks.cli.services.api" in modules
+    assert "tasks.cli.services.processes" in modules  # which that command's module imports
     assert [name for name in modules if name.startswith(HEAVY)] == []
 
 

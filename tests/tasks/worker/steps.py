@@ -24,7 +24,8 @@ from tests.patience import PATIENCE
 
 
 def opened(store: Store, *steps: NewStep, attempts: int = 2, **values: Any) -> tuple[Run, str]:
-    """A run whose finish step waits for those of `steps` that name no parent; its finish step's id."""
+    """Open a run; its finish step waits for those of `steps` without a parent. Return the run and its finish step's
+    id."""
     run, finish = run_row(**values), new_id()
     under = [step if step.parent else _under(step, finish) for step in steps]
     with store.session() as session:
@@ -58,7 +59,7 @@ def ago(seconds: float) -> dt.datetime:
     return utcnow() - dt.timedelta(seconds=seconds)
 
 
-def said(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def logged(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Log lines, but for those of events: a thread of its own writes them, whenever it comes to it."""
     return [line for line in lines if not line["event"].startswith("event")]
 

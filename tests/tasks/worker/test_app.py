@@ -80,7 +80,7 @@ def test_messages_are_json_alone_acknowledged_late_one_at_a_time(app: Celery) ->
 
 
 def broker_parameters(address: str) -> dict[str, Any]:
-    """What kombu would connect with, without connecting."""
+    """Return the parameters that kombu would connect with, without connecting."""
     with Connection(celery_url(address)) as connection:
         transport = connection.transport
         channel = transport.Channel.__new__(transport.Channel)

@@ -1,4 +1,4 @@
-"""What is sent for which steps, and what happens when it cannot be sent."""
+"""Messages for steps, and the outcome when they cannot be sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from models.states import StepKind
 from tasks.engine.steps import ReadyStep
 from tasks.worker.dispatch import canvases, send
-from tests.tasks.worker.steps import client_of, queued, said
+from tests.tasks.worker.steps import client_of, logged, queued
 
 ROLES = ("fundamentals", "risk", "catalyst")
 
@@ -89,10 +89,10 @@ def test_a_kind_that_this_version_does_not_know_is_left_out_and_logged(app: Cele
     with capture_logs() as lines:
         (found,) = made(app, ReadyStep("later", "of_a_later_version", "", "finish"), single(StepKind.DECIDE))
     assert sent(found) == ("desk.decide", "decide")
-    assert [(line["event"], line["step"]) for line in said(lines)] == [("dispatch.unknown_kind", "later")]
+    assert [(line["event"], line["step"]) for line in logged(lines)] == [("dispatch.unknown_kind", "later")]
 
 
-def test_nobody_waits_for_a_result(app: Celery) -> None:
+def test_no_task_waits_for_a_result(app: Celery) -> None:
     chord_, lone = made(app, *(report("IBM", role) for role in ROLES), report("AAPL", "quick"))
     for task in (*chord_.tasks, chord_.body, lone):
         assert task.options["ignore_result"] is True
@@ -130,4 +130,4 @@ def test_with_redis_down_it_is_logged_and_nothing_is_raised(
     app = make_app(redis_url=SecretStr(f"unix://{tmp_path}/nobody"))
     with capture_logs() as lines:
         send(app, ready)
-    assert [(line["event"], line["steps"]) for line in said(lines)] == [("dispatch.failed", len(ready))]
+    assert [(line["event"], line["steps"]) for line in logged(lines)] == [("dispatch.failed", len(ready))]

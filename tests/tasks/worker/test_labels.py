@@ -28,13 +28,13 @@ from tests.tasks.worker.steps import get, get_run, opened
 from tools.brokers.paper import PaperBroker
 
 RULES = "rulebook (rules, no model)"
-SYMBOLS = "AAPL,IBM,MSFT,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP,MRK,PFE,INTC,CSCO,ORCL,HPQ,CVX,CAT,BA,DIS,HD,MCD"
+SYMBOLS = "AAPL,IBM,MMM,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP,MRK,PFE,INTC,CSCO,ORCL,HPQ,CVX,CAT,BA,DIS,HD,MCD"
 DATE = re.compile(r"20\d\d-\d\d-\d\d")
 
 
 @pytest.fixture(scope="module")
 def desk() -> Iterator[Processes]:
-    """Workers of the rulebook and of 2010-08-12, without a `desk up` that would tell others."""
+    """Yield workers of the rulebook and of 2010-08-12, without a `desk up` that would announce their settings."""
     with processes() as found:
         found.rulebook()
         found.workers("research", "ops", "trade")
@@ -102,10 +102,10 @@ def _saw_its_own_day_alone(store: Store, run: Run) -> None:
     assert {subject.split("/")[1] for subject in threads} == {f"replay-{day}"}
 
 
-def test_a_run_whose_market_the_worker_cannot_have_fails_with_the_reason(make_app: Callable[..., Celery]) -> None:
+def test_a_run_on_a_market_that_the_worker_cannot_have_fails_with_the_reason(make_app: Callable[..., Celery]) -> None:
     app = make_app()
     store: Store = desk_of(app).store
-    for market, at, said in (
+    for market, at, reason in (
         ("replay", MARKET_NOW.replace(year=2031), "DESK_REPLAY_DATE=2031-08-12 is outside the replay's data"),
         ("casino", MARKET_NOW, "'casino' is no market"),
     ):
@@ -114,7 +114,7 @@ def test_a_run_whose_market_the_worker_cannot_have_fails_with_the_reason(make_ap
         work(app, step.id, submit_orders)
         found = get(store, step.id)
         assert found.state == StepState.FAILED
-        assert f"this worker cannot have the market of run {run.id}: {said}" in str(found.error)
+        assert f"this worker cannot have the market of run {run.id}: {reason}" in str(found.error)
 
 
 def test_orders_are_filled_on_the_market_and_day_of_their_run(make_app: Callable[..., Celery]) -> None:

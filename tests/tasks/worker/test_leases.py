@@ -22,13 +22,13 @@ from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep
 from tasks.worker.work import Done, Ending, work
 from tests.patience import PATIENCE
-from tests.tasks.worker.steps import change, get, opened, said, until
+from tests.tasks.worker.steps import change, get, logged, opened, until
 
 LEASE = 1.5
 
 
 class Waiting:
-    """A handler that works until it is let go or ended, and tells why it was ended."""
+    """Handler that works until it is let go or ended, and keeps the reason of its end."""
 
     def __init__(self) -> None:
         self.began, self.go = threading.Event(), threading.Event()
@@ -91,7 +91,7 @@ def test_without_renewals_the_step_would_be_anothers(app: Celery, store: Store, 
     assert get(store, step).owner == "another"
 
 
-def test_work_whose_lease_was_lost_is_ended_and_dropped(app: Celery, store: Store, step: str) -> None:
+def test_work_with_a_lost_lease_is_ended_and_dropped(app: Celery, store: Store, step: str) -> None:
     with working(app, step) as handler:
         change(store, Step, step, owner="another")
         until(lambda: handler.ended is not None, "the work is ended")
@@ -129,9 +129,9 @@ def test_renewing_goes_on_after_the_database_was_away(app: Celery, store: Store,
     with working(app, step) as handler:
         with capture_logs() as lines:
             rename(store, "step", "step_away")
-            until(lambda: bool(said(lines)), "a renewal fails")
+            until(lambda: bool(logged(lines)), "a renewal fails")
             rename(store, "step_away", "step")
-        assert [line["event"] for line in said(lines)] == ["leases.renewal_failed"]
+        assert [line["event"] for line in logged(lines)] == ["leases.renewal_failed"]
         time.sleep(2 * LEASE)
         assert claim(store, step) is None
         assert handler.ended is None

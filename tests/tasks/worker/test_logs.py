@@ -1,4 +1,4 @@
-"""What must not be in a log, whatever its level."""
+"""Secrets that must not be in a log, whatever its level."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_brokers_key_and_secret_are_in_no_line_at_debug(tmp_path: Path) -> N
         with subprocess.Popen(command, env=environ, cwd=ROOT, text=True, **pipes) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "alpaca-paper\n"
-            assert alpaca.heard.wait(PATIENCE), "it never logged in to the stream"
+            assert alpaca.connected.wait(PATIENCE), "it never logged in to the stream"
             _, logged = process.communicate(timeout=PATIENCE)
     assert "GET /v2/account" in logged, "nothing was logged at DEBUG"
     assert KEY not in logged

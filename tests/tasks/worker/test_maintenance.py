@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,14 @@ from models.tables.runs import Run, Step
 from tasks.bootstrap import Desk, desk_of
 from tasks.engine import graph, sweeping
 from tasks.engine.leases import HeldStep
+from tasks.engine.policy import LOSSES
 from tasks.engine.steps import ClaimedStep, NewStep
 from tasks.worker.app import create_app
 from tasks.worker.maintenance import sweep
 from tasks.worker.work import Done, Ending, work
 from tests import postgres
 from tests.patience import PATIENCE
+from tests.tasks.engine.steps import lose, lost_before
 from tests.tasks.worker.steps import ago, change, client_of, get, get_run, opened, queued
 
 LATE = sweeping.RESEND_SECONDS + 1
@@ -102,16 +105,15 @@ def test_a_lost_join_is_sent_again(app: Celery, store: Store) -> None:
 def test_worn_out_steps_fail_and_their_join_is_sent(app: Celery, store: Store) -> None:
     step = report("IBM")
     run, finish = opened(store, step, attempts=1)
-    claimed(store, step.id)
-    change(store, Step, step.id, lease_until=ago(0.1))
+    lose(store, step.id)
     assert sweep(app) == {"sent": 0, "freed": 1, "closed": 0}
-    assert get(store, step.id).error == "gave up after 1 attempts: its worker was lost"
+    assert get(store, step.id).error == "gave up: 7 workers were lost while they had it"
     assert queued(app) == {"ops": [("desk.finish", [finish])]}
     assert get_run(store, run.id).state == RunState.RUNNING
 
 
 def test_a_run_past_its_deadline_ends_as_partial_with_its_steps_failed(app: Celery, store: Store) -> None:
-    over, going, lost = report("IBM"), report("AAPL"), report("MSFT")
+    over, going, lost = report("IBM"), report("AAPL"), report("MMM")
     run, finish = opened(store, over, going, lost)
     work(app, over.id, done)
     late = claimed(store, going.id)
@@ -132,16 +134,15 @@ def test_a_run_past_its_deadline_ends_as_partial_with_its_steps_failed(app: Cele
     assert sweep(app) == {"sent": 0, "freed": 0, "closed": 0}
 
 
-def test_a_run_whose_finish_step_failed_is_closed_as_failed(app: Celery, store: Store) -> None:
+def test_a_run_with_a_failed_finish_step_is_closed_as_failed(app: Celery, store: Store) -> None:
     step = report("IBM")
     run, finish = opened(store, step, attempts=1)
     work(app, step.id, done)
-    claimed(store, finish)
-    change(store, Step, finish, lease_until=ago(0.1))
+    lose(store, finish)
     assert sweep(app)["closed"] == 1
     found = get_run(store, run.id)
     assert found.state == RunState.FAILED
-    assert found.notes == ["finish: gave up after 1 attempts: its worker was lost", "the run could not be closed"]
+    assert found.notes == ["finish: gave up: 7 workers were lost while they had it", "the run could not be closed"]
 
 
 def test_the_sweep_of_an_ended_run_sends_nothing(app: Celery, store: Store) -> None:
@@ -209,9 +210,7 @@ def test_sweeps_at_once_do_no_harm(sweepers: list[Celery]) -> None:
     lost = [report(f"L{number}") for number in range(24)]
     others = [report(f"O{number}") for number in range(2)]
     _, finish = opened(store, *worn, *lost, *others, attempts=1)
-    for step in worn:
-        claimed(store, step.id)
-        change(store, Step, step.id, lease_until=ago(1))
+    lost_before(store, *(step.id for step in worn))
     for step in lost:
         change(store, Step, step.id, sent_at=ago(LATE))
     at_once(sweepers)
@@ -227,8 +226,8 @@ def test_a_sweep_and_a_worker_at_once_take_a_step_off_its_join_once(sweepers: li
     steps = [report(f"S{number}") for number in range(30)]
     _, finish = opened(store, *steps, report("last"), attempts=1)
     held = [claimed(store, step.id) for step in steps]
-    for step in steps:
-        change(store, Step, step.id, lease_until=ago(0.01))
+    lost_before(store, *(step.id for step in steps))
+    held = [replace(step, owner=f"last-{step.id}", attempt=LOSSES) for step in held]
     outcomes: list[bool] = []
 
     def end() -> None:

@@ -35,7 +35,7 @@ DEADLINE = 5.0  # seconds of a step; what its turn needs to reach the model on a
 
 @dataclass
 class Silent:
-    """A desk of this process whose model never answers."""
+    """Desk of this process with a model that never answers."""
 
     app: Celery
     model: FakeResponses
@@ -110,7 +110,7 @@ def test_a_turn_past_the_step_s_deadline_is_tried_again_and_then_fails(silent: S
     wait_for(lambda: silent.in_flight() == 0, "the turns give their slots back")
 
 
-def test_a_turn_whose_lease_was_lost_is_stopped_and_dropped(silent: Silent) -> None:
+def test_a_turn_with_a_lost_lease_is_stopped_and_dropped(silent: Silent) -> None:
     step, join = silent.opened("AAPL", attempts=2)
     before = len(list(silent.model.calls()))
     thread = threading.Thread(target=work, args=(silent.app, step, run_report))

@@ -1,4 +1,4 @@
-"""How a task does its step, with handlers of all manners, on a real database and Redis."""
+"""Tasks and their steps, with handlers of all kinds, on a real database and Redis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tasks.engine import graph
 from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep
 from tasks.worker.work import Done, Ending, Handler, RetryLater, work
-from tests.tasks.worker.steps import ago, change, get, get_run, opened, queued, said
+from tests.tasks.worker.steps import ago, change, get, get_run, logged, opened, queued
 
 
 def report(subject: str = "IBM", parent: str = "", role: str = "quick") -> NewStep:
@@ -145,7 +145,7 @@ def test_a_defect_is_logged_with_its_traceback_and_an_expected_error_is_not(app:
     with capture_logs() as lines:
         work(app, ours.id, raising(MarketUnavailable("away")))
         work(app, defect.id, raising(RuntimeError("a defect")))
-    assert [(line["event"], line["exc_info"]) for line in said(lines)] == [("step.failed", True)]
+    assert [(line["event"], line["exc_info"]) for line in logged(lines)] == [("step.failed", True)]
 
 
 def test_rows_of_a_failed_attempt_are_kept(app: Celery, store: Store) -> None:
@@ -181,11 +181,11 @@ def test_a_lost_lease_drops_everything(app: Celery, store: Store) -> None:
     assert turns(store) == []
     with store.read() as session:
         assert session.exec(select(Step).where(Step.run_id == run.id, Step.subject == child.subject)).all() == []
-    assert [line["event"] for line in said(lines)] == ["step.lease_lost"]
+    assert [line["event"] for line in logged(lines)] == ["step.lease_lost"]
     assert queued(app) == {}
 
 
-def test_a_handler_that_says_its_lease_is_lost_changes_nothing(app: Celery, store: Store) -> None:
+def test_a_handler_that_reports_a_lost_lease_changes_nothing(app: Celery, store: Store) -> None:
     step = report()
     opened(store, step)
     work(app, step.id, raising(LeaseLost("another has it")))
@@ -208,7 +208,7 @@ def test_an_end_that_cannot_be_written_is_no_end(app: Celery, store: Store) -> N
         assert work(app, step.id, orphan) == step.id
     assert (get(store, step.id).state, get(store, finish).pending) == (StepState.RUNNING, 1)
     assert turns(store) == []
-    assert [line["event"] for line in said(lines)] == ["step.broke"]
+    assert [line["event"] for line in logged(lines)] == ["step.broke"]
     change(store, Step, step.id, lease_until=ago(1))
     work(app, step.id, done)
     assert (get(store, step.id).state, get(store, step.id).attempt) == (StepState.DONE, 2)
@@ -225,7 +225,7 @@ def test_new_children_are_sent_and_counted(app: Celery, store: Store) -> None:
 
 
 def test_a_candidate_that_the_quick_role_ends_is_concluded_at_once(app: Celery, store: Store) -> None:
-    """There is no chord yet whose body could send the conclusion."""
+    """There is no chord yet that could send the conclusion."""
     join = NewStep(StepKind.CONCLUDE, "", "IBM", waits=True)
     quick = report("IBM", join.id)
     opened(store, join, quick)
@@ -251,10 +251,10 @@ def test_a_role_that_runs_alone_is_in_no_chord_and_sends_the_conclusion_itself(a
 
 
 def test_what_an_end_writes_beside_its_rows_is_written_with_it_or_not_at_all(app: Celery, store: Store) -> None:
-    step, told = report(), []
+    step, counts = report(), []
 
     def ends(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-        return Done(rows=[[turn_of(step)]], also=lambda session: told.append(len(session.exec(select(Turn)).all())))
+        return Done(rows=[[turn_of(step)]], also=lambda session: counts.append(len(session.exec(select(Turn)).all())))
 
     def fails(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         def also(session: Session) -> None:
@@ -268,7 +268,7 @@ def test_what_an_end_writes_beside_its_rows_is_written_with_it_or_not_at_all(app
     assert (turns(store), get(store, step.id).state) == ([], StepState.RUNNING)
     change(store, Step, step.id, lease_until=ago(1))
     work(app, step.id, ends)
-    assert (turns(store), get(store, step.id).state, told) == ([2], StepState.DONE, [1])
+    assert (turns(store), get(store, step.id).state, counts) == ([2], StepState.DONE, [1])
 
 
 def test_the_last_report_of_a_second_attempt_sends_the_conclusion_itself(app: Celery, store: Store) -> None:
@@ -319,4 +319,4 @@ def test_redis_down_does_not_undo_an_end(make_app: Callable[..., Celery], tmp_pa
         work(away, step.id, done)
     assert get(desk_of(away).store, step.id).state == StepState.DONE
     assert get(desk_of(away).store, finish).state == StepState.READY
-    assert [line["event"] for line in said(lines)] == ["dispatch.failed"]
+    assert [line["event"] for line in logged(lines)] == ["dispatch.failed"]

@@ -33,8 +33,8 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a command wrote, and how it ended."""
+class CommandResult:
+    """Output and exit code of a command."""
 
     code: int
     out: str
@@ -61,9 +61,9 @@ class Floor:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **changes}
         return subprocess.Popen(command, cwd=REPOSITORY, env=environ, **pipes)
 
-    def desk(self, *arguments: str, **environ: str) -> Said:
+    def desk(self, *arguments: str, **environ: str) -> CommandResult:
         done = zygote.run(arguments, {**self.processes.environ, **environ}, REPOSITORY, LIMIT)
-        return Said(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
     def json(self, *arguments: str) -> Any:
         """The JSON a command that works prints."""
@@ -99,7 +99,7 @@ class Floor:
             return session.get_one(Run, run_id).state
 
     def live(self, on: bool) -> None:
-        """Restart who trades and who closes runs, with the switch on or off."""
+        """Restart the trade and ops workers, with the switch on or off."""
         for name in ("ops", "trade"):
             self.processes.end(name)
         self.processes.environ["TRADER_LIVE"] = "1" if on else ""
@@ -115,7 +115,7 @@ def _read(terminal: int) -> bytes:
 
 
 def plain(drawn: str) -> str:
-    """What was drawn, without what steers the terminal."""
+    """Return a drawing without its control sequences."""
     return _ESCAPES.sub("", drawn).replace("\r\n", "\n").replace("\r", "\n")
 
 

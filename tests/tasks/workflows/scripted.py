@@ -1,4 +1,4 @@
-"""A model whose every answer the test decides: by role and symbol, after one tool call a turn."""
+"""Model with answers given by the test: by role and symbol, after one tool call a turn."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _TOOLS = {
 
 @dataclass(slots=True)
 class Scripted:
-    """hits: symbols by lens; stances by (symbol, role), CONFIRMED unless said; actions of the trader; `instead` is
-    what a role replies whatever is asked; `broken` roles answer once with JSON that does not fit; `told` keeps the last
-    subject of each role. A role of `until` goes on calling its tool while the condition is false."""
+    """hits: symbols by lens; stances by (symbol, role), CONFIRMED unless given; actions of the trader; `instead` is
+    what a role replies whatever is asked; `broken` roles answer once with JSON that does not fit; `subjects` keeps
+    the last subject of each role. A role of `until` goes on calling its tool while the condition is false."""
 
     hits: dict[str, list[str]] = field(default_factory=dict)
     stances: dict[tuple[str, str], str] = field(default_factory=dict)
     actions: list[dict[str, Any]] = field(default_factory=list)
     instead: dict[str, Reply] = field(default_factory=dict)
     once: dict[str, Reply] = field(default_factory=dict)
-    words: str = "It is steady."
-    told: dict[str, dict[str, Any]] = field(default_factory=dict)
+    summary: str = "It is steady."
+    subjects: dict[str, dict[str, Any]] = field(default_factory=dict)
     until: dict[str, Callable[[], bool]] = field(default_factory=dict)
 
     def reset(self) -> None:
         fresh = Scripted()
-        for name in ("hits", "stances", "actions", "instead", "once", "words", "told", "until"):
+        for name in ("hits", "stances", "actions", "instead", "once", "summary", "subjects", "until"):
             setattr(self, name, getattr(fresh, name))
 
     def __call__(self, body: dict[str, Any]) -> Reply:
@@ -48,7 +48,7 @@ class Scripted:
         if role in self.once:
             return self.once.pop(role)
         subject = json.loads(_SUBJECT.findall("\n".join(texts))[-1])
-        self.told[role] = subject
+        self.subjects[role] = subject
         if not answered(body):
             return self._call(role, subject)
         if role in self.until and not self.until[role]():
@@ -67,19 +67,19 @@ class Scripted:
 
     def _answer(self, role: str, subject: dict[str, Any]) -> dict[str, Any]:
         if role == "trader":
-            return {"actions": self.actions, "reasoning": self.words}
+            return {"actions": self.actions, "reasoning": self.summary}
         if role.startswith("screener_"):
             named = [name for name in self.hits.get(subject["lens"], []) if name in subject["symbols"]]
             return {"candidates": [self._candidate(name) for name in named]}
         stance = self.stances.get((subject["symbol"], role), "CONFIRMED")
-        return {"verdict": stance, "confidence": "high", "summary": self.words, "keyRisks": []}
+        return {"verdict": stance, "confidence": "high", "summary": self.summary, "keyRisks": []}
 
     def _candidate(self, symbol: str) -> dict[str, Any]:
-        return {"symbol": symbol, "instrument": "equity", "confidence": "high", "thesis": self.words}
+        return {"symbol": symbol, "instrument": "equity", "confidence": "high", "thesis": self.summary}
 
 
 def action(symbol: str, kind: str = "open", **changes: Any) -> dict[str, Any]:
-    """An action of the trader, in the words of the wire."""
+    """Return an action of the trader, in its JSON form."""
     trades = kind not in ("hold", "watch")
     made = {
         "symbol": symbol,

@@ -21,6 +21,7 @@ from tests.fakes.responses import Status, Text
 from tests.patience import PATIENCE
 from tests.tasks.workflows.conftest import Floor, plain
 from tests.tasks.workflows.scripted import action
+from tools.ledger import ensure_account
 
 SPEAKER = "endpoint:gpt-5.5"
 
@@ -28,27 +29,27 @@ SPEAKER = "endpoint:gpt-5.5"
 def test_a_screen_of_a_file_with_chosen_lenses(floor: Floor, tmp_path: Path) -> None:
     """Two lenses, three names of a file, at most two candidates; a quick rejection ends one of them."""
     listed = tmp_path / "names.txt"
-    listed.write_text("IBM\nMSFT\nGE\n", encoding="utf-8")
-    floor.model.hits = {"technical": ["IBM", "MSFT"], "catalyst": ["MSFT", "IBM", "GE"]}
-    floor.model.stances = {("MSFT", "quick"): "REJECT"}
-    floor.model.actions = [action("IBM"), action("MSFT", "watch"), action("GE"), action("IBM", "close", side="sell")]
+    listed.write_text("IBM\nMMM\nGE\n", encoding="utf-8")
+    floor.model.hits = {"technical": ["IBM", "MMM"], "catalyst": ["MMM", "IBM", "GE"]}
+    floor.model.stances = {("MMM", "quick"): "REJECT"}
+    floor.model.actions = [action("IBM"), action("MMM", "watch"), action("GE"), action("IBM", "close", side="sell")]
     found = floor.json("screen", "--universe", str(listed), "--lens", "technical,catalyst", "--max", "2")
     assert (found["kind"], found["state"], found["spoken_by"]) == ("screen", "done", SPEAKER)
-    ibm, msft = found["candidates"]
+    ibm, mmm = found["candidates"]
     assert (ibm["symbol"], ibm["origin"], ibm["screeners"]) == ("IBM", "screen", ["catalyst", "technical"])
     assert (ibm["confidence"], ibm["verdict"], ibm["verdict_confidence"]) == ("high", "BUY", "medium")
     assert ibm["missing"] == ["fundamentals: no_data (no data from symbol_overview)"]
-    assert (ibm["tools"], ibm["tokens"]) == (4, 800)
-    assert (msft["symbol"], msft["verdict"], msft["tools"], msft["tokens"]) == ("MSFT", "PASS", 1, 200)
+    assert (sum(ibm["tools"].values()), ibm["tokens"]) == (4, 800)
+    assert (mmm["symbol"], mmm["verdict"], mmm["tools"], mmm["tokens"]) == ("MMM", "PASS", {"signals_get": 1}, 200)
     rows = [(row["symbol"], row["group"], row["state"]) for row in found["actions"]]
     assert rows == [
-        ("IBM", "entry", "previewed"), ("MSFT", "monitor", None), ("GE", "entry", "denied"), ("IBM", "exit", "denied"),
+        ("IBM", "entry", "previewed"), ("MMM", "monitor", None), ("GE", "entry", "denied"), ("IBM", "exit", "denied"),
     ]  # fmt: skip
     assert found["actions"][0]["payload_hash"]
     assert "GE" in found["actions"][2]["suppressed"]
     assert found["portfolio"] is None
     shown = floor.desk("runs", "show", found["run_id"]).out
-    assert _cells(shown)[0] == ["Symbol", "Screeners", "Conf.", "Verdict", "Conf.", "Tools", "Tokens"]
+    assert _cells(shown)[0] == ["Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens"]
     assert _cells(shown)[1] == ["IBM", "catalyst, technical", "high", "BUY", "medium", "4", "800"]
     assert f"Verdicts, model {SPEAKER}" in shown
     assert "missing fundamentals: no_data (no data from symbol_overview): 1 of 2 verdicts" in shown
@@ -80,10 +81,11 @@ def test_lenses_may_be_given_again_and_the_whole_index_is_named(floor: Floor) ->
 
 def test_what_is_held_is_researched_again_in_a_screen(floor: Floor) -> None:
     with floor.store.session() as session:
+        ensure_account(session, "paper", 100_000.0)
         session.add(Position(account="paper", symbol="GE", quantity=10, average_cost=15.0, filled_at=MARKET_NOW))
         session.add(Position(account="paper", symbol="IBM", quantity=1, average_cost=120.0, filled_at=MARKET_NOW))
     floor.model.hits = {"technical": ["IBM"]}
-    found = floor.json("screen", "--universe", "IBM,MSFT", "--lens", "technical")
+    found = floor.json("screen", "--universe", "IBM,MMM", "--lens", "technical")
     assert [(row["symbol"], row["origin"], row["verdict"]) for row in found["candidates"]] == [
         ("IBM", "screen", "BUY"), ("GE", "position", "BUY"),
     ]  # fmt: skip
@@ -91,21 +93,28 @@ def test_what_is_held_is_researched_again_in_a_screen(floor: Floor) -> None:
 
 
 def test_research_piped_is_plain_lines(floor: Floor) -> None:
-    floor.model.stances = {("MSFT", "risk"): "CAUTION", ("MSFT", "catalyst"): "CAUTION"}
+    floor.model.stances = {("MMM", "risk"): "CAUTION", ("MMM", "catalyst"): "CAUTION"}
     floor.served.latency = 0.1
-    done = floor.desk("research", "ibm", "MSFT", "IBM")
+    done = floor.desk("research", "ibm", "MMM", "IBM")
     assert (done.code, done.err) == (0, "")
     assert "\x1b" not in done.out
     assert "\r" not in done.out
     lines = done.out.splitlines()
-    assert re.fullmatch(rf"run [0-9a-f]{{32}} started \(model {SPEAKER}, market replay\)", lines[0])
-    assert re.match(r" +\d+\.\d s  reports \d+/\d+ \| verdicts \d/2 \| candidates .* \| turns \d+ \(\+\d+ in", lines[1])
-    assert [row[0] for row in _cells(done.out)] == ["Symbol", "IBM", "MSFT"]
+    assert re.fullmatch(r"run [0-9a-f]{32} started", lines[0])
+    assert f"speaker {SPEAKER}; market replay on 2010-08-12" in lines[1]
+    assert lines[2].startswith(
+        "budgets: 3,000,000 tokens a run, 0 used (DESK_BUDGET_RUN_TOKENS), 30,000,000 tokens a UTC"
+    )
+    assert lines[3].startswith(f"prices: {floor.processes.settings.model}: ")
+    progress = next(line for line in lines if " | verdicts " in line)
+    assert re.match(r" +\d+\.\d s  reports \d+/\d+ \| verdicts \d/2 \| candidates .* \| turns \d+ \(\+\d+ in", progress)
+    assert "tools called: signals_get " in done.out
+    assert [row[0] for row in _cells(done.out)] == ["Symbol", "IBM", "MMM"]
     assert [row[3] for row in _cells(done.out)[1:]] == ["BUY", "CAUTION"]
     assert "Trader" not in done.out
 
 
-def test_a_screen_that_finds_nothing_says_that_nothing_was_decided(floor: Floor) -> None:
+def test_a_screen_that_finds_nothing_reports_that_nothing_was_decided(floor: Floor) -> None:
     floor.model.hits = {}
     done = floor.desk("screen", "--universe", "IBM", "--lens", "technical")
     assert done.code == 0, done.err
@@ -117,7 +126,7 @@ def test_a_screen_that_finds_nothing_says_that_nothing_was_decided(floor: Floor)
     assert "note: no candidates; no decision was made" in floor.desk("runs", "show", run_id).out
 
 
-def test_a_run_whose_lenses_all_fail_ends_with_1(floor: Floor) -> None:
+def test_a_run_in_which_all_lenses_fail_ends_with_1(floor: Floor) -> None:
     floor.model.instead = {"screener_technical": Status(401)}
     done = floor.desk("screen", "--universe", "IBM", "--lens", "technical", "--json")
     assert (done.code, done.json["state"]) == (1, "failed")
@@ -145,7 +154,7 @@ def test_a_refusal_of_the_trader_is_shown_as_what_it_is(floor: Floor) -> None:
     assert "refused. I'm sorry, I cannot help" in floor.desk("runs", "show", found["run_id"]).out
 
 
-def test_the_list_is_newest_first_and_says_who_spoke(floor: Floor) -> None:
+def test_the_list_is_newest_first_and_names_the_model(floor: Floor) -> None:
     ids = [floor.research(symbol) for symbol in ("IBM", "GE")]
     rows = floor.json("runs", "list", "--limit", "2")
     assert [row["id"] for row in rows] == ids[::-1]
@@ -196,14 +205,14 @@ def test_an_empty_universe_is_not_taken_for_the_usual_one() -> None:
         start.screen(universe=" ")
 
 
-def test_what_cannot_be_is_told_in_a_line_with_a_remedy(floor: Floor, tmp_path: Path) -> None:
+def test_impossible_input_is_refused_in_a_line_with_a_remedy(floor: Floor, tmp_path: Path) -> None:
     with ThreadPoolExecutor(3) as pool:
         for problem in pool.map(lambda wrong: _problem(floor, tmp_path, wrong), WRONG):
             assert problem == ""
 
 
 def _problem(floor: Floor, home: Path, wrong: Wrong) -> str:
-    """What is not as it should be when this command is given; empty when all is well."""
+    """Return the fault of this command's result; empty when all is well."""
     arguments, environ, error, remedy = wrong
     done = floor.desk(*arguments, "--json", **{name: value.format(home=home) for name, value in environ.items()})
     lines = done.err.splitlines()
@@ -226,22 +235,22 @@ def test_lineage_of_a_symbol_that_was_not_looked_at(floor: Floor) -> None:
 
 def test_the_live_view_on_a_terminal(floor: Floor) -> None:
     floor.served.latency = 0.3
-    floor.model.hits = {"technical": ["IBM", "MSFT"], "catalyst": ["IBM"], "options": ["IBM"], "fundamental": ["IBM"]}
-    floor.model.words = "It is [bold]steady[/] " + "and it is long " * 60
+    floor.model.hits = {"technical": ["IBM", "MMM"], "catalyst": ["IBM"], "options": ["IBM"], "fundamental": ["IBM"]}
+    floor.model.summary = "It is [bold]steady[/] " + "and it is long " * 60
     floor.model.actions = [action("IBM", reasoning="Because of the trend. \x1b[31m" + "word " * 200)]
-    code, drawn = floor.terminal("screen", "--universe", "IBM,MSFT")
+    code, drawn = floor.terminal("screen", "--universe", "IBM,MMM")
     assert code == 0
     assert "\x1b[" in drawn
     text = plain(drawn)
     assert max(len(line) for line in text.splitlines()) <= 80
     live, closing = text[: text.rindex("Verdicts, model")], text[text.rindex("Verdicts, model") :]
-    for words in ("screen ", "reports ", "verdicts ", "trader ", "candidates ", "tokens ", "elapsed ", SPEAKER):
-        assert words in live
+    for part in ("screen ", "reports ", "verdicts ", "trader ", "candidates ", "tokens ", "elapsed ", SPEAKER):
+        assert part in live
     assert re.search(r"[1-9]\d* in flight", live)
     assert re.search(r"candidates +quick [12]", live)
     assert re.search(r"research [12]", live)
     assert "[31m" in closing, "the model's own escape is shown as text"
-    assert _cells(closing)[0] == ["Symbol", "Screeners", "Conf.", "Verdict", "Conf.", "Tools", "Tokens"]
+    assert _cells(closing)[0] == ["Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens"]
     assert closing.count("…") == 2, "the trader's words and the action's are cut"
     assert "[bold]steady[/]" in closing
 
@@ -249,7 +258,7 @@ def test_the_live_view_on_a_terminal(floor: Floor) -> None:
 def test_the_settings_choose_the_screener_and_the_researchers(floor: Floor) -> None:
     """One screener in place of the lenses, two roles in place of four; each report keeps its whole answer."""
     floor.model.hits = {"unified": ["IBM"], "technical": ["GE"]}
-    chosen = {"DESK_SCREENER": "unified", "DESK_RESEARCH_ROLES": "overview,quick"}
+    chosen = {"DESK_SCREENER": "unified", "DESK_RESEARCH_ROLES": "overview,quick", "DESK_REQUIRED_ROLES": "none"}
     done = floor.desk("screen", "--universe", "IBM,GE", "--json", **chosen)
     assert done.code == 0, done.err
     found = floor.json("runs", "show", done.json["run_id"])

@@ -18,7 +18,7 @@ from models.research import Rating
 from models.settings import Settings
 from models.states import RUN_FINAL, StepState
 from models.tables.orders import Order
-from models.tables.runs import Candidate, Report, Run, Step, ToolCall, Turn, Verdict
+from models.tables.runs import Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
 from tasks.cli.live import UNCLAIMED, UNCLAIMED_SECONDS, _Lines, _unclaimed
 from tasks.engine.summary import summarise
 from tasks.views.run_view import NO_VERDICT, progress, view
@@ -39,6 +39,12 @@ def check_figures(session: Session, run: Run, summary: dict[str, Any]) -> None:
     ratings = Counter(row.rating for row in rows_of(session, Verdict, run.id))
     assert summary["turns"] == len(turns)
     assert summary["tokens"] == sum(turn.total_tokens for turn in turns)
+    ids = {turn.id for turn in turns}
+    called = Counter(call.tool for call in session.exec(select(ToolCall)).all() if call.turn_id in ids)
+    assert summary["tools"] == called
+    hits = Counter(row.lens for row in rows_of(session, ScreenHit, run.id))
+    assert summary["lenses"] == dict.fromkeys(run.params.get("lenses", ()), 0) | hits
+    assert summary["budgets"][0]["used"] == summary["tokens"]
     assert summary["verdicts"] == dict(ratings)
     assert summary["candidates"] == len(rows_of(session, Candidate, run.id))
     assert summary["reports"] == dict(Counter(row.status for row in rows_of(session, Report, run.id)))
@@ -52,7 +58,7 @@ def check_figures(session: Session, run: Run, summary: dict[str, Any]) -> None:
         mine = [turn for turn in turns if steps[turn.step_id].kind == "report" and turn.subject == row.symbol]
         assert row.tokens == sum(turn.total_tokens for turn in mine)
         ids = {turn.id for turn in mine}
-        assert row.tools == sum(call.turn_id in ids for call in session.exec(select(ToolCall)).all())
+        assert row.tools == Counter(call.tool for call in session.exec(select(ToolCall)).all() if call.turn_id in ids)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +123,7 @@ def test_candidates_by_where_they_are(store: Store) -> None:
     assert seen.turns_in_flight == 4, "three reports and the trader"
 
 
-def test_a_run_that_nobody_takes_up_gets_a_hint_once(store: Store) -> None:
+def test_a_run_without_workers_gets_a_hint_once(store: Store) -> None:
     with store.session() as session:
         run = a_run(session)
         a_step(session, run, kind="screen")
@@ -134,12 +140,12 @@ def test_a_run_that_nobody_takes_up_gets_a_hint_once(store: Store) -> None:
 
 def test_every_real_run_adds_up(floor: Floor) -> None:
     """With a lens that fails, an answer that is repaired, a turn that is tried again, a rejection and a trade."""
-    floor.model.hits = {"technical": ["IBM", "MSFT"], "catalyst": ["GE"]}
-    floor.model.stances = {("MSFT", "quick"): "REJECT", ("GE", "risk"): "CAUTION"}
+    floor.model.hits = {"technical": ["IBM", "MMM"], "catalyst": ["GE"]}
+    floor.model.stances = {("MMM", "quick"): "REJECT", ("GE", "risk"): "CAUTION"}
     floor.model.once = {"risk": Text('{"verdict":"PERHAPS"}'), "catalyst": Status(500)}
     floor.model.instead = {"screener_fundamental": Status(401)}
     floor.model.actions = [action("IBM"), action("XOM")]
-    found = floor.json("screen", "--universe", "IBM,MSFT,GE")
+    found = floor.json("screen", "--universe", "IBM,MMM,GE")
     assert found["state"] == "partial"
     floor.json("trade", found["run_id"])
     with floor.store.read() as session:

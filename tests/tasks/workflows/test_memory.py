@@ -1,4 +1,4 @@
-"""What prompts say of the past: made of stored rows, of this account and market, up to now, and bounded."""
+"""Memory in prompts: made of stored rows, of this account and market, up to now, and bounded."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def note(session: Session, line: str, at: dt.datetime = NOW, account: str = "pap
     )  # fmt: skip
 
 
-def test_nothing_is_remembered_of_a_symbol_that_nobody_looked_at(context: Context) -> None:
+def test_nothing_is_remembered_of_a_symbol_that_was_never_researched(context: Context) -> None:
     assert remembered(context()) is None
 
 
@@ -107,7 +107,7 @@ def test_verdict_thesis_points_major_risk_and_trade_note(context: Context, store
     )
 
 
-def test_a_rejection_names_the_major_risk_and_the_first_role_speaks_when_nobody_else_did(
+def test_a_rejection_names_the_major_risk_and_the_first_role_counts_when_no_other_answered(
     context: Context, store: Store
 ) -> None:
     with store.session() as session:
@@ -126,8 +126,8 @@ def test_another_speaker_is_named(context: Context, store: Store) -> None:
     assert SPEAKER not in text
 
 
-def test_what_is_not_ours_or_not_known_yet_is_not_told(context: Context, store: Store) -> None:
-    """The run's own reports are not either: what a role is told must not hang on which one was faster."""
+def test_the_memory_leaves_out_other_accounts_and_later_rows(context: Context, store: Store) -> None:
+    """The run's own reports are left out as well: a role's prompt must not depend on which one was faster."""
     with store.session() as session:
         researched(session, NOW + dt.timedelta(seconds=1), "risk")
         researched(session, NOW - DAY, "risk", account="other")
@@ -171,9 +171,9 @@ def test_what_a_lens_put_forward_last(context: Context, store: Store) -> None:
                 ),
             )  # fmt: skip
     with store.read() as session:
-        told = lens_memory(session, context(), "technical", ["AAPL", "IBM"])
+        lens_lines = lens_memory(session, context(), "technical", ["AAPL", "IBM"])
         assert lens_memory(session, context(), "options", ["AAPL", "IBM"]) is None
-    assert told == "2010-08-11 put forward AAPL (high): new\n2010-08-10 put forward IBM (high): steady"
+    assert lens_lines == "2010-08-11 put forward AAPL (high): new\n2010-08-10 put forward IBM (high): steady"
 
 
 def test_the_trader_s_last_decisions(context: Context, store: Store) -> None:
@@ -196,8 +196,8 @@ def test_the_trader_s_last_decisions(context: Context, store: Store) -> None:
                 ),
             )  # fmt: skip
     with store.read() as session:
-        told = trader_memory(session, context())
-    assert told == "\n".join(
+        lens_lines = trader_memory(session, context())
+    assert lens_lines == "\n".join(
         [
             "2010-08-09 decided: open AAPL, watch IBM. Because.",
             "2010-08-11 decided: nothing. Because.",
@@ -206,34 +206,34 @@ def test_the_trader_s_last_decisions(context: Context, store: Store) -> None:
     )
 
 
-words = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 
 
-@given(st.lists(words, max_size=8), st.integers(1, 60))
+@given(st.lists(texts, max_size=8), st.integers(1, 60))
 def test_a_memory_fits_its_bound_and_is_cut_only_where_it_must_be(lines: list[str], tokens: int) -> None:
     most = tokens * BYTES_A_TOKEN
     flat = [line for line in (" ".join(one.split()) for one in lines) if line]
-    told = fit(lines, tokens)
+    lens_lines = fit(lines, tokens)
     if not flat:
-        assert told is None
+        assert lens_lines is None
         return
     whole = "\n".join(flat)
-    assert len((told or "").encode()) <= most
+    assert len((lens_lines or "").encode()) <= most
     if len(whole.encode()) <= most:
-        assert told == whole
+        assert lens_lines == whole
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=6), st.integers(20, 60))
 def test_a_line_is_cut_only_when_it_is_longer_than_the_ones_left_whole(sizes: list[int], tokens: int) -> None:
     lines = ["x" * size for size in sizes]
-    told = (fit(lines, tokens) or "").splitlines()
-    assert len(told) == len(lines)
-    shortened = [len(line) for line, got in zip(lines, told, strict=True) if got != line]
-    kept = [len(line) for line, got in zip(lines, told, strict=True) if got == line]
+    lens_lines = (fit(lines, tokens) or "").splitlines()
+    assert len(lens_lines) == len(lines)
+    shortened = [len(line) for line, got in zip(lines, lens_lines, strict=True) if got != line]
+    kept = [len(line) for line, got in zip(lines, lens_lines, strict=True) if got == line]
     assert not shortened or min(shortened) >= max(kept, default=0)
 
 
-@given(words, st.integers(0, 50))
+@given(texts, st.integers(0, 50))
 def test_a_cut_text_is_the_head_of_the_whole(text: str, most: int) -> None:
     found = cut(text, most)
     assert len(found.encode()) <= most

@@ -94,11 +94,11 @@ def test_a_rejection_interrupts_the_others_and_their_turns_are_kept(floor: Floor
 
 
 def test_a_rejection_after_the_others_have_reported_decides_alone(floor: Floor) -> None:
-    floor.model.stances["MSFT", "quick"] = "REJECT"
-    floor.model.until["quick"] = lambda: reported(floor, "MSFT") == set(LATER)
-    run_id = floor.research("MSFT")
+    floor.model.stances["MMM", "quick"] = "REJECT"
+    floor.model.until["quick"] = lambda: reported(floor, "MMM") == set(LATER)
+    run_id = floor.research("MMM")
     assert {step.state for step in reports(floor, run_id).values()} == {StepState.DONE}
-    assert reported(floor, "MSFT") == set(ALL)
+    assert reported(floor, "MMM") == set(ALL)
     assert verdict(floor, run_id) == ("PASS", ["quick"], [], {"quick"})
 
 

@@ -112,10 +112,10 @@ def test_with_live_trading_on_an_order_is_filled_and_the_next_one_waits(floor: F
     second = live.desk("trade", source)
     assert second.code == 0, second.err
     entry = second.out[second.out.index("\nEntry\n") :]
-    assert "CVX    add    buy 1 shares, medium confidence, denied" in entry
+    assert "CVX    add    buy 1 share, medium confidence, denied" in entry
     assert entry.splitlines()[3].strip().startswith("suppressed: ")
     assert "cooldown" in entry.splitlines()[3] or "CVX" in entry.splitlines()[3]
-    assert "GE     open   buy 1 shares, medium confidence, filled" in entry
+    assert "GE     open   buy 1 share, medium confidence, filled" in entry
     assert "Gate: TRADER_LIVE=1, cleared orders go to the paper account: 1 denied, 1 filled" in entry
     assert "Portfolio of account paper after the run: cash " in entry
     with live.store.read() as session:
@@ -123,18 +123,18 @@ def test_with_live_trading_on_an_order_is_filled_and_the_next_one_waits(floor: F
         assert codes.all() == [None, "cooldown"]
 
 
-def test_what_became_of_a_decision_is_told_in_the_next_prompts(floor: Floor) -> None:
+def test_the_next_prompts_have_the_outcome_of_a_decision(floor: Floor) -> None:
     source = floor.research("HAL")
     floor.model.actions = [action("HAL", quantity=10, notional=None)]
     assert floor.desk("trade", source).code == 0
-    assert floor.model.told["trader"]["notes"] == {}
+    assert floor.model.subjects["trader"]["notes"] == {}
     floor.model.actions = [action("HAL", quantity=1_000_000, notional=None)]
     assert floor.desk("trade", source).code == 0
-    (first,) = floor.model.told["trader"]["notes"]["HAL"]
+    (first,) = floor.model.subjects["trader"]["notes"]["HAL"]
     assert re.fullmatch(r"2010-08-12 open HAL: buy 10 at [\d.]+: checked, not sent", first)
     floor.research("HAL")
     for role in ("quick", "risk"):
-        last = floor.model.told[role]["memory"].splitlines()[-1]
+        last = floor.model.subjects[role]["memory"].splitlines()[-1]
         assert last.startswith("last trade note: 2010-08-12 open HAL: not sent, notional_per_order: ")
 
 

@@ -1,4 +1,4 @@
-"""Whole runs with real workers, the real app-server and the rulebook, and nobody to sweep up after them: no beat."""
+"""Whole runs with real workers, the real app-server and the rulebook, and without a sweep: no beat."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import get_run
 
 SYMBOLS = (
-    "AAPL,IBM,MSFT,GOOG,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP,MRK,PFE,"
-    "INTC,CSCO,ORCL,HPQ,T,VZ,CVX,C,WFC,MMM,CAT,BA,DIS,HD,MCD"
+    "AAPL,IBM,TGT,GOOG,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP,MRK,PFE,INTC,CSCO,ORCL,HPQ,T,VZ,CVX,C,WFC,MMM,CAT,BA,DIS,HD,MCD"
 )
 REJECTED = "APC"  # the rulebook's quick role turns it down on the replay's day
 
@@ -86,7 +85,7 @@ def test_a_candidate_that_is_rejected_at_once_ends_its_run_too(desk: Processes, 
 
 
 def everything(store: Store) -> dict[str, object]:
-    """What must not change any more, by table."""
+    """Return the rows that must not change any more, by table."""
     with store.read() as session:
         return {
             "steps": sorted((s.id, s.state, s.attempt, str(s.finished_at)) for s in session.exec(select(Step)).all()),

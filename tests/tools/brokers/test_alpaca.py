@@ -32,6 +32,49 @@ def test_an_order_is_sent_under_the_desks_own_id(alpaca: Alpaca, broker: AlpacaB
 
 
 @pytest.mark.parametrize(
+    ("terms", "wire"),
+    [
+        ({"order_type": "stop", "stop_price": 92.5}, {"type": "stop", "stop_price": 92.5}),
+        (
+            {"order_type": "stop_limit", "stop_price": 92.5, "limit_price": 92.0},
+            {"type": "stop_limit", "stop_price": 92.5, "limit_price": 92.0},
+        ),
+        # Where a trail starts is the broker's to find.
+        (
+            {"order_type": "trailing_stop", "trail_percent": 5.0, "stop_price": 95.0},
+            {"type": "trailing_stop", "trail_percent": 5.0},
+        ),
+        ({"order_type": "limit", "limit_price": 99.0}, {"type": "limit", "limit_price": 99.0}),
+        ({"order_type": "market"}, {"type": "market"}),
+    ],
+)
+@pytest.mark.parametrize("tif", ["day", "gtc"])
+def test_each_type_is_sent_with_its_own_prices(
+    alpaca: Alpaca, broker: AlpacaBroker, terms: dict[str, object], wire: dict[str, object], tif: str
+) -> None:
+    ticket = a_ticket(side="sell", action="close", time_in_force=tif, **terms)
+    assert send(broker, ticket).status == "submitted"
+    (body,) = alpaca.bodies
+    ours = {"symbol": "AAPL", "qty": 10, "side": "sell", "time_in_force": tif, "client_order_id": str(ticket.order_id)}
+    assert body == {**ours, **wire}
+    assert ask(broker, ticket).status == "submitted"
+
+
+@pytest.mark.parametrize("tif", ["ioc", "opg", "cls"])
+def test_a_market_order_is_sent_with_its_time_in_force(alpaca: Alpaca, broker: AlpacaBroker, tif: str) -> None:
+    assert send(broker, a_ticket(time_in_force=tif)).status == "submitted"
+    assert [body["time_in_force"] for body in alpaca.bodies] == [tif]
+
+
+def test_a_type_that_the_broker_does_not_take_is_rejected_with_its_reason(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+    stop = {"order_type": "stop", "stop_price": 92.5, "time_in_force": "ioc"}
+    answer = send(broker, a_ticket(side="sell", action="close", **stop))
+    assert answer.status == "rejected"
+    assert "time_in_force" in (answer.message or "")
+    assert alpaca.orders == {}
+
+
+@pytest.mark.parametrize(
     ("action", "side", "intent"),
     [
         ("open", "sell", "sell_to_open"),
@@ -40,7 +83,7 @@ def test_an_order_is_sent_under_the_desks_own_id(alpaca: Alpaca, broker: AlpacaB
         ("reduce", "sell", "sell_to_close"),
     ],
 )
-def test_a_single_leg_option_says_its_intent(
+def test_a_single_leg_option_states_its_intent(
     alpaca: Alpaca, broker: AlpacaBroker, action: str, side: str, intent: str
 ) -> None:
     option = {"contract": PUT, "multiplier": 100, "quantity": 2, "order_type": "limit", "limit_price": 3.2}
@@ -49,7 +92,7 @@ def test_a_single_leg_option_says_its_intent(
     assert (row["symbol"], row["position_intent"], row["asset_class"]) == (PUT, intent, "us_option")
 
 
-def test_fills_come_in_parts_and_are_told_in_full_each_time(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+def test_fills_come_in_parts_and_are_returned_in_full_each_time(alpaca: Alpaca, broker: AlpacaBroker) -> None:
     ticket = a_ticket()
     send(broker, ticket)
     alpaca.fill(str(ticket.order_id), 4, 100)
@@ -71,7 +114,7 @@ def test_an_order_may_end_without_a_fill(alpaca: Alpaca, broker: AlpacaBroker, e
     assert ask(broker, ticket).status == status
 
 
-def test_an_end_is_told_only_with_all_fills(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+def test_an_end_is_returned_only_with_all_fills(alpaca: Alpaca, broker: AlpacaBroker) -> None:
     ticket = a_ticket()
     send(broker, ticket)
     alpaca.fill(str(ticket.order_id), 4, 100)
@@ -100,7 +143,7 @@ def test_an_order_that_was_never_sent_is_not_known(broker: AlpacaBroker) -> None
     assert broker.cancel(a_ticket()) is None
 
 
-def test_a_lookup_may_be_repeated_and_what_it_says_last_counts(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+def test_a_lookup_may_be_repeated_and_its_last_answer_counts(alpaca: Alpaca, broker: AlpacaBroker) -> None:
     alpaca.lookups = ["504", "429"]
     assert broker.lookup(a_ticket(), PREVIEW, VIEW) is None
     alpaca.lookups = ["504"] * 4
@@ -111,9 +154,9 @@ def test_a_lookup_may_be_repeated_and_what_it_says_last_counts(alpaca: Alpaca, b
 def test_fills_count_as_far_as_they_follow_each_other() -> None:
     at = dt.datetime.now(dt.UTC)
 
-    def fills(**told: float) -> dict[Decimal, BrokerFill]:
+    def fills(**totals: float) -> dict[Decimal, BrokerFill]:
         """Quantity by the total it led to."""
-        rows = {Decimal(total.removeprefix("to_")): quantity for total, quantity in told.items()}
+        rows = {Decimal(total.removeprefix("to_")): quantity for total, quantity in totals.items()}
         return {total: BrokerFill(quantity=each, price=1, commission=0, at=at) for total, each in rows.items()}
 
     assert [fill.quantity for fill in unbroken(fills(to_10=6, to_4=4))] == [4, 6]

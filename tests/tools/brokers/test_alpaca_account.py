@@ -1,4 +1,4 @@
-"""The account at Alpaca: what it holds, whose it is, and where it is."""
+"""The account at Alpaca: its holdings, its owner, and its address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.brokers.alpaca_wire import BrokerSilent, base_url, stream_url
 from tools.market import plugins
 
 
-def test_the_account_is_told_with_the_desks_own_ids(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+def test_the_account_has_the_desks_own_ids(alpaca: Alpaca, broker: AlpacaBroker) -> None:
     done, open_, put = a_ticket(), a_ticket(symbol="MSFT"), a_ticket(contract=PUT, side="sell", quantity=1)
     for ticket in (done, open_, put):
         send(broker, ticket)
@@ -37,7 +37,7 @@ def test_the_account_is_told_with_the_desks_own_ids(alpaca: Alpaca, broker: Alpa
     }
 
 
-def test_an_assignment_is_told_leg_by_leg(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+def test_an_assignment_is_reported_leg_by_leg(alpaca: Alpaca, broker: AlpacaBroker) -> None:
     day = dt.datetime.now(dt.UTC).date().isoformat()
     legs = {"OPASN": (PUT, "1", None), "OPTRD": ("AAPL", "100", "180")}
     for kind, (symbol, quantity, price) in legs.items():
@@ -49,7 +49,16 @@ def test_an_assignment_is_told_leg_by_leg(alpaca: Alpaca, broker: AlpacaBroker) 
     assert first.id != second.id
 
 
-def test_a_blocked_account_says_so(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+def test_a_call_that_is_assigned_takes_its_shares_away(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+    day, call = dt.datetime.now(dt.UTC).date().isoformat(), PUT.replace("P00", "C00")
+    for kind, symbol, quantity, price in (("OPASN", call, "1", None), ("OPTRD", "AAPL", "-100", "180")):
+        row = {"id": "20261218::2", "activity_type": kind, "date": day, "symbol": symbol, "qty": quantity}
+        alpaca.activities.append({**row, "price": price, "status": "executed"})
+    found = [(leg.kind, leg.symbol, leg.quantity, leg.price) for leg in broker.state().settlements]
+    assert found == [("assigned", call, 1, 0), ("delivered", "AAPL", -100, 180)]
+
+
+def test_a_blocked_account_is_reported(alpaca: Alpaca, broker: AlpacaBroker) -> None:
     alpaca.blocked = True
     assert broker.state().blocked == "Alpaca reports of the account: trading_blocked"
 
@@ -96,7 +105,7 @@ def test_only_the_live_account_moves_real_money(alpaca: Alpaca) -> None:
         assert (made.name, settings.account, made.real_money) == (name, name, real)
 
 
-def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_it_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}", name="alpaca")
 

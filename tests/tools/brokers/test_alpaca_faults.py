@@ -1,4 +1,4 @@
-"""What the Alpaca broker makes of refusals, and of answers that never come."""
+"""The Alpaca broker's handling of refusals, and of answers that never come."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_lost_answer_is_looked_up(alpaca: Alpaca, broker: AlpacaBroker, faults
 
 
 @pytest.mark.parametrize("faults", [["504"] * 4, ["500"], ["504", "429", "429", "429"]])
-def test_an_order_whose_fate_nobody_can_tell_is_no_rejection(
+def test_an_order_with_an_unknown_outcome_is_no_rejection(
     alpaca: Alpaca, broker: AlpacaBroker, faults: list[str]
 ) -> None:
     alpaca.faults = list(faults)
@@ -96,9 +96,9 @@ def test_a_second_send_of_an_id_finds_the_first_order(alpaca: Alpaca, broker: Al
 
 
 def test_a_broker_that_is_away_leaves_the_outcome_open(alpaca: Alpaca, connect: Callable[..., AlpacaBroker]) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
     broker = connect(url=url)
     for question in (lambda: send(broker, a_ticket()), lambda: ask(broker, a_ticket()), broker.state):
         with pytest.raises(BrokerSilent, match="ConnectionError"):
@@ -153,13 +153,13 @@ def test_an_answer_that_trickles_in_ends_by_the_limit() -> None:
         thread = threading.Thread(target=trickle, daemon=True)
         thread.start()
         wire = AlpacaWire(f"http://127.0.0.1:{far.getsockname()[1]}", Credentials("k", "s"), 0.5, 0.01)
-        asking = threading.Thread(target=lambda: heard.append(_silent(wire)), daemon=True)
-        heard: list[str] = []
+        asking = threading.Thread(target=lambda: raised.append(_silent(wire)), daemon=True)
+        raised: list[str] = []
         asking.start()
         asking.join(PATIENCE)  # it would go on for hours
         released.set()
         thread.join(PATIENCE)
-    assert heard == ["no answer from Alpaca: ReadTimeout"]
+    assert raised == ["no answer from Alpaca: ReadTimeout"]
 
 
 def _silent(wire: AlpacaWire) -> str:

@@ -1,4 +1,4 @@
-"""Fills that the Alpaca broker is told by its stream."""
+"""Fills that reach the Alpaca broker by its stream."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tools.brokers.alpaca import AlpacaBroker
 from tools.brokers.protocol import Streaming
 
 
-class Heard:
-    """What the stream said, and a way to wait for it."""
+class Updates:
+    """Listener that keeps the stream's updates, and waits for them."""
 
     def __init__(self) -> None:
         self.ids: list[str] = []
@@ -41,16 +41,16 @@ def test_fills_are_streamed_and_are_the_same_as_polled_ones(
     alpaca: Alpaca, broker: AlpacaBroker, connect: Callable[..., AlpacaBroker]
 ) -> None:
     assert isinstance(broker, Streaming)
-    heard = Heard()
-    broker.listen(heard)
+    updates = Updates()
+    broker.listen(updates)
     wait_until(lambda: alpaca.listening() == 1)
     ticket = a_ticket()
     send(broker, ticket)
-    heard.wait(1)
+    updates.wait(1)
     alpaca.fill(str(ticket.order_id), 4, 100)
     alpaca.fill(str(ticket.order_id), 6, 101)
-    heard.wait(3)
-    assert set(heard.ids) == {str(ticket.order_id)}
+    updates.wait(3)
+    assert set(updates.ids) == {str(ticket.order_id)}
     alpaca.asked.clear()
     streamed = ask(broker, ticket)
     assert alpaca.asked == ["GET /v2/orders:by_client_order_id"]  # nothing had to be polled for
@@ -60,19 +60,19 @@ def test_fills_are_streamed_and_are_the_same_as_polled_ones(
 
 
 def test_what_a_cut_stream_missed_is_polled_for(alpaca: Alpaca, broker: AlpacaBroker) -> None:
-    heard = Heard()
-    broker.listen(heard)
+    updates = Updates()
+    broker.listen(updates)
     wait_until(lambda: alpaca.listening() == 1)
     ticket = a_ticket()
     send(broker, ticket)
     alpaca.fill(str(ticket.order_id), 4, 100)
-    heard.wait(2)
+    updates.wait(2)
     alpaca.cut()
     wait_until(lambda: alpaca.listening() == 0)
     alpaca.fill(str(ticket.order_id), 2, 102)
     assert figures(ask(broker, ticket)) == [("4", 4, 100), ("6", 2, 102)]
     wait_until(lambda: alpaca.listening() == 1)  # the client came back by itself
     alpaca.fill(str(ticket.order_id), 4, 103)
-    heard.wait(3)
+    updates.wait(3)
     whole = ask(broker, ticket)
     assert (whole.status, figures(whole)) == ("filled", [("4", 4, 100), ("6", 2, 102), ("10", 4, 103)])

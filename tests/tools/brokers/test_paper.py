@@ -20,6 +20,9 @@ from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tools.brokers.paper_books import Books, settlements
 from tools.market.bars import DailyBars
+from tools.market.clock import ReplayClock
+from tools.market.replay.data import ReplayData
+from tools.market.replay.market import ReplayMarket
 from tools.orders.reconciliation.reconcile import reconcile
 
 NewDesk = Callable[..., Desk]
@@ -29,7 +32,7 @@ EXPIRY = dt.date(2010, 8, 20)
 
 @dataclass
 class Deep(Tape):
-    """A tape that also tells volumes, closes, and prices of option contracts."""
+    """Tape that also has volumes, closes, and prices of option contracts."""
 
     volumes: dict[str, float] = field(default_factory=dict)
     closes: dict[str, dict[dt.date, float]] = field(default_factory=dict)
@@ -52,6 +55,17 @@ class Deep(Tape):
 
 
 @dataclass
+class Ranged(Tape):
+    """A tape whose next session has a range."""
+
+    range: tuple[float, float] = (0.01, 1e6)
+
+    def fill_price(self, symbol: str) -> Quote | None:
+        quote = super().fill_price(symbol)
+        return quote.model_copy(update=dict(zip(("low", "high"), self.range, strict=True))) if quote else None
+
+
+@dataclass
 class Live(Deep):
     """A market that fills at the last quote, as a live one does."""
 
@@ -59,7 +73,7 @@ class Live(Deep):
         return self.quote(symbol)
 
 
-def a_ticket(market: Tape, **changes: Any) -> OrderTicket:
+def a_ticket(market: Tape | ReplayMarket, **changes: Any) -> OrderTicket:
     base = {
         "order_id": uuid.UUID(int=7),
         "account": "paper",
@@ -77,7 +91,7 @@ def a_ticket(market: Tape, **changes: Any) -> OrderTicket:
 @pytest.fixture
 def ask(new_desk: NewDesk) -> Callable[..., BrokerAnswer]:
     def asked(
-        market: Tape, cash: float = 1e6, held: float = 0, bps: float = 0, fee: float = 0, **ticket: Any
+        market: Tape | ReplayMarket, cash: float = 1e6, held: float = 0, bps: float = 0, fee: float = 0, **ticket: Any
     ) -> BrokerAnswer:
         desk = new_desk(market, slippage_bps=bps, commission_per_share=fee)
         order = a_ticket(market, **ticket)
@@ -136,6 +150,33 @@ def test_a_limit_holds_after_slippage(ask: Ask, side: str, limit: float, status:
     if status == "expired":
         assert answer.message is not None
         assert "not met by" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("side", "limit", "low", "high", "price"),
+    [
+        ("buy", None, 99.0, 101.02, 101.02),
+        ("buy", None, 99.0, 101.06, 101.0505),
+        ("sell", None, 100.98, 103.0, 100.98),
+        ("sell", None, 100.9, 103.0, 100.9495),
+        ("buy", 101.03, 99.0, 101.02, 101.02),
+        ("buy", 101.01, 99.0, 101.02, None),
+    ],
+)
+def test_no_fill_lies_beyond_its_session_s_range(
+    ask: Ask, side: str, limit: float | None, low: float, high: float, price: float | None
+) -> None:
+    market = Ranged({"AAA": 100.0}, opens={"AAA": 101.0}, range=(low, high))
+    terms = {"limit_price": limit} if limit is not None else {}
+    answer = ask(market, held=10, bps=5, side=side, **terms)
+    assert [fill.price for fill in answer.fills] == ([price] if price is not None else [])
+
+
+def test_a_name_that_does_not_trade_gets_no_fill_and_the_answer_names_why(data: ReplayData, ask: Ask) -> None:
+    """MSFT has no bar of 2010-08-12, the session in which an order of the day before would fill."""
+    answer = ask(ReplayMarket(data, ReplayClock(dt.date(2010, 8, 11))), symbol="MSFT")
+    assert (answer.status, answer.fills) == ("submitted", [])
+    assert answer.message == "no price to fill at: MSFT does not trade in the next session, 2010-08-12"
 
 
 def test_where_prices_go_on_a_limit_rests_until_its_day_is_over(ask: Ask) -> None:
@@ -235,9 +276,10 @@ def test_cash_behind_a_written_put_is_not_free(ask: Ask) -> None:
     assert ask(market, cash=26_999, held=-1, **OPTION).status == "rejected"
 
 
-def test_a_call_is_not_written(ask: Ask) -> None:
+def test_a_call_is_not_written_without_its_shares(ask: Ask) -> None:
     answer = ask(Deep({"AAA": 100.0}, options={CALL: 1.2}), **{**OPTION, "contract": CALL})
-    assert (answer.status, answer.message) == ("rejected", f"{CALL} would be written, and only puts are written here")
+    assert answer.status == "rejected"
+    assert answer.message == f"2 {CALL} sold would leave a written call without its 100 shares"
 
 
 def test_where_no_contract_is_priced_an_option_is_rejected_with_that_reason(ask: Ask) -> None:
@@ -288,7 +330,27 @@ def test_a_put_is_assigned_at_its_strike_or_ends(
     assert (desk.positions(), desk.cash()) == (positions, cash)
 
 
-def test_a_contract_whose_close_is_not_known_waits(new_desk: NewDesk) -> None:
+@pytest.mark.parametrize(
+    ("close", "positions", "gain"), [(90.01, {}, 9_000), (90.0, {"AAA": 100}, 0), (70.0, {"AAA": 100}, 0)]
+)
+def test_a_covered_call_is_assigned_at_its_strike_or_ends(
+    new_desk: NewDesk, close: float, positions: dict[str, float], gain: float
+) -> None:
+    market = Deep({"AAA": 85.0}, options={CALL: 1.5})
+    desk = new_desk(market, stock_only=False, options_mode="both", max_symbol_share=1)
+    desk.hold("AAA", 100, 85.0)
+    written = action(contract=CALL, side="sell", quantity=1.0, orderType="limit", limitPrice=1.5)
+    (order,) = desk.run(written, instrument="option")
+    assert (order.state, order.denied, order.notional) == ("filled", None, 9_000)
+    assert (desk.positions(), desk.cash()) == ({"AAA": 100, CALL: -1}, 100_150)
+    market.closes = {"AAA": {EXPIRY: close}}
+    market.clock.at = dt.datetime(2010, 8, 23, 15, 55, tzinfo=market.clock.at.tzinfo)
+    found = reconcile(desk.store, desk.settings, desk.broker, "a test")
+    assert (found.agreed, {row["kind"] for row in found.differences}) == (True, {"settlement"})
+    assert (desk.positions(), desk.cash()) == (positions, 100_150 + gain)
+
+
+def test_a_contract_without_a_known_close_waits(new_desk: NewDesk) -> None:
     desk, market = _written(new_desk, 89.0)
     market.closes = {"AAA": {dt.date(2010, 8, 1): 50.0}}
     found = reconcile(desk.store, desk.settings, desk.broker, "a test")

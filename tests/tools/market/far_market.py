@@ -1,4 +1,4 @@
-"""Markets beyond the wire: sources in memory that say what a test tells them to, under a clock of their own."""
+"""Markets beyond the wire: sources in memory with the answers of a test, under a clock of their own."""
 
 from __future__ import annotations
 
@@ -67,6 +67,10 @@ class FarMarket:
     def listing(self, symbol: str) -> Listing:
         self._ask(symbol)
         return Listing(symbol=symbol, name=f"{symbol} Inc.")
+
+    def sessions(self, count: int) -> list[dt.date]:
+        """Every calendar day is one."""
+        return [self.clock.session() - dt.timedelta(days=back) for back in reversed(range(count))]
 
     def bars(self, symbol: str, sessions: int) -> DailyBars:
         self._ask(symbol)

@@ -60,7 +60,7 @@ def test_a_bar_is_known_from_the_close_on() -> None:
     assert hours.last_closed(at("2010-08-15", "12:00")) == dt.date(2010, 8, 13)
 
 
-def test_the_calendar_says_where_it_ends() -> None:
+def test_the_calendar_names_its_end() -> None:
     hours = exchange_hours()
     with pytest.raises(MarketError, match="ends before"):
         hours.next_open(hours.opens[-1])
@@ -77,7 +77,7 @@ def test_the_replay_clock_stands_before_the_close() -> None:
     assert clock.next_open() == at("2010-08-16", "09:30")
 
 
-def test_the_replay_clock_is_honest_about_an_early_close() -> None:
+def test_the_replay_clock_keeps_an_early_close() -> None:
     assert not ReplayClock(dt.date(2009, 11, 27)).is_open()
 
 

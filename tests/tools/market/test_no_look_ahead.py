@@ -52,12 +52,12 @@ def cases(symbols: list[str]) -> list[tuple[str, dict[str, Any]]]:
 
 def answers(context: ToolContext, symbols: list[str]) -> dict[str, str]:
     async def ask() -> dict[str, str]:
-        tools, said = every_tool(context), {}
+        tools, answered = every_tool(context), {}
         for tool, arguments in cases(symbols):
             answer = await tools.call(tool, arguments)
             assert answer.success, answer.payload
-            said[f"{tool} {arguments}"] = answer.text()
-        return said
+            answered[f"{tool} {arguments}"] = answer.text()
+        return answered
 
     return asyncio.run(ask())
 
@@ -126,8 +126,8 @@ def test_no_answer_has_a_date_after_now(
 ) -> None:
     clock = ReplayClock(choice.draw(any_day(data)))
     context = make_context(ReplayMarket(data, clock), past_and_future)
-    for asked, said in answers(context, choice.draw(any_symbols(data))).items():
-        seen = list(moments(said))
+    for asked, answered in answers(context, choice.draw(any_symbols(data))).items():
+        seen = list(moments(answered))
         assert clock.now() in seen, asked
         assert max(seen) <= clock.now(), asked
 

@@ -35,7 +35,7 @@ def test_a_file_in_the_working_folder(market: ReplayMarket, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "'' names no symbol"),
         (" , ", "names no symbol"),
@@ -46,8 +46,8 @@ def test_a_file_in_the_working_folder(market: ReplayMarket, tmp_path: Path, monk
         ("names.txt", "cannot be read"),
     ],
 )
-def test_what_is_wrong_is_named(market: ReplayMarket, text: str, says: str) -> None:
-    with pytest.raises(UsageError, match=says) as caught:
+def test_what_is_wrong_is_named(market: ReplayMarket, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
         resolve_universe(text, market)
     assert "one symbol a line" in caught.value.remedy
 

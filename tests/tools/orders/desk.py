@@ -29,7 +29,7 @@ DEFAULTS: dict[str, Any] = {"trader_live": True, "cooldown_hours": 0, "slippage_
 
 
 def action(symbol: str = "AAA", kind: str = "open", **changes: Any) -> dict[str, Any]:
-    """A trader's action as the decision row keeps it: a market order of 10 shares unless told otherwise."""
+    """A trader's action as the decision row keeps it: a market order of 10 shares unless given otherwise."""
     side = {"open": "buy", "add": "buy", "reduce": "sell", "close": "sell"}.get(kind)
     base: dict[str, Any] = {
         "symbol": symbol,
@@ -61,7 +61,7 @@ class Desk:
         parent: str | None = None,
         **run: Any,
     ) -> str:
-        """Write a run with verdicts (BUY on every symbol unless told) and its decision; returns the decision's id."""
+        """Write a run with verdicts (BUY on every symbol unless given) and its decision; returns the decision's id."""
         symbols = {
             str(item["symbol"]).strip().upper() for item in actions if isinstance(item, dict) and "symbol" in item
         }
@@ -201,7 +201,7 @@ class Desk:
 
 def make_desk(template: Path, home: Path, market: MarketData | None = None, **settings: Any) -> Desk:
     """A desk with its own copy of a migrated database; live, and without cooldown, slippage and a limit on sectors (a
-    tape names none) unless told otherwise."""
+    tape names none) unless given otherwise."""
     home.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(template, home / "desk.db")
     found = Settings(home=home, **{**DEFAULTS, **settings})

@@ -1,4 +1,4 @@
-"""A data folder whose log a test writes and reads."""
+"""Data folder with a log that a test writes and reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.orders.audit.reading import CheckedChain, check_logs
 
 
 class LogDesk:
-    """A data folder with a database, and what its log says."""
+    """Data folder with a database, and its log's lines."""
 
     def __init__(self, home: Path, **changes: Any) -> None:
         self.settings = Settings(home=home, **changes)

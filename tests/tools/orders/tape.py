@@ -54,6 +54,10 @@ class Tape:
     def listing(self, symbol: str) -> Listing:
         return Listing(symbol=symbol)
 
+    def sessions(self, count: int) -> list[dt.date]:
+        days = (self.clock.now().date() - dt.timedelta(days=back) for back in range(2 * count + 2))
+        return [day for day in days if day.weekday() < 5][:count][::-1]
+
     def bars(self, symbol: str, sessions: int) -> Bars:
         raise NotConfigured("not available: configure bars")
 

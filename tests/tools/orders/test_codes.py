@@ -107,7 +107,7 @@ def test_a_verdict_of_the_parent_run_counts_and_the_own_one_comes_first(new_desk
         ("HOLD", True, True),
         ("CAUTION", True, True),
         ("PASS", False, True),
-        ("INSUFFICIENT", False, False),
+        ("INSUFFICIENT", False, True),
     ],
 )
 def test_what_each_rating_allows(new_desk: NewDesk, rating: str, opens: bool, reduces: bool) -> None:
@@ -338,7 +338,7 @@ def test_an_altered_order_is_not_sent(new_desk: NewDesk, alter: Any) -> None:
 
 
 class Stopping:
-    """The paper broker, and somebody who stops the run while it has the first order in hand."""
+    """Paper broker during which the run is stopped, while it has the first order in hand."""
 
     def __init__(self, desk: Desk) -> None:
         self.name, self.real_money = desk.broker.name, desk.broker.real_money

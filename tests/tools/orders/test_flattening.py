@@ -1,4 +1,4 @@
-"""Closing everything: reduce-only, under the fence, with rows that tell who asked for it."""
+"""Closing everything: reduce-only, under the fence, with rows that name the person."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_trade_worker_is_fenced_off_meanwhile_and_may_go_on_after_it(new_desk:
     assert desk.run(action("CCC"))[0].state == OrderState.FILLED
 
 
-def test_nothing_is_closed_beside_an_order_whose_end_is_not_known(
+def test_nothing_is_closed_beside_an_order_with_an_unknown_end(
     new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flattening, "CANCEL_SECONDS", 1.0)
@@ -130,7 +130,7 @@ def test_a_closing_order_that_rests_is_left_by_the_halt_and_taken_by_the_next_fl
     assert desk.positions() == {}
 
 
-def test_an_order_that_fills_a_moment_later_is_told_as_filled(new_desk: NewDesk) -> None:
+def test_an_order_that_fills_a_moment_later_is_reported_as_filled(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0}, opens={"AAA": None})
     desk = new_desk(market)
     desk.hold("AAA", 10, 100.0)
@@ -162,8 +162,8 @@ def test_positions_are_closed_for_a_person_though_it_cannot_be_put_on_record(new
         (closed,), left = flatten(_command(desk), "somebody", "fire")
     assert (closed.state, left, desk.positions()) == ("filled", [], {})
     assert {row.symbol: row.state for row in desk.orders()} == {"AAA": "filled", "BBB": "cancelled"}
-    told = " ".join(str(error) for error in unrecorded)
-    assert all(kind in told for kind in ("drafted, previewed, approved", "submitting", "answer, fill"))
+    messages = " ".join(str(error) for error in unrecorded)
+    assert all(kind in messages for kind in ("drafted, previewed, approved", "submitting", "answer, fill"))
     log.unlink()
     aside.rename(log)
     assert [chain.whole for chain in check_logs(desk.store, desk.settings)] == [True]
@@ -177,7 +177,7 @@ def test_with_nothing_held_nothing_is_written(new_desk: NewDesk) -> None:
         assert session.exec(select(Run)).all() == []
 
 
-def test_who_takes_the_account_away_stops_a_flattening(new_desk: NewDesk) -> None:
+def test_another_holder_of_the_account_stops_a_flattening(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0, "BBB": 50.0})
     desk = new_desk(market)
     desk.hold("AAA", 1, 100.0)
@@ -194,7 +194,7 @@ def test_who_takes_the_account_away_stops_a_flattening(new_desk: NewDesk) -> Non
 
 
 class Thief:
-    """The paper broker, whose account somebody sells from by hand while a flattening is under way."""
+    """Paper broker with an account that a person sells from by hand while a flattening is under way."""
 
     def __init__(self, desk: Desk, symbol: str) -> None:
         self.name, self.real_money = desk.broker.name, desk.broker.real_money

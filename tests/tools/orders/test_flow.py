@@ -57,6 +57,7 @@ def test_a_preview_is_canonical_and_hashed(new_desk: NewDesk) -> None:
         "contract": None,
         "decisionId": order.decision_id,
         "expiresAt": "2010-08-12T20:10:00+00:00",
+        "legs": None,
         "limitPrice": "100.1",
         "mandateVersion": None,
         "market": "tape",
@@ -65,10 +66,15 @@ def test_a_preview_is_canonical_and_hashed(new_desk: NewDesk) -> None:
         "orderType": "limit",
         "price": "100.1",
         "pricedAt": "2010-08-12T19:55:00+00:00",
+        "protection": None,
+        "protects": None,
         "quantity": "3",
         "side": "buy",
+        "stopPrice": None,
         "symbol": "AAA",
         "timeInForce": "day",
+        "trailPercent": None,
+        "unpriced": None,
         "verdictId": order.verdict_id,
     }
 
@@ -169,18 +175,18 @@ def _killed_after(desk: Desk, decision: str, commits: int) -> bool:
     """Process the decision in a process that dies when it is about to commit for the (commits + 1)th time."""
     left = [commits]
 
-    def die(connection: Any) -> None:
+    def fail(connection: Any) -> None:
         left[0] -= 1
         if left[0] < 0:
             raise Killed
 
-    event.listen(desk.store.engine, "commit", die)
+    event.listen(desk.store.engine, "commit", fail)
     try:
         desk.process(decision)
     except Killed:
         return True
     finally:
-        event.remove(desk.store.engine, "commit", die)
+        event.remove(desk.store.engine, "commit", fail)
     return False
 
 
@@ -194,11 +200,11 @@ def test_killed_while_the_broker_works_it_fills_once(new_desk: NewDesk) -> None:
     desk = new_desk(market)
     decision = desk.decide(action())
 
-    def die() -> None:
+    def fail() -> None:
         assert [row.state for row in desk.orders()] == ["submitting"]  # written before the broker heard of it
         raise Killed
 
-    market.on_fill = die
+    market.on_fill = fail
     with pytest.raises(Killed):
         desk.process(decision)
     market.on_fill = None
@@ -225,7 +231,7 @@ def test_two_workers_by_mistake_fill_once(new_desk: NewDesk) -> None:
 
 
 class FarBroker:
-    """A broker on the far side of a wire whose answers get lost; it counts what reaches it. Its books are the paper
+    """Broker on the far side of a wire that loses answers; it counts what reaches it. Its books are the paper
     broker's, made of what the desk has booked."""
 
     name = "paper"
@@ -265,7 +271,7 @@ def test_an_order_that_the_broker_does_not_know_is_never_sent_again(new_desk: Ne
     assert desk.positions() == {}
 
 
-def _says(status: str, *fills: tuple[float, float], message: str | None = None) -> BrokerAnswer:
+def _answer_of(status: str, *fills: tuple[float, float], message: str | None = None) -> BrokerAnswer:
     at = dt.datetime(2010, 8, 13, 13, 30, tzinfo=dt.UTC)
     made = [{"quantity": quantity, "price": price, "commission": 0.5, "at": at} for quantity, price in fills]
     return BrokerAnswer.model_validate({"status": status, "broker_order_id": "b1", "fills": made, "message": message})
@@ -273,7 +279,7 @@ def _says(status: str, *fills: tuple[float, float], message: str | None = None) 
 
 def test_a_lost_answer_is_found_and_booked_fill_by_fill(new_desk: NewDesk) -> None:
     desk = new_desk()
-    desk.broker = FarBroker(desk, _says("filled", (4, 100.0), (6, 101.0)))
+    desk.broker = FarBroker(desk, _answer_of("filled", (4, 100.0), (6, 101.0)))
     decision = desk.decide(action())
     desk.process(decision)
     outcome = desk.process(decision)[0]
@@ -287,11 +293,11 @@ def test_a_lost_answer_is_found_and_booked_fill_by_fill(new_desk: NewDesk) -> No
 @pytest.mark.parametrize(
     "answer",
     [
-        _says("filled", (9, 100.0)),
-        _says("filled"),
-        _says("rejected", (1, 100.0)),
-        _says("expired", (10, 1.0)),
-        _says("filled", (11, 1.0)),
+        _answer_of("filled", (9, 100.0)),
+        _answer_of("filled"),
+        _answer_of("rejected", (1, 100.0)),
+        _answer_of("expired", (10, 1.0)),
+        _answer_of("filled", (11, 1.0)),
     ],
 )
 def test_an_answer_that_contradicts_itself_is_not_booked(new_desk: NewDesk, answer: BrokerAnswer) -> None:
@@ -299,17 +305,17 @@ def test_an_answer_that_contradicts_itself_is_not_booked(new_desk: NewDesk, answ
     desk.broker = FarBroker(desk, answer)
     decision = desk.decide(action())
     desk.process(decision)
-    told = desk.process(decision)[0]
-    assert told.state == "unknown"
-    assert told.message is not None
-    assert "the broker reports" in told.message
+    outcome = desk.process(decision)[0]
+    assert outcome.state == "unknown"
+    assert outcome.message is not None
+    assert "the broker reports" in outcome.message
     assert (desk.cash(), desk.positions(), desk.fills()) == (100_000, {}, [])
 
 
 @pytest.mark.parametrize("status", ["rejected", "expired"])
 def test_what_a_broker_refuses_moves_no_money(new_desk: NewDesk, status: str) -> None:
     desk = new_desk()
-    desk.broker = FarBroker(desk, _says(status, message="no"))
+    desk.broker = FarBroker(desk, _answer_of(status, message="no"))
     decision = desk.decide(action())
     desk.process(decision)
     outcome = desk.process(decision)[0]

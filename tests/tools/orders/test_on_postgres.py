@@ -83,7 +83,7 @@ for cases in (decision_cases, fence_cases, flattening_cases, halting_cases, redu
     globals().update(_cases(cases))
 
 
-def test_who_only_looks_goes_by_one_view_whatever_is_halted_meanwhile(new_desk: NewDesk) -> None:
+def test_a_reading_transaction_keeps_one_view_whatever_is_halted_meanwhile(new_desk: NewDesk) -> None:
     desk = new_desk()
     with desk.store.session() as session:
         halting.resume(session, desk.settings, "paper", "somebody")

@@ -89,7 +89,8 @@ def test_no_decisions_break_cash_share_or_long_only(
 def _check_previews(
     outcomes: list[OrderOutcome], market: Tape, cash: float, held: dict[str, float], share: float
 ) -> None:
-    """What was cleared, taken together and with no sell filled, fits the cash and the share of each symbol."""
+    """Check that the cleared orders, taken together and with no sell filled, fit the cash and the share of each
+    symbol."""
     equity = exact(cash) + sum(exact(count) * exact(market.prices[symbol]) for symbol, count in held.items())
     cleared = [row for row in outcomes if row.state in SENT]
     buys = [row for row in cleared if row.side == "buy"]

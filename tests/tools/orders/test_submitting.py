@@ -25,8 +25,8 @@ NewDesk = Callable[..., Desk]
 class Wire:
     """The paper broker at the end of a wire that a test cuts. It counts what comes through.
 
-    cut: calls that get no answer, though what was sent arrives. deaf: calls to which the broker says that it knows
-    no such order.
+    cut: calls that get no answer, though what was sent arrives. deaf: calls that the broker answers with
+    an unknown order.
     """
 
     def __init__(self, desk: Desk) -> None:
@@ -70,7 +70,7 @@ def _only(desk: Desk) -> Order:
     return order
 
 
-def test_an_order_whose_answer_was_lost_is_asked_about_until_it_is_known(wired: tuple[Desk, Wire]) -> None:
+def test_an_order_with_a_lost_answer_is_looked_up_until_it_is_known(wired: tuple[Desk, Wire]) -> None:
     desk, wire = wired
     wire.cut = {"submit", "lookup"}
     assert desk.run(action())[0].state == OrderState.UNKNOWN
@@ -85,7 +85,7 @@ def test_an_order_whose_answer_was_lost_is_asked_about_until_it_is_known(wired: 
     assert note.outcome == "filled", "the trader is told of it too"
 
 
-def test_an_error_that_nobody_thought_of_is_no_answer_either(wired: tuple[Desk, Wire]) -> None:
+def test_an_unforeseen_error_is_no_answer_either(wired: tuple[Desk, Wire]) -> None:
     desk, wire = wired
     wire.cut, wire.error = {"submit"}, KeyError("order")
     first, second = desk.run(action(), action("BBB"))
@@ -138,7 +138,7 @@ def test_before_the_first_order_the_account_is_compared_or_nothing_is_sent(wired
     assert wire.calls.index("state") < wire.calls.index("submit")
 
 
-def test_a_position_that_nobody_explains_halts_before_the_first_order(wired: tuple[Desk, Wire]) -> None:
+def test_an_unexplained_position_halts_before_the_first_order(wired: tuple[Desk, Wire]) -> None:
     desk, wire = wired
     desk.hold("BBB", 5)
     with desk.store.session() as session:
@@ -150,7 +150,7 @@ def test_a_position_that_nobody_explains_halts_before_the_first_order(wired: tup
     assert "submit" not in wire.calls
 
 
-def test_with_live_trading_off_nobody_talks_to_the_broker(wired: tuple[Desk, Wire]) -> None:
+def test_with_live_trading_off_no_request_reaches_the_broker(wired: tuple[Desk, Wire]) -> None:
     desk, wire = wired
     wire.cut = {"submit"}
     desk.run(action())
@@ -161,7 +161,7 @@ def test_with_live_trading_off_nobody_talks_to_the_broker(wired: tuple[Desk, Wir
     assert wire.calls == before
 
 
-def test_cancels_pass_whoever_holds_the_account(wired: tuple[Desk, Wire]) -> None:
+def test_cancels_pass_whichever_process_holds_the_account(wired: tuple[Desk, Wire]) -> None:
     desk, wire = wired
     desk.market.opens = {"AAA": None}  # type: ignore[attr-defined]
     (outcome,) = desk.run(action())

@@ -1,4 +1,4 @@
-"""How much, at what price, and after what loss."""
+"""Cases of amounts, prices and losses."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from tests.tools.risk.cases import (
 )
 from tests.tools.risk.figures import NOW, PUT, account, held, reserve
 
+DAY = dt.timedelta(days=1)
+
 AMOUNTS: list[Case] = [
     (
         DenialCode.NOTIONAL_PER_ORDER,
@@ -28,9 +30,9 @@ AMOUNTS: list[Case] = [
         ({"quantity": 3}, {"price": 0.1}, {"max_order_notional": 0.3}),  # 0.1 * 3 > 0.3 in binary floats
     ),
     (
-        DenialCode.NOTIONAL_PER_ORDER,
-        ({**SELL, "quantity": 11}, {"account": account(AAA=99)}, {"max_order_notional": 1_000}),
-        ({**SELL, "quantity": 10}, {"account": account(AAA=99)}, {"max_order_notional": 1_000}),
+        DenialCode.NOTIONAL_PER_ORDER,  # what is held goes in one order, however much it has become
+        ({"quantity": 11}, {"account": account(AAA=11)}, {"max_order_notional": 1_000}),
+        ({**SELL, "quantity": 11}, {"account": account(AAA=11)}, {"max_order_notional": 1_000}),
     ),
     (
         DenialCode.NOTIONAL_PER_ORDER,  # what was asked for in money counts, though whole shares come to less
@@ -48,12 +50,8 @@ AMOUNTS: list[Case] = [
         (SELL_PUT, OPTION, {**OPTIONS, "max_order_notional": 9_000}),
     ),
     (
-        DenialCode.NOTIONAL_PER_ORDER,  # one that is bought back as large as its premium, 100 shares at 2
-        (
-            {**SELL_PUT, "side": "buy", "action": "close"},
-            SHORT_PUT,
-            {**OPTIONS, "max_order_notional": 199.99},
-        ),
+        DenialCode.NOTIONAL_PER_ORDER,  # one that is bought back has no limit
+        ({**SELL_PUT, "action": "add"}, SHORT_PUT, {**OPTIONS, "max_order_notional": 200}),
         (
             {**SELL_PUT, "side": "buy", "action": "close"},
             SHORT_PUT,
@@ -73,6 +71,16 @@ AMOUNTS: list[Case] = [
         ({}, quoted(NOW - dt.timedelta(minutes=15)), {}),
     ),
     (DenialCode.QUOTE_STALE, ({}, quoted(NOW + SECOND), {}), ({}, quoted(NOW), {})),
+    (
+        DenialCode.QUOTE_STALE,
+        ({}, quoted(NOW - 30 * DAY) | {"account": account(AAA=10)}, {}),
+        (SELL, quoted(NOW - 30 * DAY) | {"account": account(AAA=10)}, {}),
+    ),
+    (
+        DenialCode.UNPRICED,
+        ({}, {"unpriced": "nothing known", "account": account(AAA=10)}, {}),
+        (SELL, {"unpriced": "nothing known", "account": account(AAA=10)}, {}),
+    ),
     (
         DenialCode.SHARE_PER_SYMBOL,
         ({}, {"account": account(equity=9_999.99), "day_opening": 1e4, "high_water": 1e4}, {}),

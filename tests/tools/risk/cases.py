@@ -1,4 +1,4 @@
-"""What the cases of the rules are made of: a code, what breaks its rule, and what is just inside."""
+"""Parts of a rule's cases: a code, what breaks its rule, and what is just inside."""
 
 from __future__ import annotations
 

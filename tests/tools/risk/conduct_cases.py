@@ -1,4 +1,4 @@
-"""Who orders, and when."""
+"""Cases of an order's source and time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from models.research import Rating
 from models.states import TradingState
 from tests.tools.risk.cases import SECOND, SELL, Case
 from tests.tools.risk.figures import HOUR, NOW, account
+
+HOLDS = account(AAA=10)
 
 CONDUCT: list[Case] = [
     (
@@ -49,8 +51,48 @@ CONDUCT: list[Case] = [
     ),
     (
         DenialCode.NOT_TRADABLE,
-        (SELL, {"rating": Rating.INSUFFICIENT, "account": account(AAA=10)}, {}),
-        (SELL, {"rating": Rating.PASS, "account": account(AAA=10)}, {}),
+        ({}, {"rating": Rating.INSUFFICIENT, "account": HOLDS}, {}),
+        (SELL, {"rating": Rating.INSUFFICIENT, "account": HOLDS}, {}),
+    ),
+    (
+        DenialCode.NO_VERDICT,
+        ({}, {"rating": None, "account": HOLDS}, {}),
+        (SELL, {"rating": None, "account": HOLDS}, {}),
+    ),
+    (
+        DenialCode.VERDICT_STALE,
+        ({}, {"verdict_at": None, "account": HOLDS}, {}),
+        (SELL, {"verdict_at": None, "account": HOLDS}, {}),
+    ),
+    (
+        DenialCode.UNRESOLVED,
+        ({}, {"unresolved": "o1", "account": HOLDS}, {}),
+        (SELL, {"unresolved": "o1", "account": HOLDS}, {}),
+    ),
+    (
+        DenialCode.COOLDOWN,
+        ({}, {"last_order_at": NOW, "account": HOLDS}, {}),
+        (SELL, {"last_order_at": NOW, "account": HOLDS}, {}),
+    ),
+    (
+        DenialCode.COOLDOWN,  # one share too many opens, with all of the order
+        ({**SELL, "quantity": 11}, {"last_order_at": NOW, "account": HOLDS}, {"allow_short": True}),
+        ({**SELL, "quantity": 10}, {"last_order_at": NOW, "account": HOLDS}, {"allow_short": True}),
+    ),
+    (
+        DenialCode.TRADES_PER_DAY,
+        ({}, {"orders_today": 50, "account": HOLDS}, {}),
+        (SELL, {"orders_today": 50, "account": HOLDS}, {}),
+    ),
+    (
+        DenialCode.DUPLICATE,  # an exit is not given twice either
+        (SELL, {"open_order": "o1", "account": HOLDS}, {}),
+        (SELL, {"open_order": None, "account": HOLDS}, {}),
+    ),
+    (
+        DenialCode.MARKET_CLOSED,
+        (SELL, {"market_open": False, "account": HOLDS}, {}),
+        (SELL, {"market_open": True, "account": HOLDS}, {}),
     ),
     (
         DenialCode.VERDICT_STALE,
@@ -70,8 +112,8 @@ CONDUCT: list[Case] = [
     (DenialCode.ORDER_RATE, ({}, {"recent_orders": 30}, {}), ({}, {"recent_orders": 29}, {})),
     (
         DenialCode.ORDER_RATE,
-        (SELL, {"recent_orders": 1, "account": account(AAA=10)}, {"max_orders_per_minute": 1}),
-        (SELL, {"recent_orders": 0, "account": account(AAA=10)}, {"max_orders_per_minute": 1}),
+        ({}, {"recent_orders": 30, "account": HOLDS}, {}),
+        (SELL, {"recent_orders": 30, "account": HOLDS}, {}),
     ),
     (DenialCode.TRADES_PER_DAY, ({}, {"orders_today": 50}, {}), ({}, {"orders_today": 49}, {})),
     (

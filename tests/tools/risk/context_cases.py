@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlmodel import select, update
 
 from models.orders import DenialCode, OrderOutcome
+from models.settings.snapshots import snapshot
 from models.states import OrderState, RunState
 from models.tables.orders import Approval, Order, Preview
 from tasks.cli.orders import arming
@@ -66,6 +67,16 @@ def previewed(seconds: int = 0, quantity: float = 10.0) -> Play:
 def of_a_run(state: RunState) -> Play:
     def play(stage: Stage) -> OrderOutcome:
         return stage.new_desk().run(action(), state=state)[0]
+
+    return play
+
+
+def opened_with(**changes: float) -> Play:
+    """The run was opened with these settings in place of the trade worker's."""
+
+    def play(stage: Stage) -> OrderOutcome:
+        desk = stage.new_desk()
+        return desk.run(action(), settings={**snapshot(desk.settings), **changes})[0]
 
     return play
 
@@ -150,6 +161,7 @@ FUNNEL: list[tuple[DenialCode, Play, Play]] = [
     (DenialCode.PREVIEW_STALE, previewed(seconds=15 * 60 + 1), previewed(seconds=15 * 60)),
     (DenialCode.PREVIEW_ALTERED, previewed(quantity=10.0001), previewed(quantity=10.0)),
     (DenialCode.RUN_STOPPED, of_a_run(RunState.STOPPING), of_a_run(RunState.RUNNING)),
+    (DenialCode.SETTINGS_DIFFER, opened_with(max_order_notional=9_999.0), opened_with(max_order_notional=10_000.0)),
     (DenialCode.PRICE_MOVED, asked(price=105.01), asked(price=105.0)),
     (DenialCode.PRICE_MOVED, asked(price=94.99), asked(price=95.0)),
     (DenialCode.APPROVAL_DENIED, asked(yes=False), asked(yes=True)),

@@ -51,7 +51,7 @@ def account(cash: float = 100_000, equity: float | None = 100_000, *more: HeldPo
 
 
 def reserve(quantity: float, side: str = "buy", traded: str = "AAA", **changes: Any) -> Reservation:
-    """Shares at 100 that another order has spoken for."""
+    """Reserve shares at 100 for another order."""
     money = 0.0 if side == "sell" else quantity * 100
     base = {"traded": traded, "symbol": traded, "side": side, "quantity": quantity, "exposure": money, "cash": money}
     return Reservation.model_validate({**base, **changes})

@@ -1,4 +1,4 @@
-"""What is ordered."""
+"""Cases of an order's instrument."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from models.research import Instrument
 from tests.tools.risk.cases import FAR, OPTION, OPTIONS, SELL, SELL_PUT, SHORT, SHORT_PUT, Case
 from tests.tools.risk.figures import CALL, PUT, account, held, reserve
 
+LATER = "AAA101218C00090000"
+
 INSTRUMENTS: list[Case] = [
     (DenialCode.NOT_LISTED, ({}, {"listed": False}, {}), ({}, {"listed": True}, {})),
     (
         DenialCode.NOT_LISTED,
         ({}, {"listed": None, "account": account(AAA=10)}, {}),
         (SELL, {"listed": None, "account": account(AAA=10)}, {}),
+    ),
+    (
+        DenialCode.NOT_LISTED,
+        ({}, {"listed": False, "account": account(AAA=10)}, {}),
+        (SELL, {"listed": False, "account": account(AAA=10)}, {}),
     ),
     (DenialCode.LONG_ONLY, (SELL, {"account": account(AAA=9)}, {}), (SELL, {"account": account(AAA=10)}, {})),
     (
@@ -67,7 +74,45 @@ INSTRUMENTS: list[Case] = [
         ({**SELL_PUT, "order_type": "market", "limit_price": None}, OPTION, OPTIONS),
         ({"order_type": "market"}, {}, OPTIONS),
     ),
+    (
+        DenialCode.ORDER_TYPE,
+        ({**SELL_PUT, "order_type": "market", "limit_price": None, "action": "add"}, SHORT_PUT, OPTIONS),
+        (
+            {**SELL_PUT, "order_type": "market", "limit_price": None, "action": "close", "side": "buy"},
+            SHORT_PUT,
+            OPTIONS,
+        ),
+    ),
     (DenialCode.CASH_SECURED, ({**SELL_PUT, "contract": CALL}, OPTION, OPTIONS), (SELL_PUT, OPTION, OPTIONS)),
+    (
+        DenialCode.CASH_SECURED,  # a call is sold against 100 shares
+        ({**SELL_PUT, "contract": CALL}, {**OPTION, "account": account(1e5, 1e5, AAA=99)}, FAR),
+        ({**SELL_PUT, "contract": CALL}, {**OPTION, "account": account(1e5, 1e5, AAA=100)}, FAR),
+    ),
+    (
+        DenialCode.CASH_SECURED,  # that another call does not bind already
+        ({**SELL_PUT, "contract": CALL, "action": "add"},
+         {**OPTION, "account": account(1e5, 1e5, held(CALL, -1, 2.0), AAA=199)}, FAR),
+        ({**SELL_PUT, "contract": CALL, "action": "add"},
+         {**OPTION, "account": account(1e5, 1e5, held(CALL, -1, 2.0), AAA=200)}, FAR),
+    ),
+    (
+        DenialCode.CASH_SECURED,  # nor another order
+        ({**SELL_PUT, "contract": CALL},
+         {**OPTION, "account": account(1e5, 1e5, AAA=109), "reservations": [reserve(10, "sell")]}, FAR),
+        ({**SELL_PUT, "contract": CALL},
+         {**OPTION, "account": account(1e5, 1e5, AAA=110), "reservations": [reserve(10, "sell")]}, FAR),
+    ),
+    (
+        DenialCode.LONG_ONLY,  # shares that cover a written call are not free
+        (SELL, {"account": account(1e5, 1e5, held(CALL, -1, 2.0), AAA=109)}, {"allow_short": True}),
+        (SELL, {"account": account(1e5, 1e5, held(CALL, -1, 2.0), AAA=110)}, {"allow_short": True}),
+    ),
+    (
+        DenialCode.LONG_ONLY,  # unless a bought call that lives as long covers it
+        (SELL, {"account": account(1e5, 1e5, held(CALL, -1, 2.0), AAA=100)}, {}),
+        (SELL, {"account": account(1e5, 1e5, held(CALL, -1, 2.0), held(LATER, 1, 2.0), AAA=100)}, {}),
+    ),
     (
         DenialCode.CASH_SECURED,  # a put is bought only to give a sold one back
         ({**SELL_PUT, "side": "buy"}, OPTION, OPTIONS),

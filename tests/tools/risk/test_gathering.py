@@ -1,4 +1,4 @@
-"""What the rules are told comes from the desk's own rows: each fact, as it reaches an order."""
+"""Facts of the rules come from the desk's own rows: each one, as it reaches an order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DAY = dt.timedelta(days=1)
 
 
 class Sectors(Tape):
-    """A tape that says of what sector a symbol is, and carries some symbols only."""
+    """Tape that names a symbol's sector, and carries some symbols only."""
 
     sectors: dict[str, str | None]
     failing: frozenset[str] = frozenset()
@@ -223,13 +223,15 @@ def test_an_open_order_is_not_given_twice(new_desk: NewDesk, state: OrderState) 
 
 
 @pytest.mark.parametrize("state", [OrderState.SUBMITTING, OrderState.UNKNOWN])
-def test_an_order_without_an_answer_blocks_its_symbol(new_desk: NewDesk, state: OrderState) -> None:
+def test_an_order_without_an_answer_blocks_what_opens_on_its_symbol(new_desk: NewDesk, state: OrderState) -> None:
     desk = new_desk(trader_live=False)
     desk.hold("AAA", 20)
     first = send(desk, "AAA", state)
-    sell, other = desk.run(action("AAA", kind="close"), action("BBB"))
-    assert first in denied(sell, DenialCode.UNRESOLVED)
-    assert other.state == PREVIEWED
+    add, sell, other = desk.run(action("AAA", kind="add"), action("AAA", kind="close"), action("BBB"))
+    assert first in denied(add, DenialCode.UNRESOLVED)
+    assert (sell.state, other.state) == (PREVIEWED, PREVIEWED)
+    write(desk, update(Order).where(col(Order.id) == first).values(side="sell"))
+    assert first in denied(desk.run(action("AAA", kind="close"))[0], DenialCode.DUPLICATE)
 
 
 def test_what_an_open_order_has_filled_is_not_pledged_twice(new_desk: NewDesk) -> None:

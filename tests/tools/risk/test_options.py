@@ -77,7 +77,7 @@ def test_options_need_a_market_that_prices_them_and_leave_to_trade_them(new_desk
     denied(stocks.run(option())[0], DenialCode.STOCKS_ONLY)
 
 
-def test_the_replay_market_says_that_it_has_no_option_quotes(new_desk: NewDesk, tmp_path: Path) -> None:
+def test_the_replay_market_reports_that_it_has_no_option_quotes(new_desk: NewDesk, tmp_path: Path) -> None:
     desk = replayed(new_desk, tmp_path, stock_only=False, options_mode="both")
     put = option(symbol="AAPL", contract="AAPL100918P00230000")
     assert denied(desk.run(put, market="replay")[0], DenialCode.UNPRICED) == (

@@ -36,7 +36,7 @@ def test_the_first_denial_wins() -> None:
     assert getattr(check(ticket(), halted, limits()), "code", None) == DenialCode.HALTED
 
 
-def test_a_cooldown_says_what_remains() -> None:
+def test_a_cooldown_states_the_time_left() -> None:
     denied = check(ticket(), context(last_order_at=NOW - HOUR / 2), limits())
     assert isinstance(denied, Denied)
     assert "23 h 30 min of market time remain" in denied.reason

@@ -16,8 +16,8 @@ from agents.codex.threads.gateway import OpenedThread
 from agents.runtime import Scope
 from models.events.envelope import TEXT_LIMIT, Envelope
 from models.events.lifecycle import LifecycleStatus
-from tests.agents.codex.golden.stage import Collected
 from tests.agents.codex.kit import spec
+from tests.golden.stage import Collected
 
 SCOPE = Scope("run-1", "step-1", 2, "quick", "ACME")
 KEYS = {"threadId": "thread-1", "turnId": "turn-1"}
@@ -28,17 +28,17 @@ def item(**fields: Any) -> dict[str, Any]:
     return {**KEYS, "item": {"id": "item-1", **fields}, "startedAtMs": 1_000, "completedAtMs": 2_000}
 
 
-def one(method: str, params: dict[str, Any], said: str | None = None) -> Envelope:
-    (found,) = translate(method, params, SCOPE, AT, said)
+def one(method: str, params: dict[str, Any], message: str | None = None) -> Envelope:
+    (found,) = translate(method, params, SCOPE, AT, message)
     return found
 
 
 def listening() -> tuple[ConversationListener, Collected]:
-    told, in_run = Collected(), replace(spec(), scope=replace(SCOPE, run_id="run-1"))
-    return ConversationListener(told, in_run, OpenedThread("thread-1", "initial"), "w"), told
+    collected, in_run = Collected(), replace(spec(), scope=replace(SCOPE, run_id="run-1"))
+    return ConversationListener(collected, in_run, OpenedThread("thread-1", "initial"), "w"), collected
 
 
-def test_what_is_nobodys_concern_is_no_event() -> None:
+def test_notifications_without_meaning_for_a_run_become_no_event() -> None:
     assert translate("thread/status/changed", KEYS, SCOPE, AT) == []
     assert translate("never/heard/of", {}, SCOPE, AT) == []
 
@@ -46,9 +46,9 @@ def test_what_is_nobodys_concern_is_no_event() -> None:
 def test_ids_are_texts_whatever_they_were() -> None:
     """An event with another would be stored and never be read again."""
     keys = {"threadId": 1, "turnId": 2}
-    told = {**keys, "item": {"id": 3, "type": "agentMessage", "text": "so"}, "startedAtMs": 1, "completedAtMs": 2}
+    collected = {**keys, "item": {"id": 3, "type": "agentMessage", "text": "so"}, "startedAtMs": 1, "completedAtMs": 2}
     found = [
-        one("item/completed", told),
+        one("item/completed", collected),
         one("turn/started", {**keys, "turn": {"id": 2}}),
         one("turn/completed", {**keys, "turn": {"id": 2, "status": "completed"}}),
         one("item/tool/call", {**keys, "callId": 4, "tool": "t"}),
@@ -60,14 +60,14 @@ def test_ids_are_texts_whatever_they_were() -> None:
     ]  # fmt: skip
     listener, seen = listening()
     for method in ("turn/started", "item/started", "item/completed", "turn/completed"):
-        listener.notified(method, {**told, "turn": {"id": 2, "status": "completed"}})
+        listener.notified(method, {**collected, "turn": {"id": 2, "status": "completed"}})
     for life in (*seen.turns, *seen.items):
         assert type(life).model_validate(life.model_dump()) == life
 
 
 def test_texts_are_cut_and_hold_no_nul() -> None:
-    said = one("item/completed", item(type="agentMessage", text="a\x00b" + "x" * 10_000)).payload["text"]
-    assert said == "ab" + "x" * (TEXT_LIMIT - 3)
+    message = one("item/completed", item(type="agentMessage", text="a\x00b" + "x" * 10_000)).payload["text"]
+    assert message == "ab" + "x" * (TEXT_LIMIT - 3)
     called = {**KEYS, "callId": "call-1", "tool": "t", "arguments": {"text": "y" * 10_000}}
     assert len(one("item/tool/call", called).payload["arguments"]) == TEXT_LIMIT
     content = [{"type": "inputText", "text": "z" * 10_000}]
@@ -76,7 +76,7 @@ def test_texts_are_cut_and_hold_no_nul() -> None:
 
 
 @pytest.mark.parametrize("method", ["item/agentMessage/delta", "item/reasoning/summaryTextDelta"])
-def test_a_long_delta_is_told_whole_in_pieces(method: str) -> None:
+def test_a_long_delta_is_reported_whole_in_pieces(method: str) -> None:
     text = "".join(map(str, range(400)))
     pieces = translate(method, {**KEYS, "itemId": "item-1", "delta": text}, SCOPE, AT)
     assert len(pieces) == 3
@@ -84,15 +84,15 @@ def test_a_long_delta_is_told_whole_in_pieces(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "collected"),
     [
         ({"type": "reasoning", "summary": ["one", "two"]}, {"type": "reasoning", "text": "one\ntwo"}),
         ({"type": "webSearch", "query": "secret"}, {"type": "webSearch"}),
         ({"type": "contextCompaction"}, {"type": "contextCompaction"}),
     ],
 )
-def test_an_item_is_told_by_its_type(fields: dict[str, Any], told: dict[str, Any]) -> None:
-    assert one("item/completed", item(**fields)).payload == told
+def test_an_item_is_reported_by_its_type(fields: dict[str, Any], collected: dict[str, Any]) -> None:
+    assert one("item/completed", item(**fields)).payload == collected
 
 
 def test_every_payload_is_json_and_small() -> None:
@@ -104,43 +104,43 @@ def test_every_payload_is_json_and_small() -> None:
         assert len(orjson.dumps(one("item/completed", item(**fields)).payload)) < 6_000
 
 
-def test_a_turn_that_never_began_is_told_as_failed() -> None:
-    listener, told = listening()
+def test_a_turn_that_never_began_is_recorded_as_failed() -> None:
+    listener, collected = listening()
     listener.opened()
     listener.turn_ended("failed", failure("process_died", "gone"))
     listener.closed()
-    assert [(event.type, event.turn_id) for event in told.envelopes] == [
+    assert [(event.type, event.turn_id) for event in collected.envelopes] == [
         ("thread.started", None), ("turn.failed", None), ("thread.closed", None),
     ]  # fmt: skip
-    assert told.envelopes[1].payload == {"role": "quick", "kind": "process_died", "why": "gone"}
-    assert told.turns == []
+    assert collected.envelopes[1].payload == {"role": "quick", "kind": "process_died", "why": "gone"}
+    assert collected.turns == []
 
 
-def test_a_turn_that_is_given_up_takes_its_items_along_and_is_told_once() -> None:
-    listener, told = listening()
+def test_a_turn_that_is_given_up_ends_its_items_and_is_reported_once() -> None:
+    listener, collected = listening()
     listener.opened()
     for _ in range(2):
         listener.notified("turn/started", {"threadId": "thread-1", "turn": {"id": "turn-1"}})
         listener.notified("item/started", item(type="commandExecution", command="c", status="inProgress"))
         listener.turn_ended("interrupted", None)
-    assert [event.type for event in told.envelopes if event.domain == "turn"] == [
+    assert [event.type for event in collected.envelopes if event.domain == "turn"] == [
         "turn.started",
         "turn.interrupted",
     ] * 2
-    assert [one.status for one in told.items] == [LifecycleStatus.IN_PROGRESS, LifecycleStatus.INTERRUPTED] * 2
-    assert [one.status for one in told.turns] == [LifecycleStatus.IN_PROGRESS, LifecycleStatus.INTERRUPTED] * 2
-    assert [seen.ref.active_turn_id for seen in told.conversations] == [None, "turn-1", None, "turn-1", None]
-    for lifecycle in (*told.turns[1::2], *told.items[1::2]):
+    assert [one.status for one in collected.items] == [LifecycleStatus.IN_PROGRESS, LifecycleStatus.INTERRUPTED] * 2
+    assert [one.status for one in collected.turns] == [LifecycleStatus.IN_PROGRESS, LifecycleStatus.INTERRUPTED] * 2
+    assert [seen.ref.active_turn_id for seen in collected.conversations] == [None, "turn-1", None, "turn-1", None]
+    for lifecycle in (*collected.turns[1::2], *collected.items[1::2]):
         assert lifecycle.ended_at is not None
         assert lifecycle.started_at <= lifecycle.ended_at
 
 
 @pytest.mark.parametrize("details", [None, "again, with sk-live-0123456789abcdef"])
-def test_errors_are_told_without_the_secrets_that_they_quote(details: str | None) -> None:
-    said = "unexpected status 401: Incorrect API key: sk-live-0123456789abcdef, url: https://desk:pw12345@host/v1"
-    error = {"message": said, "additionalDetails": details, "codexErrorInfo": None}
-    told = one("error", {**KEYS, "willRetry": False, "error": error}).payload
+def test_errors_are_reported_without_the_secrets_that_they_quote(details: str | None) -> None:
+    message = "unexpected status 401: Incorrect API key: sk-live-0123456789abcdef, url: https://desk:pw12345@host/v1"
+    error = {"message": message, "additionalDetails": details, "codexErrorInfo": None}
+    collected = one("error", {**KEYS, "willRetry": False, "error": error}).payload
     ended = one("turn/completed", {**KEYS, "turn": {"id": "turn-1", "status": "failed", "error": error}}).payload
-    assert "0123456789" not in told["why"] + ended["why"]
-    assert "pw12345" not in told["why"] + ended["why"]
+    assert "0123456789" not in collected["why"] + ended["why"]
+    assert "pw12345" not in collected["why"] + ended["why"]
     assert ended["kind"] == "unauthorized"

@@ -1,4 +1,4 @@
-"""Models that ask a person, through the real app-server: who may, how long it waits, and what it holds up."""
+"""Models that ask a person, through the real app-server: permission, time limits, and what the wait blocks."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Any
 
 from agents.codex.server.router import ApprovalRouter
 from agents.runtime import ApprovalDecision, ApprovalKind, ApprovalRequest, ConversationSpec, Scope
-from tests.agents.codex.golden.stage import Collected
 from tests.agents.codex.kit import FINAL, ignore, one_turn, run, running, spec, until
 from tests.fakes.responses import Call, FakeResponses, Text
+from tests.golden.stage import Collected
 from tests.patience import PATIENCE
 
 SCOPE = Scope(run_id="run-1", step_id="step-1", attempt=1, role="quick", subject="ACME")
 TOUCH = Call("exec_command", json.dumps({"cmd": "touch asked.txt && echo done"}))
 
 
-class Patient:
-    """A person who answers when the test says so."""
+class DelayedApprover:
+    """Person that answers when the test lets it."""
 
     def __init__(self) -> None:
         self.asked: list[ApprovalRequest] = []
         self.left: list[float] = []
         self.given_up = 0
-        self.word: asyncio.Future[ApprovalDecision] = asyncio.get_running_loop().create_future()
+        self.decision: asyncio.Future[ApprovalDecision] = asyncio.get_running_loop().create_future()
 
     async def ask(self, request: ApprovalRequest, scope: Scope, seconds: float) -> ApprovalDecision:
         assert scope in (SCOPE, replace(SCOPE, subject="OTHER"))
         self.asked.append(request)
         self.left.append(seconds)
         try:
-            return await asyncio.shield(self.word)
+            return await asyncio.shield(self.decision)
         except asyncio.CancelledError:
             self.given_up += 1
             raise
@@ -52,10 +52,10 @@ def work_of(home: Path) -> Path:
 def test_a_command_waits_for_a_person_beyond_the_limit_of_silence(
     model: FakeResponses, tmp_path: Path, registry: str
 ) -> None:
-    """Another turn of the process goes on meanwhile, and the command runs when the person said so."""
+    """Another turn of the process goes on meanwhile, and the command runs when the person approves."""
 
     async def work() -> None:
-        person = Patient()
+        person = DelayedApprover()
         async with running(model, tmp_path, registry, grace=0.5, asker=person, no_progress_seconds=4.0) as runtime:
             model.script(TOUCH)
             waiting = asyncio.create_task(one_turn(runtime, asking("command")))
@@ -64,7 +64,7 @@ def test_a_command_waits_for_a_person_beyond_the_limit_of_silence(
             await asyncio.sleep(4.5)
             assert not waiting.done()
             assert not (work_of(tmp_path) / "asked.txt").exists()
-            person.word.set_result(ApprovalDecision(approved=True))
+            person.decision.set_result(ApprovalDecision(approved=True))
             assert (await waiting).text == FINAL
         assert (work_of(tmp_path) / "asked.txt").exists()
         (asked,) = person.asked
@@ -77,14 +77,14 @@ def test_a_command_waits_for_a_person_beyond_the_limit_of_silence(
 
 def test_the_turns_deadline_ends_the_wait(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     async def work() -> None:
-        person = Patient()
+        person = DelayedApprover()
         async with running(model, tmp_path, registry, grace=0.5, asker=person, turn_seconds=4.0) as runtime:
             model.script(TOUCH)
             result = await one_turn(runtime, asking("command"))
             assert result.failure is not None
             assert result.failure.kind == "timeout"
             await until(lambda: person.given_up == 1)
-            person.word.set_result(ApprovalDecision(approved=True))  # too late: nobody listens
+            person.decision.set_result(ApprovalDecision(approved=True))  # too late: nobody listens
             await asyncio.sleep(0.3)
         assert not (work_of(tmp_path) / "asked.txt").exists()
 
@@ -92,12 +92,12 @@ def test_the_turns_deadline_ends_the_wait(model: FakeResponses, tmp_path: Path, 
 
 
 def test_a_kept_thread_asks_again_when_it_is_gone_on_with(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    """What a thread may ask for is given anew with each resume, and one that may not gets no tool for it. A harmless
+    """The kinds that a thread may ask for are given anew with each resume; without one its tool is missing. A harmless
     command is asked for as any other is, and none gets a terminal that could be typed into later."""
 
     async def work() -> None:
-        person = Patient()
-        person.word.set_result(ApprovalDecision(approved=False))
+        person = DelayedApprover()
+        person.decision.set_result(ApprovalDecision(approved=False))
         async with running(model, tmp_path, registry, grace=0.5, asker=person) as runtime:
             terminal = Call("exec_command", json.dumps({"cmd": "bash", "tty": True}))
             model.script(TOUCH, Text(FINAL), Call("exec_command", '{"cmd":"ls"}'), terminal)
@@ -115,19 +115,19 @@ def test_a_kept_thread_asks_again_when_it_is_gone_on_with(model: FakeResponses, 
     run(work())
 
 
-def test_what_no_person_is_asked_is_told(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+def test_a_request_that_no_person_is_asked_is_reported(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     """A role that may ask for commands asks for more than a person can read, and for a change of files."""
     patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: notes.txt\n+hello\n*** End Patch\nEOF\n"
 
     async def work() -> None:
-        person, told = Patient(), Collected()
-        async with running(model, tmp_path, registry, asker=person, observer=told) as runtime:
+        person, collected = DelayedApprover(), Collected()
+        async with running(model, tmp_path, registry, asker=person, observer=collected) as runtime:
             long = Call("exec_command", json.dumps({"cmd": "echo " + "x" * 20_000}))
             model.script(long, Call("exec_command", json.dumps({"cmd": patch})), Text(FINAL))
             assert (await one_turn(runtime, asking("command"))).text == FINAL
         assert person.asked == []
-        said = [(one.payload["kind"], one.payload["why"]) for one in told.envelopes if one.domain == "approval"]
-        assert said == [
+        reasons = [(one.payload["kind"], one.payload["why"]) for one in collected.envelopes if one.domain == "approval"]
+        assert reasons == [
             ("command", "it is too long for a person to read"), ("file_change", "its role may not ask for this"),
         ]  # fmt: skip
         assert "rejected" in json.dumps(model.calls()[-1].body["input"][-1])
@@ -145,7 +145,7 @@ def test_questions_for_secrets_and_changes_that_are_not_shown_are_declined() -> 
 
     async def work() -> None:
         why: list[str] = []
-        person = Patient()
+        person = DelayedApprover()
         router = ApprovalRouter(
             SCOPE, frozenset({"user_input", "file_change"}), person, lambda _request, reason: why.append(reason)
         )
@@ -158,7 +158,7 @@ def test_questions_for_secrets_and_changes_that_are_not_shown_are_declined() -> 
 
 
 def test_an_asker_that_fails_is_a_refusal() -> None:
-    class Failing(Patient):
+    class Failing(DelayedApprover):
         async def ask(self, request: ApprovalRequest, scope: Scope, seconds: float) -> ApprovalDecision:
             raise OSError("no database")
 

@@ -1,4 +1,4 @@
-"""How the app-server is launched: flags, catalog, provider, environment, and what of it reaches the model's wire."""
+"""Launch of the app-server: flags, catalog, provider, environment, and what of it reaches the model's wire."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_every_strip_flag_is_on_the_command_line(tmp_path: Path) -> None:
     async def work() -> None:
         launch = await prepare(config(NOWHERE, tmp_path))
         line = launch.argv(tmp_path)
-        given = {line[at + 1].split("=", 1)[0] for at, word in enumerate(line) if word == "-c"}
+        given = {line[at + 1].split("=", 1)[0] for at, argument in enumerate(line) if argument == "-c"}
         assert set(STRIP) <= given
         assert line[-1] == "--strict-config"
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from agents.codex.server.approvals import declined
-from agents.codex.server.client import Client
+from agents.codex.server.client import Client, last_error
 from models.errors import BinaryMissing, ProcessDied, RpcTimeout
 from tests.agents.codex.kit import run
 from tests.patience import PATIENCE
@@ -19,7 +19,7 @@ from tests.patience import PATIENCE
 FAR_SIDE = Path(__file__).parents[3] / "fakes" / "app_server.py"
 
 
-class Talk:
+class ScriptedServer:
     """A client and what it reported."""
 
     def __init__(self, *argv: str, seconds: float = PATIENCE) -> None:
@@ -37,16 +37,16 @@ class Talk:
         return {"served": params} if method == "item/tool/call" else declined(method)
 
 
-async def talk(mode: str, seconds: float = PATIENCE) -> Talk:
-    made = Talk(sys.executable, "-S", str(FAR_SIDE), mode, seconds=seconds)
+async def started(mode: str, seconds: float = PATIENCE) -> ScriptedServer:
+    made = ScriptedServer(sys.executable, "-S", str(FAR_SIDE), mode, seconds=seconds)
     answer = await made.client.start(["item/started"])
     assert answer["capabilities"] == {"experimentalApi": True, "optOutNotificationMethods": ["item/started"]}
     return made
 
 
-def test_a_request_nobody_answers_times_out() -> None:
+def test_an_unanswered_request_times_out() -> None:
     async def work() -> None:
-        made = await talk("silent")
+        made = await started("silent")
         with pytest.raises(RpcTimeout, match=r"thread/start was not answered within 0.3 s"):
             await made.client.request("thread/start", {}, 0.3)
         await made.client.close(1)
@@ -56,7 +56,7 @@ def test_a_request_nobody_answers_times_out() -> None:
 
 def test_an_overloaded_server_is_asked_again() -> None:
     async def work() -> None:
-        made = await talk("overloaded")
+        made = await started("overloaded")
         assert await made.client.request("thread/start", {}) == {"attempts": 3}
         await made.client.close(1)
 
@@ -77,7 +77,7 @@ def test_an_overloaded_server_is_asked_again() -> None:
 )
 def test_server_requests(method: str, expected: dict[str, Any]) -> None:
     async def work() -> None:
-        made = await talk("asks")
+        made = await started("asks")
         answer = await made.client.request("go", {"method": method, "params": {"a": 1}})
         assert answer["reply"] == {"id": "ask-2", **expected}
         await made.client.close(1)
@@ -89,7 +89,7 @@ def test_no_text_has_a_nul() -> None:
     """Postgres takes none, wherever in a row it is."""
 
     async def work() -> None:
-        made = await talk("asks")
+        made = await started("asks")
         answer = await made.client.request("go", {"method": "item/tool/call", "params": {"a": "one\0two"}})
         assert answer["reply"]["result"] == {"served": {"a": "one\ufffdtwo"}}
         await made.client.close(1)
@@ -99,7 +99,7 @@ def test_no_text_has_a_nul() -> None:
 
 def test_noise_is_passed_over() -> None:
     async def work() -> None:
-        made = await talk("noisy")
+        made = await started("noisy")
         answer = await made.client.request("thread/list", {})
         assert len(answer["long"]) == 3_000_000
         assert made.notified == ["never/heard/of"]
@@ -108,9 +108,9 @@ def test_noise_is_passed_over() -> None:
     run(work())
 
 
-def test_death_fails_every_waiter_at_once_and_says_why() -> None:
+def test_a_process_that_ends_fails_every_waiter_at_once_with_the_reason() -> None:
     async def work() -> None:
-        made = await talk("dying", seconds=30)
+        made = await started("crashing", seconds=30)
         waiting = [made.client.request("thread/start", {}) for _ in range(10)]
         ended = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), PATIENCE)
         assert all(isinstance(error, ProcessDied) for error in ended)
@@ -126,7 +126,7 @@ def test_death_fails_every_waiter_at_once_and_says_why() -> None:
 
 def test_close_kills_a_process_that_will_not_end() -> None:
     async def work() -> None:
-        made = await talk("stubborn")
+        made = await started("stubborn")
         made.client.post("sleep", {})
         pid = made.client.pid
         await asyncio.sleep(0.2)
@@ -139,6 +139,15 @@ def test_close_kills_a_process_that_will_not_end() -> None:
 def test_a_missing_binary_is_named() -> None:
     async def work() -> None:
         with pytest.raises(BinaryMissing, match=r"cannot run the Codex binary /no/such/codex"):
-            await Talk("/no/such/codex").client.start([])
+            await ScriptedServer("/no/such/codex").client.start([])
 
     run(work())
+
+
+def test_the_reason_of_a_death_is_its_error_and_no_warning_of_the_start() -> None:
+    warning = "\x1b[2m2026-11-20T10:00:00.1Z\x1b[0m \x1b[33m WARN\x1b[0m codex_core: no project configuration"
+    panic = "thread 'main' panicked at core/src/lib.rs:10"
+    error = "\x1b[2m2026-11-20T10:00:01.1Z\x1b[0m \x1b[31mERROR\x1b[0m codex_core: disk full"
+    assert last_error([warning]) is None
+    assert last_error([warning, error, warning]) == "ERROR codex_core: disk full"
+    assert last_error([error, panic, "note: run with RUST_BACKTRACE=1"]) == panic

@@ -1,4 +1,4 @@
-"""The table from the app-server's words to failure kinds, for what no loopback model can bring about."""
+"""The table from the app-server's errors to failure kinds, for those that no loopback model can cause."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_kinds(info: Any, message: str, kind: str) -> None:
     assert (made.kind, made.message) == (kind, message)
 
 
-def test_a_failure_without_a_reason_says_so() -> None:
+def test_a_failure_without_a_reason_is_reported() -> None:
     assert failure_of_turn(None).kind == "unknown"
     assert "no reason" in failure_of_turn(None).message
     assert not is_policy(None)
@@ -74,7 +74,10 @@ def test_what_counts_as_a_refusal(text: str | None, refused: bool) -> None:
 
 
 def test_usage_takes_finite_non_negative_numbers_only() -> None:
+    unknown = Usage.unknown().model_dump()
     odd = {"inputTokens": 5, "cachedInputTokens": -1, "outputTokens": float("nan"), "totalTokens": True}
-    assert Usage(**counts_of(odd)) == Usage(input_tokens=5)
+    assert counts_of(odd) == {**unknown, "input_tokens": 5}
     counts = counts_of({"inputTokens": float("inf"), "totalTokens": 7.0, "outputTokens": "9"})
-    assert Usage(**counts) == Usage(total_tokens=7)
+    assert counts == {**unknown, "total_tokens": 7}
+    for nothing in (None, [], "7", {}):
+        assert counts_of(nothing) == unknown

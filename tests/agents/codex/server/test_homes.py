@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import os
 from pathlib import Path
@@ -15,10 +16,14 @@ from tests.patience import PATIENCE
 NOW = dt.datetime(2026, 3, 20, 12, 0)
 
 
-def a_rollout(home: Path, day: str, name: str = "rollout-x.jsonl") -> Path:
+def a_rollout(home: Path, day: str, name: str = "rollout-x.jsonl", written: dt.datetime | None = None) -> Path:
+    """Of a thread begun on this day, and last written then unless it is given when."""
     path = home / "sessions" / day / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{}")
+    with contextlib.suppress(ValueError):
+        last = (written or dt.datetime(*(int(part) for part in day.split("/")))).timestamp()  # type: ignore[arg-type]
+        os.utime(path, (last, last))
     return path
 
 
@@ -37,6 +42,19 @@ def test_days_that_no_thread_can_be_gone_on_with_are_set_aside(tmp_path: Path) -
         "sessions/2026/03/10/rollout-x.jsonl", "sessions/2026/03/15/rollout-x.jsonl",
     ], "the one of last year is older than 14 days"  # fmt: skip
     assert set_aside(home, 72, 14, NOW) == 0
+
+
+def test_an_old_thread_that_was_used_lately_stays(tmp_path: Path) -> None:
+    """Its age counts from its last use, here as in the registry."""
+    home = tmp_path / "kept"
+    a_rollout(home, "2026/03/01", "rollout-used.jsonl", NOW - dt.timedelta(hours=70))
+    a_rollout(home, "2026/03/01", "rollout-unused.jsonl")
+    assert set_aside(home, 72, 14, NOW) == 1
+    assert rollouts(home) == ["sessions/2026/03/01/rollout-used.jsonl"]
+    assert set_aside(home, 72, 14, NOW + dt.timedelta(hours=72)) == 1
+    assert rollouts(tmp_path / "aged") == ["sessions/2026/03/01/rollout-used.jsonl"], (
+        "deleted 14 days after its last use"
+    )
 
 
 def test_a_day_that_was_set_aside_takes_what_comes_later(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_kept_threads_are_shared_by_two_processes_when_one_is_busy(
     run(work())
 
 
-def test_a_dead_process_leaves_its_kept_threads_to_the_other(
+def test_a_killed_process_leaves_its_kept_threads_to_the_other(
     model: FakeResponses, tmp_path: Path, registry: str
 ) -> None:
     async def work() -> None:
@@ -76,8 +76,8 @@ def test_a_dead_process_leaves_its_kept_threads_to_the_other(
             crowd = [str(number) for number in range(16)]
             for _ in range(2):
                 first = await asyncio.gather(*(one_turn(runtime, spec(keep=True, subject=name)) for name in crowd))
-            dead, alive = pids(runtime)
-            os.kill(dead, signal.SIGKILL)
+            killed, alive = pids(runtime)
+            os.kill(killed, signal.SIGKILL)
             with contextlib.suppress(ProcessDied):  # a turn that comes before the death is noticed
                 await one_turn(runtime, spec(keep=True, subject="unlucky"))
             again = [await one_turn(runtime, spec(keep=True, subject=name)) for name in crowd[:4]]

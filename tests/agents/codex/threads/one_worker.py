@@ -43,12 +43,12 @@ async def serve(name: str, home: str, model: str, redis_url: str, database: str)
 async def one(runtime: CodexRuntime, held: AsyncExitStack, asked: dict[str, Any]) -> dict[str, Any]:
     opening = runtime.conversation(spec(keep=True), deadline())
     if asked.get("hold"):
-        return await told(await held.enter_async_context(opening), asked["text"])
+        return await one_turn(await held.enter_async_context(opening), asked["text"])
     async with opening as conversation:
-        return await told(conversation, asked["text"])
+        return await one_turn(conversation, asked["text"])
 
 
-async def told(conversation: CodexConversation, text: str) -> dict[str, Any]:
+async def one_turn(conversation: CodexConversation, text: str) -> dict[str, Any]:
     done = await turn(conversation, text)
     return {"thread_id": done.thread_id, "turn_id": done.turn_id, "status": done.status, "reason": conversation.reason}
 

@@ -19,7 +19,7 @@ from models.errors import BlobsDown, ServiceError, ThreadInUse
 from models.tables.threads import Blob
 from tests.agents.codex.kit import FINAL, deadline, run, spec, turn
 from tests.agents.codex.threads.test_roaming import KEPT, ask, history, lose_lease, numbered, record, rollout, workers
-from tests.agents.codex.threads.test_threads import said
+from tests.agents.codex.threads.test_threads import message_texts
 from tests.agents.codex.threads.vaults import database_in
 from tests.fakes.responses import FakeResponses
 
@@ -54,13 +54,13 @@ def test_a_thread_still_in_memory_with_an_older_history_is_waited_for(
                     assert (record(registry).turns, record(registry).thread_id) == (2, conversation.thread_id)
             wanted = again if ends else ask(first, "question 3")
             assert await wanted == ("resumed", conversation.thread_id)
-            assert said(model) == history(3)
+            assert message_texts(model) == history(3)
 
     run(work())
 
 
 def test_a_stale_rollout_is_refused(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    """A home whose file is an older generation, or another one altogether, gets the right one before it goes on."""
+    """A home with the file of an older generation, or of another thread, gets the right one before it goes on."""
     numbered(model)
 
     async def work() -> None:
@@ -77,7 +77,7 @@ def test_a_stale_rollout_is_refused(model: FakeResponses, tmp_path: Path, regist
                 number = record(registry).turns + 1
                 reason, _ = await ask(first, f"question {number}")
                 assert reason == "resumed"
-                assert said(model) == history(number)
+                assert message_texts(model) == history(number)
 
     run(work())
 
@@ -102,7 +102,7 @@ def test_a_stale_rollout_is_refused_though_there_is_no_other(
             store.close()
             reason, fresh = await ask(first, "question 3")
             assert (reason, fresh == thread) == ("lost", False)
-            assert said(model) == ["question 3"]
+            assert message_texts(model) == ["question 3"]
             now = record(registry)
             assert (now.thread_id, now.reason, now.turns, now.generation) == (fresh, "lost", 1, 3)
 
@@ -120,7 +120,7 @@ def test_what_the_vault_does_not_take_is_not_recorded(model: FakeResponses, tmp_
             blobs.write_text("no folder")
             with capture_logs() as lines:
                 _, thread = await ask(first, "not recorded")
-            assert said(model) == ["question 1", FINAL, "not recorded"]
+            assert message_texts(model) == ["question 1", FINAL, "not recorded"]
             (line,) = [line for line in lines if line["event"] == "rollout.not_kept"]
             assert (line["thread"], line["generation"]) == (thread, 1)
             assert record(registry).turns == 1
@@ -134,9 +134,9 @@ def test_what_the_vault_does_not_take_is_not_recorded(model: FakeResponses, tmp_
             blobs.unlink()
             away.rename(blobs)
             assert await ask(first, "question 2") == ("resumed", thread)
-            assert said(model) == ["question 1", FINAL, "question 2"]
+            assert message_texts(model) == ["question 1", FINAL, "question 2"]
             assert await ask(second, "question 3") == ("resumed", thread)
-            assert said(model) == ["question 1", FINAL, "question 2", FINAL, "question 3"]
+            assert message_texts(model) == ["question 1", FINAL, "question 2", FINAL, "question 3"]
 
     run(work())
 
@@ -157,7 +157,7 @@ def test_a_fetch_that_fails_once_costs_nothing(model: FakeResponses, tmp_path: P
                 assert record(registry) == before
                 held.execute("ALTER TABLE elsewhere RENAME TO blob")
             assert await ask(second, "question 2") == ("resumed", thread)
-            assert said(model) == history(2)
+            assert message_texts(model) == history(2)
 
     run(work())
 
@@ -175,7 +175,7 @@ def test_a_fetch_that_takes_too_long_costs_nothing(
                 with pytest.raises(BlobsDown, match="more than 0 s"):
                     await ask(second, "question 2")
             assert await ask(second, "question 2") == ("resumed", thread)
-            assert said(model) == history(2)
+            assert message_texts(model) == history(2)
 
     run(work())
 
@@ -196,6 +196,6 @@ def test_a_copy_that_cannot_be_put_in_place_costs_nothing(model: FakeResponses, 
             assert await ask(first, "question 2") == ("resumed", thread)
             sessions.unlink()
             assert await ask(second, "question 3") == ("resumed", thread)
-            assert said(model) == history(3)
+            assert message_texts(model) == history(3)
 
     run(work())

@@ -13,7 +13,7 @@ from agents.codex.threads.transcript import transcript
 from models.errors import CodexError, UsageError
 from tests.agents.codex.kit import deadline, run, running, spec, turn
 from tests.agents.codex.threads.test_roaming import history, numbered, record
-from tests.agents.codex.threads.test_threads import said
+from tests.agents.codex.threads.test_threads import message_texts
 from tests.agents.codex.threads.vaults import database_in, kept_threads, vault_over
 from tests.fakes.responses import FakeResponses
 
@@ -58,12 +58,12 @@ def test_a_fork_goes_on_from_an_earlier_turn_and_its_parent_does_not_notice(
             async with worker.conversation(wanted, deadline()) as conversation:
                 assert (conversation.reason, conversation.thread_id) == ("resumed", fork.thread_id)
                 await turn(conversation, "question 3, otherwise")
-            assert said(model) == [*history(3)[:-1], "question 3, otherwise"]
+            assert message_texts(model) == [*history(3)[:-1], "question 3, otherwise"]
             assert model.requests[-1].body["model"] == "gpt-5.4"
             assert record(registry) == parent
             async with command.conversation(spec(keep=True), deadline()) as conversation:
                 await turn(conversation, "question 4")
-            assert said(model) == [*history(4)[:-1], "question 4"]
+            assert message_texts(model) == [*history(4)[:-1], "question 4"]
 
     run(work())
     first, second = kept_threads(database)
@@ -93,7 +93,7 @@ def test_a_whole_history_is_forked_too_and_a_subject_is_taken_once(
     run(work())
 
 
-def test_a_transcript_has_each_turn_with_what_was_said(
+def test_a_transcript_has_each_turn_with_its_messages(
     model: FakeResponses, tmp_path: Path, registry: str, database: str
 ) -> None:
     numbered(model)

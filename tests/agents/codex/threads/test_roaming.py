@@ -15,7 +15,7 @@ from agents.codex.runtime import CodexRuntime
 from agents.codex.threads.registry import ThreadRecord
 from agents.codex.threads.rollouts import digest_of
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, run, running, spec, turn, until
-from tests.agents.codex.threads.test_threads import KEY, LEASE, change, record_in, said
+from tests.agents.codex.threads.test_threads import KEY, LEASE, change, message_texts, record_in
 from tests.agents.codex.threads.vaults import copies, database_in, kept_threads, vault_over
 from tests.fakes.responses import Call, FakeResponses, Silence, Text
 
@@ -66,7 +66,7 @@ def rollout(home: Path, url: str) -> Path:
 
 
 def history(turns: int) -> list[str]:
-    """What the model must be shown in the turn of that number, from 1."""
+    """Return the texts that the model must be sent in the turn of that number, from 1."""
     return [text for number in range(1, turns) for text in (f"question {number}", f"answer {number}")] + [
         f"question {turns}"
     ]
@@ -85,7 +85,7 @@ def test_turns_that_alternate_without_a_pause(model: FakeResponses, tmp_path: Pa
             threads = set()
             for number in range(1, 11):
                 threads.add((await ask(runtimes[number % 2], f"question {number}"))[1])
-                assert said(model) == history(number)
+                assert message_texts(model) == history(number)
             assert len(threads) == 1
 
     run(work())
@@ -103,8 +103,8 @@ def test_many_threads_alternate_at_once(model: FakeResponses, tmp_path: Path, re
             await asyncio.gather(*(one(f"S{number}") for number in range(16)))
             for number in range(16):
                 last = [seen for seen in model.requests if f"S{number} 5" in str(seen.body["input"][-1])]
-                told = [item["content"][0]["text"] for item in last[-1].body["input"] if item.get("role") == "user"]
-                assert told == [f"S{number} {turn}" for turn in range(6)]
+                texts = [item["content"][0]["text"] for item in last[-1].body["input"] if item.get("role") == "user"]
+                assert texts == [f"S{number} {turn}" for turn in range(6)]
 
     run(work())
 
@@ -117,7 +117,7 @@ def test_a_thread_roams_by_a_folder_too(model: FakeResponses, tmp_path: Path, re
         async with workers(model, tmp_path, registry, "a", "b", blob_url=folder) as runtimes:
             for number in range(1, 4):
                 await ask(runtimes[number % 2], f"question {number}")
-                assert said(model) == history(number)
+                assert message_texts(model) == history(number)
         digests = [copy.digest for copy in copies(database, record(registry).thread_id)]
         assert sorted(path.name for path in (tmp_path / "blobs").rglob("*") if path.is_file()) == sorted(digests)
 
@@ -139,14 +139,14 @@ def test_an_interrupted_turn_goes_along(model: FakeResponses, tmp_path: Path, re
             now = record(registry)
             assert (now.generation, now.turns, now.last_turn_id, len(now.turn_ids)) == (2, 2, completed, 2)
             assert (await ask(second, "question 2"))[0] == "resumed"
-            told = said(model)
-            assert told[:3] == ["question 1", "first", "interrupted"]
-            assert told[-1] == "question 2"
+            texts = message_texts(model)
+            assert texts[:3] == ["question 1", "first", "interrupted"]
+            assert texts[-1] == "question 2"
 
     run(work())
 
 
-def test_a_turn_whose_caller_gave_up_goes_along(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+def test_a_turn_of_a_caller_that_gave_up_is_kept(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     model.script(Silence(30), Text("second"))
 
     async def work() -> None:
@@ -168,7 +168,7 @@ def test_a_turn_whose_caller_gave_up_goes_along(model: FakeResponses, tmp_path: 
     run(work())
 
 
-def test_a_turn_that_died_with_its_process_does_not(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+def test_a_turn_that_ended_with_its_process_is_not_kept(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     model.script(Text("answer 1"), Silence(30), Text("answer 2"))
 
     async def work() -> None:
@@ -181,7 +181,7 @@ def test_a_turn_that_died_with_its_process_does_not(model: FakeResponses, tmp_pa
             assert (await going).status == "failed"
             assert record(registry).turns == 1
             assert (await ask(first, "question 2"))[0] == "resumed"
-            assert said(model) == history(2)
+            assert message_texts(model) == history(2)
 
     run(work())
 
@@ -207,7 +207,7 @@ def test_a_thread_busy_elsewhere_is_forked_from_its_copy(
             async with second.conversation(kept, deadline(4)) as conversation:
                 assert conversation.reason == "forked:busy"
                 await turn(conversation, "And now?")
-            assert said(model) == ["What of ACME?", "first", "What of ACME?", "second", "And now?"]
+            assert message_texts(model) == ["What of ACME?", "first", "What of ACME?", "second", "And now?"]
             assert model.requests[-1].tools == ["held"]
             gate.set()
             assert (await long).status == "completed"
@@ -230,7 +230,7 @@ def test_a_fork_that_takes_a_threads_place_keeps_its_lineage(
             async with second.conversation(spec(keep=True, opening="fork"), deadline()) as conversation:
                 assert conversation.reason == "forked:retry"
                 await turn(conversation, "question 2")
-            assert said(model) == ["question 1", FINAL, "question 2"]
+            assert message_texts(model) == ["question 1", FINAL, "question 2"]
             now = record(registry)
             assert (now.thread_id, now.turns, now.generation) == (conversation.thread_id, 2, 2)
             assert [(one.thread_id, one.parent_id) for one in kept_threads(database)] == [

@@ -37,7 +37,7 @@ def change(url: str, **values: Any) -> None:
     client.close()
 
 
-def said(model: FakeResponses) -> list[str]:
+def message_texts(model: FakeResponses) -> list[str]:
     """The texts of the last request, the developer's left out."""
     items = model.requests[-1].body["input"]
     return [item["content"][0]["text"] for item in items if item["type"] == "message" and item["role"] != "developer"]
@@ -54,7 +54,7 @@ def test_a_kept_thread_goes_on_in_the_next_conversation_and_after_a_restart(
             first = await one_turn(runtime, kept)
             second = await one_turn(runtime, kept)
             assert second.thread_id == first.thread_id
-            assert said(model) == ["What of ACME?", "first", "What of ACME?"]
+            assert message_texts(model) == ["What of ACME?", "first", "What of ACME?"]
         async with (
             running(model, tmp_path, registry) as runtime,
             runtime.conversation(kept, deadline()) as conversation,
@@ -62,7 +62,7 @@ def test_a_kept_thread_goes_on_in_the_next_conversation_and_after_a_restart(
             assert conversation.reason == "resumed"
             third = await turn(conversation)
         assert third.thread_id == first.thread_id
-        assert said(model)[:4] == ["What of ACME?", "first", "What of ACME?", "second"]
+        assert message_texts(model)[:4] == ["What of ACME?", "first", "What of ACME?", "second"]
         assert model.requests[-1].tools == ["quotes_get"]
         record = record_in(registry)
         assert record is not None
@@ -82,8 +82,11 @@ def test_a_kept_thread_goes_on_in_the_next_conversation_and_after_a_restart(
         ({"model": "gpt-5.6-sol"}, {}, {}, "model_changed"),
         ({"home": "elsewhere"}, {}, {}, "lost"),
         ({"thread_id": "01a1fa69-6671-7371-a4b4-5f45a71ebfd6"}, {}, {}, "lost"),
-        ({"created_at": 1.0}, {}, {}, "rollover:age"),
+        ({"updated_at": 1.0}, {}, {}, "rollover:age"),
         ({}, {"max_thread_turns": 1}, {}, "rollover:turns"),
+        ({}, {"thread_tokens": 99}, {}, "rollover:tokens"),
+        # The provider gave no figure: its rollout's size stands for it.
+        ({"context_tokens": None, "rollout_size": 401}, {"thread_tokens": 99}, {}, "rollover:tokens"),
     ],
 )
 def test_why_a_kept_thread_starts_afresh(
@@ -107,7 +110,30 @@ def test_why_a_kept_thread_starts_afresh(
     run(work())
 
 
-def test_a_thread_whose_file_is_gone_is_lost(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+@pytest.mark.parametrize(
+    ("changed", "settings"),
+    [({"created_at": 1.0}, {}), ({}, {"thread_tokens": 100}), ({"context_tokens": None}, {"thread_tokens": 100})],
+)
+def test_why_a_kept_thread_is_resumed(
+    model: FakeResponses, tmp_path: Path, registry: str, changed: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    """Its age counts from its last use, and its tokens are those of its last model call."""
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry, **settings) as runtime:
+            model.script(Call("quotes_get"), Text(FINAL))
+            first = await one_turn(runtime, spec(keep=True))
+            record = record_in(registry)
+            assert record is not None
+            assert (record.context_tokens, first.usage.input_tokens) == (100, 200)
+            change(registry, **changed)
+            async with runtime.conversation(spec(keep=True), deadline()) as conversation:
+                assert conversation.reason == "resumed"
+
+    run(work())
+
+
+def test_a_thread_without_its_file_is_lost(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     async def work() -> None:
         async with running(model, tmp_path, registry) as runtime:
             await one_turn(runtime, spec(keep=True))
@@ -144,7 +170,7 @@ def test_a_busy_thread_is_forked_at_its_last_completed_turn(
                 forked = await turn(conversation, "And now?")
             assert forked.text == "forked"
             assert forked.thread_id != first.thread_id
-            assert said(model) == ["What of ACME?", "first", "And now?"]
+            assert message_texts(model) == ["What of ACME?", "first", "And now?"]
             assert model.requests[-1].tools == ["held"]
             gate.set()
             second = await long
@@ -218,7 +244,7 @@ def test_a_full_context_window_starts_afresh(model: FakeResponses, tmp_path: Pat
     run(work())
 
 
-def test_who_lost_the_lease_does_not_write(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+def test_a_holder_that_lost_the_lease_does_not_write(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     async def work() -> None:
         async with running(model, tmp_path, registry) as runtime:
             first = await one_turn(runtime, spec(keep=True))
@@ -257,7 +283,7 @@ def test_a_lease_is_renewed_and_seen_to_be_lost(registry: str) -> None:
 
 
 def a_record(**values: Any) -> ThreadRecord:
-    told = {
+    defaults = {
         "thread_id": "t",
         "turns": 1,
         "last_turn_id": None,
@@ -265,7 +291,7 @@ def a_record(**values: Any) -> ThreadRecord:
         "updated_at": 1.0,
         "reason": "initial",
     }
-    return ThreadRecord(**{**told, "toolset_hash": "h", "binary_version": "1", "home": "x", "model": "m", **values})
+    return ThreadRecord(**{**defaults, "toolset_hash": "h", "binary_version": "1", "home": "x", "model": "m", **values})
 
 
 def test_each_lease_has_a_greater_token_and_each_change_a_greater_generation(registry: str) -> None:
@@ -306,7 +332,7 @@ def test_a_record_that_moved_on_is_not_written_over(registry: str, ahead: dict[s
     run(work())
 
 
-def test_who_lost_the_lease_cannot_drop_the_record(registry: str) -> None:
+def test_a_holder_that_lost_the_lease_cannot_drop_the_record(registry: str) -> None:
     async def work() -> None:
         client = redis.asyncio.Redis.from_url(registry)
         async with ThreadRegistry(client, 20).hold("quick", "ACME", lambda: 0) as lease:
@@ -352,7 +378,7 @@ def test_an_unreadable_record_counts_as_none(registry: str) -> None:
     run(work())
 
 
-def test_redis_down_is_said(model: FakeResponses, tmp_path: Path) -> None:
+def test_redis_down_is_reported(model: FakeResponses, tmp_path: Path) -> None:
     async def work() -> None:
         async with running(model, tmp_path, "unix:///no/such/socket") as runtime:
             with pytest.raises(RedisDown, match="desk up"):

@@ -1,4 +1,4 @@
-"""The vault's rows: what a put writes, and whose word counts."""
+"""The vault's rows: what a put writes, and which writer counts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def a_thread(**values: str) -> KeptThread:
-    told = {
+    defaults = {
         "thread_id": "t1", "role": "risk", "subject": "ACME", "mode": "legacy", "model": "m", "reason": "initial",
         "worker": "a@host",
     }  # fmt: skip
-    return KeptThread(**{**told, **values})
+    return KeptThread(**{**defaults, **values})
 
 
 def a_copy(data: bytes, generation: int, token: int) -> Rollout:
@@ -58,7 +58,7 @@ def test_copies_are_fetched_by_digest_and_the_threads_row_is_written_once(store:
     assert copies(store) == [(1, 5, digest_of(b"one")), (2, 6, digest_of(b"two"))]
 
 
-def test_a_generation_may_be_put_again_but_not_by_who_had_the_lease_before(store: Store) -> None:
+def test_a_generation_may_be_put_again_but_not_by_the_earlier_holder(store: Store) -> None:
     vault = ThreadVault(store, DatabaseBlobs(store))
     vault.put(a_thread(), a_copy(b"died before it was registered", 1, 5), b"died before it was registered")
     vault.put(a_thread(), a_copy(b"the next holder's", 1, 6), b"the next holder's")

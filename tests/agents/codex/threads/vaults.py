@@ -17,7 +17,7 @@ from tests.databases import make_database
 
 @contextmanager
 def vault_over(database: str, blob_url: str | None = None) -> Iterator[ThreadVault]:
-    """What one worker has. The database has its tables already."""
+    """Return the vault of one worker. The database has its tables already."""
     store = Store(database)
     try:
         yield ThreadVault(store, blob_store(blob_url, store))

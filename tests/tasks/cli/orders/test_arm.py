@@ -14,7 +14,7 @@ from models.database.store import Store
 from models.errors import UsageError
 from models.settings.sources import load_settings
 from models.tables.orders import Mandate
-from tasks.cli.main import build
+from tasks.cli.root import build
 from tests.databases import make_database
 from tests.tasks.cli.running import desk
 
@@ -62,8 +62,21 @@ def test_from_the_first_key_to_disarmed(person: Person) -> None:
     assert (gone.returncode, "mandate 2 was disarmed by" in gone.stdout) == (1, True)
 
 
+def test_nothing_is_written_outside_the_data_folder_unless_a_path_is_given(tmp_path: Path) -> None:
+    home, person = tmp_path / "home", tmp_path / "person"
+    person.mkdir()
+    desk(home, "db", "upgrade")
+    places = {"HOME": str(person), "XDG_CONFIG_HOME": str(person / "config"), "XDG_DATA_HOME": str(person / "data")}
+    armed = desk(home, "arm", *LIMITS, **places)
+    assert armed.returncode == 0, armed.stderr
+    assert f"signed with {home / 'mandate.key'}" in armed.stdout
+    assert (home / "mandate.key").stat().st_mode & 0o777 == 0o600
+    assert {path.name for path in tmp_path.iterdir()} == {"home", "person"}
+    assert list(person.rglob("*")) == []
+
+
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "error"),
     [
         ({"--broker": "paper"}, "moves no real money"),
         ({"--broker": "alpaca-paper"}, "moves no real money"),
@@ -76,7 +89,7 @@ def test_from_the_first_key_to_disarmed(person: Person) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused_and_arms_nothing(
-    changes: dict[str, str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, str], error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DESK_HOME", str(tmp_path))
     monkeypatch.setenv("DESK_MANDATE_KEY_FILE", str(tmp_path / "mandate.key"))
@@ -86,7 +99,7 @@ def test_what_makes_no_sense_is_refused_and_arms_nothing(
     wanted = dict(zip(LIMITS[::2], LIMITS[1::2], strict=True)) | changes
     done = CliRunner().invoke(build(), ["arm", *(part for pair in wanted.items() for part in pair)])
     assert done.exit_code != 0
-    assert words in done.output + str(done.exception)
+    assert error in done.output + str(done.exception)
     assert isinstance(done.exception, (UsageError, SystemExit))
     store = Store(settings.database)
     with store.read() as session:

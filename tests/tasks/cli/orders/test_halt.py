@@ -1,4 +1,4 @@
-"""`desk halt` when something that it would like to write cannot be written: it halts by what is left, and says so."""
+"""`desk halt` when one of its records cannot be written: it halts by what is left, and reports that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 from sqlmodel import col, select, update
 
 from models.database.store import Store
-from models.settings import Settings, running
+from models.settings import Settings
+from models.settings.snapshots import snapshot
 from models.tables.columns import utcnow
 from models.tables.orders import Approval, Order, Position, Submitter, Trading
 from tests.databases import make_database
@@ -23,6 +24,7 @@ from tools.brokers.factory import build_broker
 from tools.ledger import ensure_account
 from tools.market.factory import build_market
 from tools.orders.audit.reading import check_logs
+from tools.orders.protection.keeping import keep_protected
 from tools.orders.records.fence import FencingLease
 
 
@@ -114,7 +116,7 @@ def test_a_database_that_refuses_the_flag_leaves_the_file_and_the_cancels(desk: 
     assert flag(desk) is None
 
 
-def test_without_file_and_database_it_says_that_nothing_is_halted(desk: Desk, tmp_path: Path) -> None:
+def test_without_file_and_database_it_reports_that_nothing_is_halted(desk: Desk, tmp_path: Path) -> None:
     (desk.settings.home / "HALT").mkdir()
     halted = halt(desk, DESK_DATABASE_URL=f"sqlite:///{tmp_path / 'nothing' / 'desk.db'}")
     assert halted.returncode == 1
@@ -122,7 +124,18 @@ def test_without_file_and_database_it_says_that_nothing_is_halted(desk: Desk, tm
     assert flag(desk) is None
 
 
-def test_a_halt_and_a_resume_that_go_well_say_so(desk: Desk) -> None:
+def test_a_wrong_setting_is_named_and_holds_nothing_up(desk: Desk) -> None:
+    wrong = {"DESK_MAX_ORDER_NOTIONAL": "much", "DESK_FOO": "1", "DESK_ROLE_MODELS": "nobody=codex:x"}
+    done = halt(desk, "--flatten", **wrong, DESK_REDIS_URL="redis://127.0.0.1:1")
+    assert all_was_done(desk), done.stdout + done.stderr
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert any("DESK_MAX_ORDER_NOTIONAL='much'" in line for line in warnings)
+    assert any("DESK_FOO (from environment) is not a setting" in line for line in warnings)
+    assert all(line.endswith("this halt goes on without it") for line in warnings)
+
+
+def test_a_halt_and_a_resume_that_go_well_are_confirmed(desk: Desk) -> None:
     halted = halt(desk, "--flatten")
     assert (halted.returncode, halted.stderr) == (0, "")
     assert all_was_done(desk)
@@ -150,21 +163,21 @@ def elsewhere(desk: Desk, *, held: bool) -> None:
             session.exec(update(Order).where(col(Order.symbol) == "GE").values(account="alpaca-paper"))
 
 
-def test_it_halts_every_account_and_says_which_broker_it_did_not_ask(desk: Desk) -> None:
+def test_it_halts_every_account_and_names_the_broker_that_it_did_not_ask(desk: Desk) -> None:
     elsewhere(desk, held=True)
     halted = halt(desk, "--flatten")
     assert halted.returncode == 1
     assert "account paper halted; 0 waiting orders denied" in halted.stdout
     assert "account alpaca-paper halted; 1 waiting orders denied" in halted.stdout
     assert "AAPL: sell 10, filled, 10 filled" in halted.stdout
-    said = "the broker of account alpaca-paper was not asked, only paper was"
-    assert f"{said}: positions AAPL" in halted.stderr
+    warning = "the broker of account alpaca-paper was not asked, only paper was"
+    assert f"{warning}: positions AAPL" in halted.stderr
     assert "DESK_BROKER=alpaca-paper desk halt --flatten" in halted.stderr
     assert (flag(desk), flag(desk, "alpaca-paper")) == ("halted", "halted")
     assert states(desk)["GE"] == "denied"
 
 
-def test_an_account_with_nothing_left_is_halted_without_a_word_more(desk: Desk) -> None:
+def test_an_account_with_nothing_left_is_halted_without_a_warning(desk: Desk) -> None:
     elsewhere(desk, held=False)
     halted = halt(desk)
     assert (halted.returncode, halted.stderr) == (0, "")
@@ -187,7 +200,7 @@ def test_a_resume_is_of_its_own_account_and_names_those_that_stay_halted(desk: D
 def test_it_asks_another_broker_than_the_running_desks(desk: Desk) -> None:
     run = desk.settings.home / "run"
     run.mkdir(exist_ok=True)
-    (run / "services.json").write_text(json.dumps(running.shared_settings(desk.settings)))
+    (run / "services.json").write_text(json.dumps(snapshot(desk.settings)))
     with (run / "up.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         refused = command(desk.settings.home, "reconcile", DESK_BROKER="alpaca-paper")
@@ -197,3 +210,29 @@ def test_it_asks_another_broker_than_the_running_desks(desk: Desk) -> None:
     assert "needs ALPACA_API_KEY and ALPACA_SECRET_KEY" in halted.stderr
     assert "the broker of account paper was not asked, only alpaca-paper was" in halted.stderr
     assert (flag(desk), flag(desk, "alpaca-paper")) == ("halted", "halted")
+
+
+def protect(desk: Desk) -> str:
+    """Put a stop beside the position in AAPL, as a desk with DESK_PROTECT does; return its id."""
+    keep_protected(desk.context(protect="stop:8%"))
+    (stop,) = [order for order in desk.orders() if order.protects]
+    assert (stop.state, stop.symbol, stop.order_type) == ("submitted", "AAPL", "stop")
+    return stop.id
+
+
+def test_a_halt_leaves_protective_orders_and_names_them(desk: Desk) -> None:
+    stop = protect(desk)
+    halted = halt(desk)
+    assert halted.returncode == 0, halted.stderr
+    assert f"protective orders stay in force: {stop}; --flatten cancels them" in halted.stdout
+    assert [order.state for order in desk.orders() if order.protects] == ["submitted"]
+    assert "AAPL" in desk.positions()
+
+
+def test_flattening_cancels_protective_orders_and_closes_what_they_protected(desk: Desk) -> None:
+    protect(desk)
+    halted = halt(desk, "--flatten")
+    assert halted.returncode == 0, halted.stderr
+    assert "protective" not in halted.stdout
+    assert [order.state for order in desk.orders() if order.protects] == ["cancelled"]
+    assert desk.positions() == {}

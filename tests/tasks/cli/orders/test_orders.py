@@ -24,7 +24,7 @@ from tasks.views.order_view import find_order, list_orders, order_view
 from tests.builders import MARKET_NOW, a_step, a_turn
 from tests.databases import make_database
 from tests.tasks.cli.running import desk
-from tests.tasks.workflows.chain import Chain, a_chain
+from tests.tasks.views.chain import Chain, a_chain
 from tools.orders.audit.log import log_path, record
 from tools.orders.audit.reading import check_logs, entries_of
 
@@ -149,7 +149,7 @@ def test_each_of_the_two_fits_one_screen(floor: Floor, fills: int) -> None:
 def test_the_order_as_it_stands(floor: Floor) -> None:
     floor.fullest(6)
     shown = "\n".join(rendered(order_report(floor.view(), 12)))
-    for words in (
+    for expected in (
         f"order {floor.order_id}  open buy 50 ACME: filled",
         "account paper, limit order at 101.50, 2010-08-12 15:55 EDT",
         "preview 5,000.00 at 100.00",
@@ -165,10 +165,10 @@ def test_the_order_as_it_stands(floor: Floor) -> None:
         "hit technical (high): [bold]technical[/] likes ACME",
         "desk audit show --order",
     ):
-        assert words in shown
+        assert expected in shown
 
 
-def test_a_denied_order_says_what_was_measured(floor: Floor) -> None:
+def test_a_denied_order_names_the_measured_figure(floor: Floor) -> None:
     with floor.store.session() as session:
         order = session.exec(select(Order).where(Order.symbol == "IBM").where(Order.denial_code == "cooldown")).one()
         order.measured, order.limit_text = "3 hours", "24 hours"
@@ -193,7 +193,7 @@ def test_the_story_goes_from_the_hit_to_the_fill(floor: Floor) -> None:
     assert places == sorted(places)
 
 
-def test_a_long_log_is_cut_in_the_middle_and_says_so(floor: Floor) -> None:
+def test_a_long_log_is_cut_in_the_middle_and_reports_it(floor: Floor) -> None:
     floor.fullest(50)
     shown = rendered(order_history(floor.view(), floor.log()))
     assert any("45 lines of the log left out" in line for line in shown)
@@ -216,7 +216,7 @@ def test_what_a_model_or_a_broker_wrote_cannot_steer_the_terminal(floor: Floor) 
         order.message, order.broker_order_id = "a\x1b[2Jb", "x\x07y"
         order.denial_code, order.denial_reason = "collar", "c\x1b[2Jd"
         session.add(order)
-    floor.record("answer", said="e\x1b[2Jf")
+    floor.record("answer", answer="e\x1b[2Jf")
     found = floor.view()
     shown = "\n".join(rendered(order_report(found, 1)) + rendered(order_history(found, floor.log())))
     assert "\x1b" not in shown
@@ -260,7 +260,7 @@ def test_the_commands(floor: Floor) -> None:
     assert (wrong.returncode, "desk orders list" in wrong.stderr) == (2, True)
 
 
-def test_verify_says_whole_and_names_what_is_not(floor: Floor) -> None:
+def test_verify_confirms_a_whole_log_and_names_the_faults_of_another(floor: Floor) -> None:
     empty = desk(floor.home, "audit", "verify")
     assert (empty.returncode, empty.stdout) == (0, "nothing is on record yet\n")
     floor.fullest(2)

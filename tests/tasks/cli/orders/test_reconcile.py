@@ -39,7 +39,7 @@ def run(alpaca: Alpaca, tmp_path: Path) -> Run:
     return command
 
 
-def test_an_account_that_holds_something_is_told_taken_over_and_let_go_on(alpaca: Alpaca, run: Run) -> None:
+def test_an_account_that_holds_something_is_reported_taken_over_and_resumed(alpaca: Alpaca, run: Run) -> None:
     alpaca.hold("IBM", 7, 120)
     first = run("reconcile")
     assert first.returncode == 1
@@ -57,7 +57,7 @@ def test_an_account_that_holds_something_is_told_taken_over_and_let_go_on(alpaca
     assert max(len(line) for line in second.stdout.splitlines()[:2]) <= 100
 
 
-def test_what_is_missing_or_wrong_is_said_with_a_remedy_and_without_the_secret(alpaca: Alpaca, run: Run) -> None:
+def test_what_is_missing_or_wrong_is_refused_with_a_remedy_and_without_the_secret(alpaca: Alpaca, run: Run) -> None:
     without = run("reconcile", ALPACA_SECRET_KEY="")
     assert without.returncode == 2
     assert "needs ALPACA_SECRET_KEY in the process environment" in without.stderr

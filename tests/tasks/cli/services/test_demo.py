@@ -66,18 +66,18 @@ def test_only_a_demos_folder_is_wiped(tmp_path: Path) -> None:
 
 def test_the_demo_runs_the_whole_desk_and_leaves_nothing(tmp_path: Path) -> None:
     done = desk(tmp_path, "demo", "--home", str(tmp_path / "demo"), seconds=110, **POISON)
-    said = done.stdout
-    assert done.returncode == 0, said + done.stderr
-    assert "MISSING" not in said
-    screened = re.search(r"(\d+) symbols screened", said)
+    output = done.stdout
+    assert done.returncode == 0, output + done.stderr
+    assert "MISSING" not in output
+    screened = re.search(r"(\d+) symbols screened", output)
     assert screened
     assert int(screened[1]) >= 500
-    candidates = re.search(r"(\d+) candidates; verdicts: (.*)", said)
+    candidates = re.search(r"(\d+) candidates; verdicts: (.*)", output)
     assert candidates
     assert int(candidates[1]) >= 10
     assert len(candidates[2].split(",")) >= 2
-    assert re.search(r"Codex app-server processes seen at work: \d+", said)
-    assert "filled" not in re.search(r"orders: (.*)", said)[1]  # type: ignore[index]
-    assert "none left running" in said
+    assert re.search(r"Codex app-server processes seen at work: \d+", output)
+    assert "filled" not in re.search(r"orders: (.*)", output)[1]  # type: ignore[index]
+    assert "none left running" in output
     left = [each for each in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(each.info["cmdline"] or [])]
     assert left == []

@@ -28,7 +28,8 @@ PROGRAMS = {"redis", "rulebook", "research", "ops", "trade", "beat", "flower", "
 
 
 class Up:
-    """A running `desk up`: its lines so far, and the pids of its table."""
+    """A running `desk up`, begun as a script begins what it leaves in the background, with Ctrl-C ignored: its lines so
+    far, and the pids of its table."""
 
     def __init__(self, home: Path, *arguments: str, **environ: str) -> None:
         self.home = home
@@ -38,30 +39,31 @@ class Up:
             cwd=home,
             stdout=subprocess.PIPE,
             text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
         )
         self.lines: list[str] = []
         self.pids: dict[str, int] = {}
 
-    def until(self, words: str) -> str:
+    def until(self, expected: str) -> str:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line)
             row = re.match(r"(\S+) +running +(\d+) ", line)
             if row:
                 self.pids[row[1]] = int(row[2])
-            if words in line:
+            if expected in line:
                 return line
-        raise AssertionError(f"{words!r} never came: {''.join(self.lines)}")
+        raise AssertionError(f"{expected!r} never came: {''.join(self.lines)}")
 
     def everybody(self) -> list[int]:
         return [each.pid for each in psutil.Process(self.process.pid).children(recursive=True)]
 
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        self.process.send_signal(number)
         self.process.wait(PATIENCE)
 
 
-def test_what_is_told_of_a_program() -> None:
+def test_the_table_describes_each_program() -> None:
     ran = Process("ops", "RUNNING", 10, 0.0, "")
     died = replace(ran, state="BACKOFF", pid=0, message="Exited too quickly")
     starts = replace(ran, state="STARTING", pid=11)
@@ -76,7 +78,9 @@ def test_what_is_told_of_a_program() -> None:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    up = Up(tmp_path_factory.mktemp("up") / "home", "--api", DESK_REPLAY_DATE=DAY, DESK_MODEL="gpt-5.4")
+    own = {"TRADER_LIVE": "1", "SCREENER_MAX_CANDIDATES": "3", "DESK_MAX_ORDER_NOTIONAL": "900"}
+    home = tmp_path_factory.mktemp("up") / "home"
+    up = Up(home, "--api", DESK_REPLAY_DATE=DAY, DESK_MODEL="gpt-5.4", **own)
     try:
         up.until("Ctrl-C stops all")
         yield up
@@ -93,11 +97,11 @@ def test_all_programs_run_and_the_workers_answer(running: Up) -> None:
         answer = desk(running.home, "ping", *asked)
         assert answer.returncode == 0, answer.stderr
         assert re.fullmatch(rf"{asked[0]}@\S+ answers\n", answer.stdout)
-    nobody = desk(running.home, "ping", "all")
-    assert (nobody.returncode, nobody.stdout) == (1, "")
-    assert "no answer from all*@" in nobody.stderr
-    assert "--name" in nobody.stderr
-    assert desk(running.home, "ping", "ops", "--name", "nobody").returncode == 1
+    unanswered = desk(running.home, "ping", "all")
+    assert (unanswered.returncode, unanswered.stdout) == (1, "")
+    assert "no answer from all*@" in unanswered.stderr
+    assert "--name" in unanswered.stderr
+    assert desk(running.home, "ping", "ops", "--name", "unanswered").returncode == 1
     assert desk(running.home, "db", "current").returncode == 0
 
 
@@ -111,13 +115,13 @@ def test_whatever_listens_listens_on_loopback(running: Up) -> None:
     assert listening == {"127.0.0.1"}
 
 
-def test_flower_is_where_the_table_says(running: Up) -> None:
+def test_flower_answers_at_the_url_of_the_table(running: Up) -> None:
     services = json.loads((running.home / "run" / "services.json").read_text(encoding="utf-8"))
     with urllib.request.urlopen(f"{services['flower_url']}/healthcheck", timeout=PATIENCE) as answer:
         assert answer.status == 200
 
 
-def test_the_service_is_where_the_table_says(running: Up) -> None:
+def test_the_service_answers_at_the_url_of_the_table(running: Up) -> None:
     (line,) = [line for line in running.lines if line.startswith("api ")]
     token = (running.home / "run" / "api-token").read_text(encoding="ascii").strip()
     asked = urllib.request.Request(f"{line.split()[3]}/runs", headers={"Authorization": f"Bearer {token}"})
@@ -145,6 +149,78 @@ def test_a_second_terminal_has_what_the_workers_have(running: Up) -> None:
     assert (row["provider"], row["market"], row["market_now"][:10]) == ("rulebook", "replay", DAY)
 
 
+STANDING = f"LIVE; broker paper; account paper; speaker rulebook (rules, no model); market replay on {DAY}"
+
+
+def test_every_terminal_shows_the_standing_of_the_running_desk(running: Up) -> None:
+    """It is live though no other terminal has the switch, and its limits are in force everywhere."""
+    assert any(line.strip() == STANDING for line in running.lines)
+    line_of_desk = f"the desk that runs on {running.home}: {STANDING}"
+    for command in ("status", "doctor", "config"):
+        assert line_of_desk in desk(running.home, command).stdout, command
+    assert line_of_desk in desk(running.home, "config", TRADER_LIVE="1", DESK_MAX_CANDIDATES="3").stdout
+    theirs = {
+        row["name"]: row["value"] for row in json.loads(desk(running.home, "config", "--running", "--json").stdout)
+    }
+    assert (theirs["trader_live"], theirs["max_candidates"], theirs["max_order_notional"]) == (True, 3, 900)
+    codes = json.loads(desk(running.home, "risk", "codes", "--json").stdout)
+    (limit,) = (row["settings"] for row in codes if row["code"] == "notional_per_order")
+    assert limit == {"DESK_MAX_ORDER_NOTIONAL": "900"}
+    (line,) = [line for line in running.lines if line.startswith("api ")]
+    token = (running.home / "run" / "api-token").read_text(encoding="ascii").strip()
+    asked = urllib.request.Request(f"{line.split()[3]}/", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+        found = json.load(answer)
+    assert (found["standing"]["live"], found["running"], found["settings"]["max_candidates"]) == (True, True, 3)
+
+
+def test_a_run_is_opened_with_the_running_desks_settings_and_keeps_them(running: Up) -> None:
+    done = desk(running.home, "screen", "--lens", "technical", "--lens", "fundamental")
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, second = done.stdout.splitlines()[:2]
+    assert (first.startswith("run "), second.strip()) == (True, STANDING)
+    run_id = first.split()[1]
+    run = json.loads(desk(running.home, "runs", "show", run_id, "--json").stdout)
+    kept = run["settings"]
+    assert (kept["trader_live"], kept["max_candidates"], kept["max_order_notional"]) == (True, 3, 900)
+    assert kept["lenses"] == ["technical", "fundamental"]
+    assert len(run["candidates"]) == 3
+    states = {row["state"] for row in run["actions"] if row["order_id"]}
+    assert "filled" in states
+    assert "previewed" not in states
+    assert STANDING in desk(running.home, "runs", "show", run_id).stdout
+    with subprocess.Popen(
+        desk_command("watch", run_id), env=environment(running.home), stdout=subprocess.PIPE, text=True
+    ) as watching:
+        assert watching.stdout is not None
+        assert watching.stdout.readline().strip() == STANDING
+        watching.terminate()
+
+
+@pytest.mark.parametrize(
+    ("environ", "both"),
+    [
+        ({"TRADER_LIVE": "0"}, ("TRADER_LIVE=False", "trader_live=True")),
+        ({"DESK_MAX_CANDIDATES": "20"}, ("DESK_MAX_CANDIDATES=20", "max_candidates=3")),
+        ({"DESK_MAX_ORDER_NOTIONAL": "5"}, ("DESK_MAX_ORDER_NOTIONAL=5.0", "max_order_notional=900.0")),
+        ({"DESK_SPECULATE": "on"}, ("DESK_SPECULATE=True", "speculate=False")),
+    ],
+)
+def test_a_terminal_with_another_limit_or_switch_is_refused_with_both_values(
+    running: Up, environ: dict[str, str], both: tuple[str, str]
+) -> None:
+    for command in (("screen", "--no-wait"), ("risk", "codes"), ("config",)):
+        done = desk(running.home, *command, **environ)
+        assert (done.returncode, done.stdout) == (2, ""), command
+        assert all(value in done.stderr for value in both), done.stderr
+
+
+def test_the_service_writes_nothing_of_its_libraries(running: Up) -> None:
+    log = (running.home / "logs" / "api.log").read_text(encoding="utf-8")
+    assert "listening on" in log
+    assert "Context impl" not in log
+
+
 @pytest.mark.parametrize("command", [("screen",), ("doctor",), ("runs", "list"), ("worker", "ops", "--name", "other")])
 def test_a_terminal_with_settings_of_its_own_is_refused(running: Up, command: tuple[str, ...]) -> None:
     done = desk(running.home, *command, DESK_REPLAY_DATE="2010-08-12")
@@ -161,7 +237,7 @@ def test_a_killed_worker_comes_back_and_the_end_leaves_nothing(running: Up) -> N
     os.kill(running.pids["redis"], signal.SIGKILL)
     everybody = running.everybody()
     assert len(everybody) >= len(PROGRAMS)
-    running.stop()
+    running.stop(signal.SIGINT)
     assert running.process.returncode == 0
     assert gone(everybody)
     assert not (running.home / "run" / "services.json").exists()

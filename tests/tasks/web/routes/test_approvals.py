@@ -29,7 +29,7 @@ NO = {"answer": "deny", "by": "Ann Lee", "why": "enough of it"}
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A desk whose orders all wait for a person, and the service. No trade worker, but in the test that starts one."""
+    """Desk with all orders waiting for a person, and the service. No trade worker, but in the test that starts one."""
 
     service: Service
     desk: Desk
@@ -177,7 +177,7 @@ def test_no_web_page_approves_an_order(waiting: Waiting) -> None:
     assert waiting.answer(order, NO).status_code == 200
 
 
-def test_without_redis_the_answer_counts_and_says_that_nobody_was_told(waiting: Waiting) -> None:
+def test_without_redis_the_answer_counts_and_the_lack_of_a_message_is_reported(waiting: Waiting) -> None:
     """Last in this file. The trade worker finds the order by itself, at its next look after Redis is back."""
     (order,) = waiting.ask("WMT")
     waiting.service.processes.end("redis")

@@ -1,4 +1,5 @@
-"""A run's events over HTTP: stored, then live, each once and in order, for whoever leaves, returns or does not read."""
+"""A run's events over HTTP: stored, then live, each once and in order, for clients that leave, return or do not
+read."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def test_a_reader_goes_on_where_it_was(running: Service, client: httpx.Client, r
     assert ids(read(client, run, last=9, since=2)) == [10, 11], "what the reader has seen is stronger than its address"
 
 
-def test_when_nothing_follows_a_browser_is_told_not_to_ask_again(
+def test_when_nothing_follows_a_browser_is_asked_not_to_reconnect(
     running: Service, client: httpx.Client, run: str
 ) -> None:
     running.end_run(run)
@@ -112,7 +113,7 @@ def test_something_follows_a_run_that_waits_for_a_person(running: Service, clien
     assert client.get(f"/runs/{run}/events", headers={"Last-Event-ID": "12"}).status_code == 204
 
 
-def test_history_that_is_gone_is_said_to_be(running: Service, client: httpx.Client, run: str) -> None:
+def test_history_that_is_gone_is_reported(running: Service, client: httpx.Client, run: str) -> None:
     running.end_run(run)
     with running.store.session() as session:
         event_log.trim(session, run, 6)
@@ -146,7 +147,7 @@ def test_readers_that_come_and_go_all_end_with_every_event(running: Service) -> 
         run_id = a_run(session).id
 
     async def reader(client: httpx.AsyncClient, chance: random.Random) -> list[int]:
-        """Leaves at random, and goes on from what it has seen; done when it is told that nothing follows."""
+        """Read with random disconnects, and go on from the last event; done when the stream reports its end."""
         seen: list[int] = []
         while True:
             headers = {"Last-Event-ID": str(seen[-1])} if seen else {}
@@ -203,7 +204,7 @@ def test_readers_that_left_leave_nothing_behind(running: Service, client: httpx.
         wait_for(lambda: running.blocked_reads() == 0, "nobody follows the run any more")
 
 
-def test_who_does_not_read_holds_up_nobody_else(running: Service, client: httpx.Client, run: str) -> None:
+def test_a_client_that_does_not_read_delays_no_other(running: Service, client: httpx.Client, run: str) -> None:
     with socket.create_connection(("127.0.0.1", running.port)) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         ask = f"GET /runs/{run}/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {running.token}\r\n\r\n"
@@ -235,7 +236,7 @@ def test_the_end_of_the_server_ends_the_streams_and_the_readers_know_it() -> Non
 
 
 def sent_by(stream: EventStream) -> list[bytes]:
-    """The pieces that a stream sends to a reader who stays."""
+    """Return the pieces that a stream sends to a reader that stays."""
     sent: list[bytes] = []
 
     async def send(message: dict[str, object]) -> None:
@@ -260,13 +261,13 @@ def test_a_stream_in_which_nothing_happens_shows_that_it_stands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "told"),
+    ("error", "kind", "detail"),
     [
         (HistoryTrimmed("r", 3, 7, 9), "history_trimmed", '"trimmed":7,"last":9'),
         (ZeroDivisionError("a secret-word"), "internal_error", "ZeroDivisionError"),
     ],
 )
-def test_what_ends_a_stream_before_its_time_is_told_in_it(error: Exception, kind: str, told: str) -> None:
+def test_an_error_that_ends_a_stream_is_sent_in_it(error: Exception, kind: str, detail: str) -> None:
     """A slow reader's history is trimmed meanwhile, or the server has a fault: there is no status left to say it."""
 
     async def failing() -> AsyncIterator[Envelope]:
@@ -275,12 +276,12 @@ def test_what_ends_a_stream_before_its_time_is_told_in_it(error: Exception, kind
 
     text = b"".join(sent_by(EventStream(failing()))).decode()
     assert text.startswith('data: {"event_id"')
-    _, problem_told, _ = text.split("\n\n")
-    assert problem_told.startswith("event: problem\ndata: {")
-    assert f'"kind":"{kind}"' in problem_told
-    assert told in problem_told
+    _, problem_text, _ = text.split("\n\n")
+    assert problem_text.startswith("event: problem\ndata: {")
+    assert f'"kind":"{kind}"' in problem_text
+    assert detail in problem_text
     assert "secret-word" not in text
-    assert "id:" not in problem_told, "the reader goes on after the last event that it has"
+    assert "id:" not in problem_text, "the reader goes on after the last event that it has"
 
 
 def test_a_delta_has_no_id() -> None:

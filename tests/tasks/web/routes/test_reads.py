@@ -1,4 +1,4 @@
-"""What the service says of runs, verdicts, turns, threads and orders: the same that the commands say."""
+"""Runs, verdicts, turns, threads and orders over HTTP: the same that the commands show."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from models.settings.snapshots import PUBLISHED
 from models.tables.columns import new_id
 from models.tables.threads import KeptThread
 from tests import zygote
 from tests.builders import a_run, a_step, a_turn
 from tests.stack import REPOSITORY, wait_for
+from tests.tasks.views.chain import Chain
 from tests.tasks.web.conftest import Floor
 from tests.tasks.web.test_security import problem
-from tests.tasks.workflows.chain import Chain
 from tools.orders.audit.log import record
 
 
@@ -38,6 +39,15 @@ def test_a_run_is_what_the_command_shows(floor: Floor) -> None:
     assert ours == theirs
     assert [row["symbol"] for row in ours["candidates"]] == ["ACME", "IBM"]
     assert get(floor, f"/runs/{floor.chain.run_id}/candidates") == ours["candidates"]
+
+
+def test_the_service_shows_the_standing_of_its_desk(floor: Floor) -> None:
+    found = get(floor, "/")
+    assert found["home"] == floor.service.processes.environ["DESK_HOME"]
+    assert (found["standing"]["live"], found["standing"]["real_money"], found["running"]) == (False, False, False)
+    assert found["standing"]["broker"] == found["standing"]["account"] == found["settings"]["broker"] == "paper"
+    assert (found["standing"]["market"], found["standing"]["day"]) == ("replay", found["settings"]["replay_date"])
+    assert found["settings"].keys() == set(PUBLISHED)
 
 
 def test_runs_are_listed_the_newest_first_and_by_what_they_are(floor: Floor) -> None:
@@ -142,14 +152,14 @@ WRONG = (
 )
 
 
-@pytest.mark.parametrize(("path", "said"), WRONG)
-def test_what_is_wrong_in_a_request_is_named(floor: Floor, path: str, said: str) -> None:
+@pytest.mark.parametrize(("path", "detail"), WRONG)
+def test_what_is_wrong_in_a_request_is_named(floor: Floor, path: str, detail: str) -> None:
     response = floor.client.get(path)
     assert problem(response, 422) == "wrong_request"
-    assert said in response.json()["detail"]
+    assert detail in response.json()["detail"]
 
 
-def test_a_database_that_fails_is_told_and_does_not_end_the_service(floor: Floor) -> None:
+def test_a_database_that_fails_is_reported_and_does_not_end_the_service(floor: Floor) -> None:
     with sqlite3.connect(floor.service.processes.home / "desk.db") as connection:
         connection.execute("alter table fill rename to gone")
         connection.commit()
@@ -160,7 +170,7 @@ def test_a_database_that_fails_is_told_and_does_not_end_the_service(floor: Floor
     assert get(floor, f"/orders/{floor.chain.order_id}")["fills"] == []
 
 
-def test_a_fault_of_ours_is_told_without_its_words(floor: Floor) -> None:
+def test_an_internal_fault_is_reported_without_its_text(floor: Floor) -> None:
     with floor.service.store.session() as session:
         run_id = a_run(session).id
     with sqlite3.connect(floor.service.processes.home / "desk.db") as connection:

@@ -1,4 +1,4 @@
-"""What a model asks for, answered through the service."""
+"""Requests of a model, answered through the service."""
 
 from __future__ import annotations
 

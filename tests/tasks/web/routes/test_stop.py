@@ -11,7 +11,7 @@ from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.web.kit import messages, start
 from tests.tasks.web.test_security import problem
-from tests.tasks.worker.stopping.kit import SYMBOLS, Desk, desk, nothing_is_left, research, run_of, wait_in_flight
+from tests.tasks.worker.stop_kit import SYMBOLS, Desk, desk, nothing_is_left, research, run_of, wait_in_flight
 
 BY = {"by": "Ann Lee"}
 
@@ -21,7 +21,7 @@ def client(made: Desk) -> httpx.Client:
     return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE)
 
 
-def test_a_run_with_turns_in_flight_is_stopped_and_its_readers_hear_of_it() -> None:
+def test_a_run_with_turns_in_flight_is_stopped_and_its_readers_get_the_event() -> None:
     with desk("research", "ops") as made, client(made) as http:
         run_id = research(made)
         wait_in_flight(made, run_id)
@@ -39,7 +39,7 @@ def test_a_run_with_turns_in_flight_is_stopped_and_its_readers_hear_of_it() -> N
         assert "by='Ann Lee'" in made.processes.log("api")
 
 
-def test_a_run_that_somebody_holds_is_accepted_to_be_stopped() -> None:
+def test_a_run_with_a_held_step_is_accepted_to_be_stopped() -> None:
     """Its worker is frozen: the mark is there, nothing more of it is claimed, and its lease is waited for."""
     with desk("research", "ops") as made, client(made) as http:
         run_id = research(made)
@@ -58,7 +58,7 @@ def test_a_run_that_somebody_holds_is_accepted_to_be_stopped() -> None:
         assert run_of(made, run_id).state == RunState.STOPPED
 
 
-def test_a_run_that_nobody_works_on_ends_at_once_also_without_redis() -> None:
+def test_a_run_without_a_worker_ends_at_once_also_without_redis() -> None:
     with desk() as made, client(made) as http:
         run_id = research(made)
         made.processes.end("redis")

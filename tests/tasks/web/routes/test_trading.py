@@ -163,18 +163,14 @@ def test_what_halts_nothing_is_no_success(floor: Floor) -> None:
 def test_another_account_is_halted_and_named_also_without_redis() -> None:
     """On a desk of its own, which loses its Redis."""
     with trading_floor() as floor:
-        halt_two_accounts(floor)
-
-
-def halt_two_accounts(floor: Floor) -> None:
-    assert floor.desk.run(action("KO"))[0].state == "approval_pending"
-    with floor.desk.store.session() as session:
-        ensure_account(session, "alpaca-paper", 100_000)
-        session.add(Submitter(account="alpaca-paper", token=3, owner="trade@elsewhere"))
-    floor.service.processes.end("redis")
-    halted = floor.client.post("/halt", json=ANN)
-    assert halted.status_code == 200, halted.text
-    assert {row["account"] for row in halted.json()["accounts"]} == {"paper", "alpaca-paper"}
-    assert states(floor.desk)["KO"] == "denied"
-    resumed = floor.client.post("/resume", json=ANN)
-    assert (resumed.status_code, resumed.json()["still_halted"]) == (200, ["alpaca-paper"])
+        assert floor.desk.run(action("KO"))[0].state == "approval_pending"
+        with floor.desk.store.session() as session:
+            ensure_account(session, "alpaca-paper", 100_000)
+            session.add(Submitter(account="alpaca-paper", token=3, owner="trade@elsewhere"))
+        floor.service.processes.end("redis")
+        halted = floor.client.post("/halt", json=ANN)
+        assert halted.status_code == 200, halted.text
+        assert {row["account"] for row in halted.json()["accounts"]} == {"paper", "alpaca-paper"}
+        assert states(floor.desk)["KO"] == "denied"
+        resumed = floor.client.post("/resume", json=ANN)
+        assert (resumed.status_code, resumed.json()["still_halted"]) == (200, ["alpaca-paper"])

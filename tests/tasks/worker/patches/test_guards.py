@@ -19,7 +19,7 @@ def channel(app: Celery) -> Iterator[Any]:
         yield connection.default_channel
 
 
-def test_a_channel_without_its_connection_says_so(channel: Any) -> None:
+def test_a_channel_without_its_connection_is_reported(channel: Any) -> None:
     """Without the guard: AttributeError, 'NoneType' object has no attribute 'hostname'."""
     channel._connparams()
     kept, channel.connection.client = channel.connection.client, None

@@ -50,9 +50,9 @@ class Tiny:
     def send(self, queue: str, label: str, seconds: float = 0.0, **options: Any) -> None:
         self.app.send_task(NAME, args=(label, seconds), queue=queue, **options)
 
-    def count(self, word: str, label: str) -> int:
+    def count(self, phase: str, label: str) -> int:
         path = record(self.desk.home)
-        return path.read_text().splitlines().count(f"{word} {label}") if path.exists() else 0
+        return path.read_text().splitlines().count(f"{phase} {label}") if path.exists() else 0
 
     def ended(self, label: str) -> bool:
         return self.count("ended", label) > 0
@@ -118,7 +118,7 @@ def test_a_task_s_events_arrive_within_a_second(tiny: Tiny) -> None:
 
 
 def published(tiny: Tiny, queue: str, tasks: int) -> int:
-    """How many messages with task events a worker publishes for that many tasks."""
+    """Count the messages with task events that a worker publishes for that many tasks."""
     with tiny.client() as client, client.pubsub(ignore_subscribe_messages=True) as channel:
         channel.psubscribe("*celeryev/task.*")
         channel.get_message(timeout=1.0)
@@ -137,7 +137,7 @@ def test_events_are_published_by_the_clock_and_not_by_the_task(tiny: Tiny) -> No
 
 
 def test_the_last_events_of_a_worker_arrive_too(tiny: Tiny) -> None:
-    """Of a task that ended just before the worker was told to stop, and of one that ends after it."""
+    """Events of a task that ended just before the worker's SIGTERM, and of one that ends after it."""
     with Events(tiny) as events:
         tiny.send("ops", "longer", 0.6)
         until(lambda: tiny.count("began", "longer") == 1, "the longer task begins")

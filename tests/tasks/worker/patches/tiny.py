@@ -46,9 +46,9 @@ def make(without: str) -> Celery:
     path = record(settings.home)
 
     def work(label: str, seconds: float) -> None:
-        for word, pause in (("began", seconds), ("ended", 0.0)):
+        for event, pause in (("began", seconds), ("ended", 0.0)):
             with path.open("a") as file:
-                file.write(f"{word} {label}\n")
+                file.write(f"{event} {label}\n")
             time.sleep(pause)
 
     app.task(name=NAME)(work)

@@ -38,11 +38,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("last", "now", "reason", "words"), CASES)
+@pytest.mark.parametrize(("last", "now", "reason", "text"), CASES)
 def test_what_makes_a_role_due(
-    last: HoldingSnapshot | None, now: HoldingSnapshot, reason: DueReason, words: str
+    last: HoldingSnapshot | None, now: HoldingSnapshot, reason: DueReason, text: str
 ) -> None:
-    assert due(last, now, LIMITS) == Due(reason, words)
+    assert due(last, now, LIMITS) == Due(reason, text)
     assert due(last, now, LIMITS, asked=True) == Due(DueReason.MANUAL, "manual")
 
 
@@ -56,7 +56,7 @@ def test_what_makes_a_role_due(
         (look(0.0, hours=3), look(), ("price not known at the last look",)),
     ],
 )
-def test_a_role_that_is_not_due_says_when_it_is_and_what_cannot_make_it_so(
+def test_a_role_that_is_not_due_names_its_time_and_what_cannot_make_it_due(
     last: HoldingSnapshot, now: HoldingSnapshot, blind: tuple[str, ...]
 ) -> None:
     assert due(last, now, LIMITS) == NotDue(last.at + 24 * HOUR, blind)
@@ -71,7 +71,7 @@ limits = st.builds(Limits, st.floats(0.1, 500).map(lambda hours: hours * HOUR), 
 
 
 @given(st.none() | looks, looks, limits)
-def test_each_reason_means_what_it_says(last: HoldingSnapshot | None, now: HoldingSnapshot, within: Limits) -> None:
+def test_each_reason_needs_its_change(last: HoldingSnapshot | None, now: HoldingSnapshot, within: Limits) -> None:
     """By exact arithmetic, give or take the last digits of a float."""
     found = due(last, now, within)
     if last is None or last.at > now.at:
@@ -88,7 +88,7 @@ def test_each_reason_means_what_it_says(last: HoldingSnapshot | None, now: Holdi
         assert found.due_at > now.at
         assert moves is None or moves < within.price_move + near
         assert changes is None or changes < within.unrealized_change + near
-        assert [word.split()[0] for word in found.blind] == [
+        assert [line.split()[0] for line in found.blind] == [
             name for name, change in (("price", moves), ("unrealized", changes)) if change is None
         ]
     elif found.reason is DueReason.PRICE_MOVE:
@@ -123,14 +123,14 @@ def test_the_limits_are_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("minutes", "words"), [(0, "0 min"), (119, "119 min"), (120, "2 h"), (71 * 60 + 59, "71 h"), (72 * 60, "3 d")]
+    ("minutes", "text"), [(0, "0 min"), (119, "119 min"), (120, "2 h"), (71 * 60 + 59, "71 h"), (72 * 60, "3 d")]
 )
-def test_spans_in_words(minutes: int, words: str) -> None:
-    assert ago(dt.timedelta(minutes=minutes)) == words
+def test_spans_as_text(minutes: int, text: str) -> None:
+    assert ago(dt.timedelta(minutes=minutes)) == text
 
 
 @pytest.mark.parametrize(
-    ("change", "words"), [(0.07, "+7%"), (-0.0525, "-5.25%"), (0.0002, "+0.02%"), (1.234, "+123%"), (None, "unknown")]
+    ("change", "text"), [(0.07, "+7%"), (-0.0525, "-5.25%"), (0.0002, "+0.02%"), (1.234, "+123%"), (None, "unknown")]
 )
-def test_changes_in_words(change: float | None, words: str) -> None:
-    assert signed(change) == words
+def test_changes_as_text(change: float | None, text: str) -> None:
+    assert signed(change) == text

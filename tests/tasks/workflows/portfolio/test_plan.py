@@ -64,7 +64,7 @@ def test_each_role_has_a_reason_or_a_time_of_its_own() -> None:
     assert (quick.why, quick.report_id) == ("looked 3 h ago", "report-quick")
 
 
-def test_when_nothing_is_due_everyone_says_when() -> None:
+def test_when_nothing_is_due_each_role_has_its_time() -> None:
     found = planned(*seen(*map(row, ROLES)))
     assert found.due == []
     assert [one.role for one in found.skipped] == list(ROLES)
@@ -76,7 +76,7 @@ def test_a_person_may_want_everyone() -> None:
     assert [(one.role, one.reason) for one in found.due] == [(role, DueReason.MANUAL) for role in ROLES]
 
 
-def test_a_price_that_is_not_known_makes_nobody_due_and_that_is_said() -> None:
+def test_an_unknown_price_makes_no_role_due_and_is_reported() -> None:
     blind = Holding("IBM", ("IBM",), None, None, ("price: gone", "unrealized: gone"))
     found = planned(*seen(*(row(role, price=1.0, gain=9.0) for role in ROLES)), blind)
     assert found.due == []
@@ -84,7 +84,7 @@ def test_a_price_that_is_not_known_makes_nobody_due_and_that_is_said() -> None:
     assert found.missing == ["price: gone", "unrealized: gone"]
 
 
-def test_a_look_whose_report_is_gone_is_none() -> None:
+def test_a_look_without_its_report_is_none() -> None:
     """A verdict would have nothing to rest on."""
     rows, reports = seen(*map(row, ROLES))
     del reports["report-risk"]
@@ -95,9 +95,9 @@ def test_a_rejection_of_the_first_role_holds_the_others_back_until_it_is_due_aga
     rejected = report("quick", verdict=Stance.REJECT)
     found = planned(*seen(row("quick"), row("risk"), quick=rejected))
     assert found.due == []
-    told = {one.role: (one.due_at, one.why, one.report_id) for one in found.skipped}
+    not_due = {one.role: (one.due_at, one.why, one.report_id) for one in found.skipped}
     at = MARKET_NOW + 21 * HOUR
-    assert told == {
+    assert not_due == {
         "quick": (at, "looked 3 h ago", "report-quick"),
         "risk": (at, "looked 3 h ago", "report-risk"),
         "fundamentals": (at, "quick rejected it", None),

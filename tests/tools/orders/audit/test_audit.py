@@ -50,7 +50,7 @@ def test_what_is_recorded_is_read_again_in_order(desk: LogDesk) -> None:
     assert entries_of([checked], "two")[0].facts["code"] == "collar"
 
 
-def test_a_line_is_on_disk_before_what_it_says_is_so(desk: LogDesk) -> None:
+def test_a_line_is_on_disk_before_its_change_is_made(desk: LogDesk) -> None:
     seen = []
     with desk.store.session() as session:
         session.add(Account(name="paper", cash=1.0))
@@ -116,7 +116,7 @@ def test_a_mark_that_did_not_commit_is_struck_out_with_what_it_struck(desk: LogD
     assert desk.kinds() == [ABANDONED, OPENED, "a", ABANDONED, "b"]
 
 
-DYING = """
+KILLED_WRITER = """
 import os, signal, sys
 from pathlib import Path
 from sqlalchemy import event
@@ -147,9 +147,9 @@ def start(code: str, desk: LogDesk, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
-def test_a_process_that_dies_between_line_and_commit_breaks_nothing(desk: LogDesk) -> None:
+def test_a_process_killed_between_line_and_commit_breaks_nothing(desk: LogDesk) -> None:
     desk.record("a")
-    assert start(DYING, desk).wait(PATIENCE) == -signal.SIGKILL
+    assert start(KILLED_WRITER, desk).wait(PATIENCE) == -signal.SIGKILL
     assert lines(desk.path)[-1]["kind"] == "dying"
     assert (desk.kinds(), desk.reading().beyond) == ([OPENED, "a"], 1)
     desk.record("b")
@@ -184,7 +184,7 @@ def test_what_cannot_be_put_on_record_does_not_happen(desk: LogDesk) -> None:
         assert session.get(Account, "paper") is None
 
 
-def test_what_cannot_be_put_on_record_happens_for_who_stops_trading(desk: LogDesk) -> None:
+def test_a_change_that_cannot_be_put_on_record_happens_only_to_stop_trading(desk: LogDesk) -> None:
     desk.record("before")
     aside = desk.path.rename(desk.path.with_name("aside"))
     desk.path.mkdir()
@@ -206,7 +206,7 @@ def test_what_cannot_be_put_on_record_happens_for_who_stops_trading(desk: LogDes
         desk.record("d")
 
 
-def test_a_folder_whose_id_cannot_be_read_is_an_error_that_names_it(desk: LogDesk) -> None:
+def test_a_folder_without_a_readable_id_is_an_error_that_names_it(desk: LogDesk) -> None:
     desk.record("a")
     (desk.path.parent / "chain").write_bytes(b"\xff\xfe")
     with pytest.raises(OrderError, match="cannot be written"):
@@ -228,7 +228,7 @@ def test_no_secret_gets_into_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
     desk.record(
         "answer",
-        said="refused for sk-hidden-word and alpaca-hidden-word",
+        answer="refused for sk-hidden-word and alpaca-hidden-word",
         address="redis://me:hidden-word@host/0",
         nested=[{"api_key": "hidden-word", "authorization": "Bearer hidden-word-2"}],
         header="Authorization: Bearer hidden-word-3",

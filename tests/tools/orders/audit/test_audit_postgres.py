@@ -54,20 +54,20 @@ def test_many_writers_begin_and_write_one_chain(store: Store, url: str, tmp_path
     failed: list[BaseException] = []
     at_once = threading.Barrier(WRITERS)
 
-    def write(who: int) -> None:
+    def write(writer: int) -> None:
         try:
             at_once.wait(PATIENCE)
             for number in range(EACH):
                 with store.session() as session:
-                    if who % 2:
+                    if writer % 2:
                         _touch(session)
-                    record(session, settings, "busy", who=who, number=number)
-                    if not who % 2:
+                    record(session, settings, "busy", writer=writer, number=number)
+                    if not writer % 2:
                         _touch(session)
         except BaseException as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=write, args=(who,)) for who in range(WRITERS)]
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(WRITERS)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -76,8 +76,8 @@ def test_many_writers_begin_and_write_one_chain(store: Store, url: str, tmp_path
     (checked,) = check_logs(store, settings)
     assert checked.reading.problems == []
     busy = [entry.facts for entry in checked.reading.entries if entry.kind == "busy"]
-    for who in range(WRITERS):
-        assert [facts["number"] for facts in busy if facts["who"] == who] == list(range(EACH))
+    for writer in range(WRITERS):
+        assert [facts["number"] for facts in busy if facts["writer"] == writer] == list(range(EACH))
     with store.read() as session:
         assert session.get_one(Account, "paper").cash == WRITERS * EACH
 

@@ -87,7 +87,7 @@ def test_any_inserted_piece_is_found(written: tuple[bytes, ChainAnchor], draw: s
 
 
 @pytest.mark.parametrize("kept", range(10))
-def test_a_cut_off_tail_is_found_and_said_to_be_one(written: tuple[bytes, ChainAnchor], kept: int) -> None:
+def test_a_cut_off_tail_is_found_and_named(written: tuple[bytes, ChainAnchor], kept: int) -> None:
     data, anchor = written
     rows = data.splitlines(keepends=True)
     assert len(rows) == 11
@@ -113,7 +113,7 @@ def test_an_altered_line_is_named(written: tuple[bytes, ChainAnchor]) -> None:
 
 
 def resealed(entries: list[AuditEntry], change: dict[int, dict[str, Any]]) -> bytes:
-    """A log made anew by somebody who knows its form, with other facts on some lines."""
+    """Return a log made anew in its right form, with other facts on some lines."""
     data, prev = b"", FIRST_PREV
     for entry in entries:
         line, prev = seal(entry.n, entry.at, entry.kind, change.get(entry.n, entry.facts), prev)
@@ -133,7 +133,7 @@ def test_a_log_made_anew_is_found_by_its_anchor(written: tuple[bytes, ChainAncho
 
 
 def test_a_mark_cannot_hide_lines(written: tuple[bytes, ChainAnchor]) -> None:
-    """Whoever writes a mark over real lines leaves their numbers missing."""
+    """A mark written over real lines leaves their numbers missing."""
     data, anchor = written
     rows = data.splitlines(keepends=True)
     mark, _ = seal(4, "2026-01-01T00:00:00+00:00", ABANDONED, abandoned_facts(rows[3]), json.loads(rows[2])["hash"])

@@ -1,4 +1,4 @@
-"""Mandates: signed by a person, verified by whoever would send an order, and never stretched."""
+"""Mandates: signed by a person, verified by each process that would send an order, and never stretched."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from models.tables.runs import Run
 from tasks.cli.orders import arming
 from tests.builders import a_run
 from tests.databases import make_database
-from tests.tasks.workflows.chain import a_chain
+from tests.tasks.views.chain import a_chain
 from tools.orders.audit.log import log_path
 from tools.orders.checks.mandates import PAYLOAD_KEY, MandateUsage, check, in_force, usage_of
 from tools.orders.checks.previews import terms_of
@@ -37,7 +37,7 @@ LIVE = "alpaca-live"
 
 
 class Person:
-    """A person with a key, and a desk whose workers know the public half."""
+    """Person with a key, and a desk with its public half."""
 
     def __init__(self, home: Path) -> None:
         self.key = arming.signing_key(home / "person" / "mandate.key")
@@ -172,7 +172,7 @@ def test_an_altered_document_is_none(person: Person, was: str, now: str) -> None
     assert person.denied() == "bad signature"
 
 
-def test_somebody_elses_signature_is_none(person: Person, tmp_path: Path) -> None:
+def test_a_signature_by_another_key_is_none(person: Person, tmp_path: Path) -> None:
     person.arm(key=Ed25519PrivateKey.generate())
     assert person.denied() == "bad signature"
 
@@ -219,7 +219,7 @@ def test_a_public_key_that_is_none_is_refused_by_name(value: str, tmp_path: Path
 
 @pytest.mark.parametrize("wrong", ["nothing", "forged", "altered", "ended", "disarmed"])
 def test_a_preview_is_made_under_a_mandate_that_holds_and_no_other(person: Person, wrong: str) -> None:
-    """As submitting asks for it: there is one way to tell which mandate is in force."""
+    """As submitting asks for it: there is one way to find the mandate in force."""
     if wrong == "ended":
         at_hours(person, -8, -0.001)
     else:
@@ -369,7 +369,7 @@ def test_what_was_not_sent_or_went_elsewhere_counts_for_nothing(armed: Book) -> 
     assert armed.check(armed.order(10_000.0)) is None
 
 
-def test_all_symbols_when_that_was_said(tmp_path: Path) -> None:
+def test_all_symbols_when_all_were_named(tmp_path: Path) -> None:
     person = Person(tmp_path)
     person.arm(symbols=["*"])
     with person.store.session() as session:

@@ -48,7 +48,7 @@ def test_no_role_ever_has_a_tool_that_submits() -> None:
     assert not [tool.name for role in ROLES.values() for tool in role.tools if "submit" in tool.name]
 
 
-def test_a_dry_run_says_what_the_workflow_would_and_writes_nothing(new_desk: NewDesk) -> None:
+def test_a_dry_run_gives_the_answer_of_the_workflow_and_writes_nothing(new_desk: NewDesk) -> None:
     desk = new_desk(trader_live=False)
     decision = _researched(desk, action(quantity=3))
     answer = _preview(desk, _run_of(desk, decision), quantity=3)
@@ -83,8 +83,10 @@ def test_a_dry_run_names_the_rule_that_denies(new_desk: NewDesk) -> None:
     [
         ({}, "exactly one of quantity and notional"),
         ({"quantity": 1, "notional": 1}, "exactly one of quantity and notional"),
-        ({"quantity": 1, "order_type": "limit"}, "a limit order has a limit_price"),
-        ({"quantity": 1, "limit_price": 1}, "a limit order has a limit_price"),
+        ({"quantity": 1, "order_type": "limit"}, "a limit order without a limit price"),
+        ({"quantity": 1, "limit_price": 1}, "a market order with a limit price"),
+        ({"quantity": 1, "order_type": "stop"}, "a stop order without a stop price"),
+        ({"quantity": 1, "time_in_force": "fok"}, "argument 'time_in_force' is 'fok'"),
         ({"quantity": -1}, "argument 'quantity' is -1"),
         ({"quantity": 1, "action": "hold"}, "argument 'action' is 'hold'"),
     ],

@@ -45,8 +45,8 @@ def _state(desk: Desk) -> tuple[TradingState, str]:
         return halting.trading_state(session, desk.settings, "paper")
 
 
-def _left_by_a_dead_worker(desk: Desk, state: str) -> str:
-    """A decision whose only order got no further than this state."""
+def _left_by_a_lost_worker(desk: Desk, state: str) -> str:
+    """Return a decision with one order that got no further than this state."""
     decision = desk.decide(action())
     desk.process(decision, trader_live=False)
     with desk.store.session() as session:
@@ -73,7 +73,7 @@ def test_the_file_wins_over_the_row(new_desk: NewDesk) -> None:
 
 
 @pytest.mark.parametrize("content", ["folder", "bytes", "empty"])
-def test_a_file_that_cannot_be_read_or_says_nothing_halts(new_desk: NewDesk, content: str) -> None:
+def test_a_file_that_is_unreadable_or_empty_halts(new_desk: NewDesk, content: str) -> None:
     desk = new_desk()
     path = halting.halt_file(desk.settings)
     if content == "folder":
@@ -83,7 +83,7 @@ def test_a_file_that_cannot_be_read_or_says_nothing_halts(new_desk: NewDesk, con
     assert _state(desk)[0] is TradingState.HALTED
 
 
-def test_a_row_with_a_word_that_means_nothing_halts(new_desk: NewDesk) -> None:
+def test_a_row_with_an_unknown_state_halts(new_desk: NewDesk) -> None:
     desk = new_desk()
     with desk.store.session() as session:
         session.add(Trading(account="paper", state="calm", why="", by="somebody"))
@@ -125,7 +125,7 @@ def test_a_halt_while_an_order_is_with_the_broker_stops_the_next_one(new_desk: N
     assert second.denied.code is DenialCode.HALTED
 
 
-def test_an_order_that_a_halt_did_not_see_is_cancelled_by_who_sent_it(new_desk: NewDesk) -> None:
+def test_an_order_that_a_halt_did_not_see_is_cancelled_by_its_sender(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0}, opens={"AAA": None})
     desk = new_desk(market)
 
@@ -150,9 +150,9 @@ def test_a_halt_denies_what_waits_and_the_trade_queue_cancels_what_is_open(new_d
 
 
 @pytest.mark.parametrize("state", ["drafted", "previewed"])
-def test_what_a_dead_worker_left_unsent_is_denied_by_a_halt_for_good(new_desk: NewDesk, state: str) -> None:
+def test_an_unsent_order_of_a_lost_worker_is_denied_by_a_halt_for_good(new_desk: NewDesk, state: str) -> None:
     desk = new_desk()
-    decision = _left_by_a_dead_worker(desk, state)
+    decision = _left_by_a_lost_worker(desk, state)
     assert _halt(desk, "fire") == [row.id for row in desk.orders()]
     _resume(desk)
     (outcome,) = desk.process(decision)
@@ -162,9 +162,9 @@ def test_what_a_dead_worker_left_unsent_is_denied_by_a_halt_for_good(new_desk: N
 
 
 @pytest.mark.parametrize("state", ["drafted", "previewed", "approved"])
-def test_a_resume_denies_what_a_dead_worker_left_while_the_file_alone_halted(new_desk: NewDesk, state: str) -> None:
+def test_a_resume_denies_orders_of_a_lost_worker_while_the_file_alone_halted(new_desk: NewDesk, state: str) -> None:
     desk = new_desk()
-    decision = _left_by_a_dead_worker(desk, state)
+    decision = _left_by_a_lost_worker(desk, state)
     halting.write_file(desk.settings, "fire", "somebody")
     _resume(desk)
     (outcome,) = desk.process(decision)
@@ -191,8 +191,8 @@ def test_the_trade_queue_makes_the_file_alone_a_halt_that_outlives_it(new_desk: 
     assert "fire (somebody" in why
 
 
-def test_who_is_fenced_off_leaves_the_file_to_the_one_who_is_not(new_desk: NewDesk) -> None:
-    """A halt that nobody puts on record would be one without a line in the log."""
+def test_a_fenced_off_halt_leaves_the_file_to_the_valid_one(new_desk: NewDesk) -> None:
+    """A halt that no process puts on record would be one without a line in the log."""
     desk = new_desk()
     desk.lease.acquire()
     fence.take(desk.store, "paper", "another")
@@ -221,7 +221,7 @@ def test_a_file_that_a_resume_is_about_to_remove_halts_nothing_anew(new_desk: Ne
 def test_comparing_a_halted_account_cancels_what_asking_about_would_fill(new_desk: NewDesk, by: str) -> None:
     desk = new_desk()
     wire = desk.broker = Wire(desk)
-    _left_by_a_dead_worker(desk, "submitting")
+    _left_by_a_lost_worker(desk, "submitting")
     if by == "file":
         halting.write_file(desk.settings, "fire", "somebody")
     else:
@@ -233,13 +233,11 @@ def test_comparing_a_halted_account_cancels_what_asking_about_would_fill(new_des
 
 @pytest.mark.parametrize("by", ["file", "row"])
 @pytest.mark.parametrize("again", ["look", "delivery"])
-def test_what_a_dead_worker_left_on_its_way_is_cancelled_before_anybody_asks(
-    new_desk: NewDesk, by: str, again: str
-) -> None:
+def test_an_order_in_flight_of_a_lost_worker_is_cancelled_at_once(new_desk: NewDesk, by: str, again: str) -> None:
     """On paper to ask about an order is to fill it."""
     desk = new_desk()
     wire = desk.broker = Wire(desk)
-    decision = _left_by_a_dead_worker(desk, "submitting")
+    decision = _left_by_a_lost_worker(desk, "submitting")
     if by == "file":
         halting.write_file(desk.settings, "fire", "somebody")
     else:

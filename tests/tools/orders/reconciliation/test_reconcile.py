@@ -40,7 +40,7 @@ def alpaca() -> Iterator[Alpaca]:
 
 @pytest.fixture
 def desk(alpaca: Alpaca, new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """A desk on the stand-in, that asks nobody before it sends."""
+    """Yield a desk on the stand-in that sends without approval."""
     monkeypatch.setenv("ALPACA_API_KEY", KEY)
     monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
     return new_desk(Tape({"AAA": 100.0, "BBB": 50.0}), broker="alpaca-paper", alpaca_url=alpaca.url, approval="auto")
@@ -85,7 +85,7 @@ def test_two_accounts_that_agree_are_one_row_however_often(desk: Desk, alpaca: A
     assert trading(desk)[0] is TradingState.ACTIVE
 
 
-def test_fills_that_nobody_heard_of_are_booked(desk: Desk, alpaca: Alpaca) -> None:
+def test_fills_without_a_notice_are_booked(desk: Desk, alpaca: Alpaca) -> None:
     order = submit(desk, alpaca)
     alpaca.fill(order, 4, 100)
     assert (kinds(compare(desk)), state_of(desk)) == (["order_state"], "partially_filled")
@@ -102,7 +102,7 @@ def test_fills_that_nobody_heard_of_are_booked(desk: Desk, alpaca: Alpaca) -> No
 
 
 @pytest.mark.parametrize("filled", [0, 4])
-def test_an_end_that_nobody_heard_of_is_booked(desk: Desk, alpaca: Alpaca, filled: int) -> None:
+def test_an_end_without_a_notice_is_booked(desk: Desk, alpaca: Alpaca, filled: int) -> None:
     order = submit(desk, alpaca)
     if filled:
         alpaca.fill(order, filled, 100)
@@ -157,7 +157,7 @@ def test_a_position_that_no_order_explains_halts_until_it_is_taken_over(desk: De
     assert submit(desk, alpaca)
 
 
-def test_what_nobody_explains_halts_though_it_cannot_be_put_on_record(desk: Desk, alpaca: Alpaca) -> None:
+def test_an_unexplained_difference_halts_though_it_cannot_be_put_on_record(desk: Desk, alpaca: Alpaca) -> None:
     alpaca.hold("BBB", 7, 40)
     (desk.settings.home / "audit").write_text("in the way")
     with pytest.raises(OrderError, match="cannot be written"):
@@ -177,13 +177,13 @@ def test_a_fresh_account_that_holds_something_is_taken_over_with_its_cash(desk: 
         assert session.exec(select(Position)).one().average_cost == 40
 
 
-def _somebody_elses(alpaca: Alpaca) -> None:
+def _foreign_order(alpaca: Alpaca) -> None:
     wanted = {"symbol": "BBB", "qty": 5, "side": "buy", "type": "market", "time_in_force": "day"}
     alpaca.take({**wanted, "client_order_id": "by-hand"})
 
 
-def test_somebody_elses_fill_halts_and_is_remembered_once_taken_over(desk: Desk, alpaca: Alpaca) -> None:
-    _somebody_elses(alpaca)
+def test_a_foreign_fill_halts_and_is_remembered_once_taken_over(desk: Desk, alpaca: Alpaca) -> None:
+    _foreign_order(alpaca)
     alpaca.fill("by-hand", 5, 50)
     found = compare(desk)
     assert (found.agreed, sorted(kinds(found))) == (False, ["fill", "position"])
@@ -194,9 +194,9 @@ def test_somebody_elses_fill_halts_and_is_remembered_once_taken_over(desk: Desk,
     same_as(desk, alpaca)
 
 
-def test_somebody_elses_sale_of_what_was_bought_back_is_no_secret(desk: Desk, alpaca: Alpaca) -> None:
+def test_a_foreign_sale_of_what_was_bought_back_is_found(desk: Desk, alpaca: Alpaca) -> None:
     """The positions agree, and still somebody else trades here."""
-    _somebody_elses(alpaca)
+    _foreign_order(alpaca)
     alpaca.fill("by-hand", 5, 50)
     wanted = {"symbol": "BBB", "qty": 5, "side": "sell", "type": "market", "time_in_force": "day"}
     alpaca.take({**wanted, "client_order_id": "by-hand-too"})
@@ -205,8 +205,8 @@ def test_somebody_elses_sale_of_what_was_bought_back_is_no_secret(desk: Desk, al
     assert (found.agreed, kinds(found), trading(desk)[0]) == (False, ["fill", "fill"], TradingState.HALTED)
 
 
-def test_somebody_elses_open_order_halts_and_is_not_taken_over(desk: Desk, alpaca: Alpaca) -> None:
-    _somebody_elses(alpaca)
+def test_a_foreign_open_order_halts_and_is_not_taken_over(desk: Desk, alpaca: Alpaca) -> None:
+    _foreign_order(alpaca)
     assert (compare(desk).agreed, trading(desk)[0]) == (False, TradingState.HALTED)
     assert not compare(desk, adopt=True).agreed
     alpaca.end("by-hand", "canceled")
@@ -232,7 +232,7 @@ def test_a_blocked_account_halts(desk: Desk, alpaca: Alpaca) -> None:
     assert not compare(desk, adopt=True).agreed
 
 
-def test_fees_are_the_brokers_to_tell(desk: Desk, alpaca: Alpaca) -> None:
+def test_fees_come_from_the_broker(desk: Desk, alpaca: Alpaca) -> None:
     alpaca.cash -= Decimal("0.37")
     found = compare(desk)
     assert (found.agreed, kinds(found), desk.cash()) == (True, ["cash"], 99_999.63)
@@ -265,15 +265,15 @@ def test_what_is_seen_only_once_is_no_difference(desk: Desk, alpaca: Alpaca, mon
     order = submit(desk, alpaca)
     before = desk.broker.state()
     alpaca.fill(order, 10, 100)
-    told, ask = [before.positions], desk.broker.state
+    answers, ask = [before.positions], desk.broker.state
 
     def state() -> BrokerState:
         found = ask()
-        return found.model_copy(update={"positions": told.pop()}) if told else found
+        return found.model_copy(update={"positions": answers.pop()}) if answers else found
 
     monkeypatch.setattr(desk.broker, "state", state)
     assert compare(desk).agreed
-    assert (told, trading(desk)[0]) == ([], TradingState.ACTIVE)
+    assert (answers, trading(desk)[0]) == ([], TradingState.ACTIVE)
 
 
 def test_a_broker_that_does_not_answer_is_an_error_and_writes_nothing(

@@ -1,4 +1,4 @@
-"""Who is asked, what the answer does, and what becomes of a question that nobody answers."""
+"""Approvals: when one is needed, the effect of its answer, and its end without an answer."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_an_approved_order_is_submitted_by_the_trade_queue_after_its_run_has_end
     (outcome,) = desk.process(decision)
     assert (outcome.state, outcome.gate) == ("approval_pending", "waits for approval: desk approvals")
     assert desk.process(decision) == [outcome], "asking again asks nobody twice"
-    assert maintain_orders(desk.context()) == {"expired": 0, "open": 0}
+    assert maintain_orders(desk.context()) == {"expired": 0, "open": 0, "unprotected": 0}
     with desk.store.session() as session:
         session.exec(update(Run).values(state=RunState.DONE))
         (found,) = approvals.pending(session)
@@ -95,7 +95,7 @@ def test_an_approved_order_is_submitted_by_the_trade_queue_after_its_run_has_end
         _answer(desk, found[0].id, False)
 
 
-def test_a_no_is_final_and_says_why(new_desk: NewDesk) -> None:
+def test_a_no_is_final_and_has_its_reason(new_desk: NewDesk) -> None:
     desk = new_desk(approval="manual")
     (outcome,) = desk.run(action())
     _answer(desk, str(outcome.order_id), False, "too much of it")
@@ -107,7 +107,7 @@ def test_a_no_is_final_and_says_why(new_desk: NewDesk) -> None:
 
 
 @pytest.mark.parametrize(("minutes", "late"), [(14.9, False), (15.1, True)])
-def test_nobody_answered_in_time(new_desk: NewDesk, minutes: float, late: bool) -> None:
+def test_an_approval_without_an_answer_expires(new_desk: NewDesk, minutes: float, late: bool) -> None:
     desk = new_desk(approval="manual")
     desk.run(action())
     _age(desk, minutes)

@@ -1,4 +1,4 @@
-"""Answers of a broker become fills, cash and positions once, however often and in whatever order they are told."""
+"""Answers of a broker become fills, cash and positions once, however often and in whatever order they come."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tools.orders.records.states import load_order
 
 NewDesk = Callable[..., Desk]
 AT = dt.datetime(2010, 8, 13, 13, 30, tzinfo=dt.UTC)
-Told = tuple[str | None, float, float]
+FillRow = tuple[str | None, float, float]
 
 
-def says(status: str, *fills: Told, message: str | None = None) -> BrokerAnswer:
+def answer_of(status: str, *fills: FillRow, message: str | None = None) -> BrokerAnswer:
     made = [
         {"id": id_, "quantity": shares, "price": price, "commission": 0.5, "at": AT} for id_, shares, price in fills
     ]
@@ -41,7 +41,7 @@ def sent(desk: Desk, state: str = "submitting") -> str:
     return str(outcome.order_id)
 
 
-def tell(desk: Desk, order_id: str, answer: BrokerAnswer) -> int:
+def book_answer(desk: Desk, order_id: str, answer: BrokerAnswer) -> int:
     with desk.store.session() as session:
         return len(book(session, desk.settings, load_order(session, order_id), answer))
 
@@ -54,31 +54,31 @@ def test_an_order_is_filled_in_parts_and_each_part_once(new_desk: NewDesk) -> No
     desk = new_desk()
     order = sent(desk)
     one, two = ("x1", 4.0, 100.0), ("x2", 6.0, 101.0)
-    assert tell(desk, order, says("submitted")) == 0
+    assert book_answer(desk, order, answer_of("submitted")) == 0
     assert shown(desk) == ("submitted", {}, 100_000, 0)
-    part = says("partially_filled", one)
-    assert [tell(desk, order, part), tell(desk, order, part)] == [1, 0]
+    part = answer_of("partially_filled", one)
+    assert [book_answer(desk, order, part), book_answer(desk, order, part)] == [1, 0]
     assert shown(desk) == ("partially_filled", {"AAA": 4}, 100_000 - 400.5, 1)
-    whole = says("filled", one, two)
-    assert [tell(desk, order, whole), tell(desk, order, whole)] == [1, 0]
+    whole = answer_of("filled", one, two)
+    assert [book_answer(desk, order, whole), book_answer(desk, order, whole)] == [1, 0]
     assert shown(desk) == ("filled", {"AAA": 10}, 100_000 - 400.5 - 606.5, 2)
 
 
 def test_old_news_of_an_order_at_work_is_passed_over(new_desk: NewDesk) -> None:
     desk = new_desk()
     order = sent(desk)
-    tell(desk, order, says("partially_filled", ("x1", 4.0, 100.0), ("x2", 2.0, 100.0)))
+    book_answer(desk, order, answer_of("partially_filled", ("x1", 4.0, 100.0), ("x2", 2.0, 100.0)))
     before = shown(desk)
-    for old in (says("submitted"), says("partially_filled", ("x1", 4.0, 100.0))):
-        assert tell(desk, order, old) == 0
+    for old in (answer_of("submitted"), answer_of("partially_filled", ("x1", 4.0, 100.0))):
+        assert book_answer(desk, order, old) == 0
     assert shown(desk) == before
 
 
 def test_fills_without_an_id_go_by_their_place(new_desk: NewDesk) -> None:
     desk = new_desk()
     order = sent(desk)
-    tell(desk, order, says("partially_filled", (None, 5.0, 100.0)))
-    tell(desk, order, says("filled", (None, 5.0, 100.0), (None, 5.0, 100.0)))
+    book_answer(desk, order, answer_of("partially_filled", (None, 5.0, 100.0)))
+    book_answer(desk, order, answer_of("filled", (None, 5.0, 100.0), (None, 5.0, 100.0)))
     assert shown(desk) == ("filled", {"AAA": 10}, 100_000 - 1001, 2)
 
 
@@ -86,22 +86,22 @@ def test_fills_without_an_id_go_by_their_place(new_desk: NewDesk) -> None:
 def test_what_was_filled_before_the_end_stays(new_desk: NewDesk, status: str) -> None:
     desk = new_desk()
     order = sent(desk)
-    tell(desk, order, says(status, ("x1", 4.0, 100.0), message="over"))
+    book_answer(desk, order, answer_of(status, ("x1", 4.0, 100.0), message="over"))
     assert shown(desk) == (status, {"AAA": 4}, 100_000 - 400.5, 1)
     assert desk.orders()[0].message == "over"
 
 
-PART = says("partially_filled", ("x1", 4.0, 100.0))
+PART = answer_of("partially_filled", ("x1", 4.0, 100.0))
 IMPOSSIBLE: list[tuple[str, BrokerAnswer, BrokerAnswer | None]] = [
-    ("filled with nothing", says("filled"), None),
-    ("filled by less than all", says("filled", ("x1", 9.0, 100.0)), None),
-    ("filled by more than all", says("filled", ("x1", 11.0, 100.0)), None),
-    ("a part that is all", says("partially_filled", ("x1", 10.0, 100.0)), None),
-    ("rejected with a fill", says("rejected", ("x1", 1.0, 100.0)), None),
-    ("submitted with a fill", says("submitted", ("x1", 1.0, 100.0)), None),
-    ("the same fill by another id", says("partially_filled", ("y1", 4.0, 100.0)), PART),
-    ("an end with fewer fills", says("cancelled"), PART),
-    ("a fill after the end", says("partially_filled", ("x1", 4.0, 100.0)), says("cancelled")),
+    ("filled with nothing", answer_of("filled"), None),
+    ("filled by less than all", answer_of("filled", ("x1", 9.0, 100.0)), None),
+    ("filled by more than all", answer_of("filled", ("x1", 11.0, 100.0)), None),
+    ("a part that is all", answer_of("partially_filled", ("x1", 10.0, 100.0)), None),
+    ("rejected with a fill", answer_of("rejected", ("x1", 1.0, 100.0)), None),
+    ("submitted with a fill", answer_of("submitted", ("x1", 1.0, 100.0)), None),
+    ("the same fill by another id", answer_of("partially_filled", ("y1", 4.0, 100.0)), PART),
+    ("an end with fewer fills", answer_of("cancelled"), PART),
+    ("a fill after the end", answer_of("partially_filled", ("x1", 4.0, 100.0)), answer_of("cancelled")),
 ]  # fmt: skip
 
 
@@ -112,10 +112,10 @@ def test_what_cannot_be_is_not_booked(
     desk = new_desk()
     order = sent(desk)
     if before is not None:
-        tell(desk, order, before)
+        book_answer(desk, order, before)
     then = shown(desk)
     with pytest.raises(OrderError):
-        tell(desk, order, answer)
+        book_answer(desk, order, answer)
     assert shown(desk) == then
 
 
@@ -124,7 +124,7 @@ def test_what_was_never_sent_is_never_filled(new_desk: NewDesk, state: str) -> N
     desk = new_desk()
     order = sent(desk, state)
     with pytest.raises(OrderError, match=f"is {state} and cannot become filled"):
-        tell(desk, order, says("filled", ("x1", 10.0, 100.0)))
+        book_answer(desk, order, answer_of("filled", ("x1", 10.0, 100.0)))
     assert shown(desk) == (state, {}, 100_000, 0)
 
 
@@ -135,19 +135,19 @@ PARTS = st.lists(st.integers(1, 4), min_size=1, max_size=5).filter(lambda parts:
 @rules(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-@given(parts=PARTS, told=st.lists(st.integers(0, 5), min_size=1, max_size=10))
-def test_answers_in_any_order_and_number_book_what_the_longest_one_says(
-    template_db: Path, tmp_path: Path, parts: list[int], told: list[int]
+@given(parts=PARTS, order_of_parts=st.lists(st.integers(0, 5), min_size=1, max_size=10))
+def test_answers_in_any_order_and_number_book_the_longest_one(
+    template_db: Path, tmp_path: Path, parts: list[int], order_of_parts: list[int]
 ) -> None:
     desk = make_desk(template_db, tmp_path / str(next(_homes)))
     order = sent(desk)
-    fills: list[Told] = [(f"x{number}", float(count), 100.0) for number, count in enumerate(parts)]
+    fills: list[FillRow] = [(f"x{number}", float(count), 100.0) for number, count in enumerate(parts)]
     most = 0
-    for count in told:
+    for count in order_of_parts:
         so_far = fills[:count]
         shares = sum(fill[1] for fill in so_far)
         status = "submitted" if not so_far else "filled" if shares == 10 else "partially_filled"
-        tell(desk, order, says(status, *so_far))
+        book_answer(desk, order, answer_of(status, *so_far))
         most = max(most, len(so_far))
     booked = sum(fill[1] for fill in fills[:most])
     assert desk.positions() == ({"AAA": booked} if booked else {})

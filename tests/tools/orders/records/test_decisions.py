@@ -39,7 +39,7 @@ def test_a_decision_that_orders_nothing_is_on_record_with_its_reasons(new_desk: 
     ]
 
 
-def test_an_order_that_is_denied_at_once_says_why_and_one_that_goes_on_does_not(new_desk: NewDesk) -> None:
+def test_an_order_that_is_denied_at_once_has_a_reason_and_one_that_goes_on_has_none(new_desk: NewDesk) -> None:
     desk = new_desk(trader_live=False)
     desk.run(action("AAA"), action("BBB", side="sell"), QUIET, "buy everything")
     (line,) = lines(desk)

@@ -1,4 +1,4 @@
-"""What losses are measured from: marks of every look, moved by money that came or went."""
+"""Marks that losses are measured from: of every look, moved by money that came or went."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlmodel import col, select
 
-from models.orders import DenialCode
+from models.orders import DenialCode, Denied
 from models.tables.orders import EquityMark
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.tools.orders.desk import Desk, action
@@ -95,7 +95,46 @@ def test_an_account_taken_over_is_measured_from_what_it_brought(desk: Desk, alpa
     assert marks(desk) == [(90_000,) * 3], "19000 went and shares for 9000 came"
 
 
-def test_what_nobody_can_explain_makes_no_mark(desk: Desk, alpaca: Alpaca) -> None:
+def test_an_unexplained_difference_makes_no_mark(desk: Desk, alpaca: Alpaca) -> None:
     alpaca.hold("AAA", 100, 90)
     maintain_orders(desk.context())
     assert marks(desk) == []
+
+
+def _lost(desk: Desk, price: float) -> Denied | None:
+    """The denial of a purchase after the price of what is held has changed."""
+    desk.market.prices["AAA"] = price  # type: ignore[attr-defined]
+    return desk.run(action("BBB", quantity=1))[0].denied
+
+
+@pytest.mark.parametrize(("days", "since"), [(1, "the last mark of 2010-08-12"), (6, "today's first mark")])
+def test_a_days_loss_is_measured_from_the_session_before_and_no_other(new_desk: NewDesk, days: int, since: str) -> None:
+    """A fall of six sessions is not one of today; the account is then measured from today's first mark."""
+    market = Tape({"AAA": 100.0, "BBB": 50.0})
+    desk = new_desk(market, **{**WIDE, "max_drawdown": 1, "starting_cash": 1_000})
+    desk.hold("AAA", 1_000, 100.0)
+    maintain_orders(desk.context())  # a Thursday
+    market.clock.at += dt.timedelta(days=days)
+    denied = _lost(desk, 96.0)
+    if days == 1:
+        assert denied is not None
+        assert denied.code == DenialCode.DAILY_LOSS
+        assert f"at {since}" in denied.reason
+        return
+    assert denied is None
+    later = _lost(desk, 93.0)
+    assert later is not None
+    assert later.code == DenialCode.DAILY_LOSS
+    assert f"at {since}, for the session before (2010-08-17) has none" in later.reason
+
+
+def test_the_session_before_monday_is_friday(new_desk: NewDesk) -> None:
+    market = Tape({"AAA": 100.0, "BBB": 50.0})
+    market.clock.at += dt.timedelta(days=1)
+    desk = new_desk(market, **{**WIDE, "max_drawdown": 1, "starting_cash": 1_000})
+    desk.hold("AAA", 1_000, 100.0)
+    maintain_orders(desk.context())
+    market.clock.at += dt.timedelta(days=3)
+    denied = _lost(desk, 96.0)
+    assert denied is not None
+    assert "at the last mark of 2010-08-13" in denied.reason

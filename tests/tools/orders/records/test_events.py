@@ -1,4 +1,4 @@
-"""What happens to orders is told as events, in the transaction that makes it happen."""
+"""Events of orders, in the transaction of their change."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tools.orders.records.states import advance, load_order
 NewDesk = Callable[..., Desk]
 
 
-def told(desk: Desk, run_id: str) -> list[Envelope]:
+def emitted(desk: Desk, run_id: str) -> list[Envelope]:
     with desk.store.read() as session:
         return event_log.read(session, run_id, 0, 100)
 
 
 def of_order(desk: Desk, run_id: str, *names: str) -> list[tuple[Any, ...]]:
-    return [(one.type.value, *(one.payload.get(name) for name in names)) for one in told(desk, run_id)]
+    return [(one.type.value, *(one.payload.get(name) for name in names)) for one in emitted(desk, run_id)]
 
 
-def test_an_order_that_is_filled_tells_each_of_its_states_and_the_fill(new_desk: NewDesk) -> None:
+def test_a_filled_order_emits_each_of_its_states_and_the_fill(new_desk: NewDesk) -> None:
     desk = new_desk()
     desk.process(desk.decide(action()))
     (order,), (fill,) = desk.orders(), desk.fills()
@@ -37,13 +37,13 @@ def test_an_order_that_is_filled_tells_each_of_its_states_and_the_fill(new_desk:
     states = [None, "drafted", "previewed", "approved", "submitting", "filled"]
     expected = [("order.state", was, state, order.id) for was, state in pairwise(states)]
     assert [one for one in found if one[0] == "order.state"] == expected
-    (filled,) = [one for one in told(desk, order.run_id) if one.type is EventType.ORDER_FILL]
+    (filled,) = [one for one in emitted(desk, order.run_id) if one.type is EventType.ORDER_FILL]
     assert filled.domain is Domain.ORDER
     assert (filled.payload["order"], filled.payload["fill"]) == (order.id, fill.id)
     assert (filled.payload["symbol"], filled.payload["quantity"], filled.payload["price"]) == ("AAA", 10, fill.price)
 
 
-def test_a_denied_order_tells_why(new_desk: NewDesk) -> None:
+def test_a_denied_order_emits_its_reason(new_desk: NewDesk) -> None:
     desk = new_desk()
     desk.process(desk.decide(action(), ratings={}))
     (order,) = desk.orders()
@@ -59,7 +59,7 @@ def test_a_question_and_its_answer(new_desk: NewDesk, yes: bool) -> None:
     (order,) = desk.orders()
     with desk.store.session() as session:
         answered = approvals.decide(session, desk.settings, order.id, yes, "somebody", "because")
-    asked, decided = [one for one in told(desk, order.run_id) if one.domain is Domain.APPROVAL]
+    asked, decided = [one for one in emitted(desk, order.run_id) if one.domain is Domain.APPROVAL]
     assert (asked.type, asked.approval_id) == (EventType.APPROVAL_ASKED, answered.id)
     assert (asked.payload["order"], asked.payload["notional"]) == (order.id, answered.notional)
     assert (decided.type, decided.approval_id) == (EventType.APPROVAL_DECIDED, answered.id)
@@ -69,17 +69,17 @@ def test_a_question_and_its_answer(new_desk: NewDesk, yes: bool) -> None:
     )  # fmt: skip
 
 
-def test_a_question_that_nobody_answers_tells_that_too(new_desk: NewDesk) -> None:
+def test_an_approval_that_expires_emits_an_event(new_desk: NewDesk) -> None:
     desk = new_desk(approval="manual", preview_minutes=1e-6)
     desk.process(desk.decide(action()))
     (order,) = desk.orders()
     with desk.store.session() as session:
         approvals.expire(session, desk.settings)
-    types = [one.type for one in told(desk, order.run_id) if one.domain is Domain.APPROVAL]
+    types = [one.type for one in emitted(desk, order.run_id) if one.domain is Domain.APPROVAL]
     assert types == [EventType.APPROVAL_ASKED, EventType.APPROVAL_EXPIRED]
 
 
-def test_halting_is_told_on_the_desks_own_stream(new_desk: NewDesk) -> None:
+def test_halting_is_published_on_the_desks_own_stream(new_desk: NewDesk) -> None:
     desk = new_desk(approval="manual")
     desk.process(desk.decide(action()))
     (order,) = desk.orders()
@@ -87,7 +87,7 @@ def test_halting_is_told_on_the_desks_own_stream(new_desk: NewDesk) -> None:
     with desk.store.session() as session:
         halting.resume(session, desk.settings, "paper", "somebody", "slowly", reduce_only=True)
         halting.resume(session, desk.settings, "paper", "another")
-    found = [(one.type.value, *one.payload.values()) for one in told(desk, DESK)]
+    found = [(one.type.value, *one.payload.values()) for one in emitted(desk, DESK)]
     assert found == [
         ("order.trading", "paper", "halted", "a test", "somebody"),
         ("order.trading", "paper", "reducing", "slowly", "somebody"),
@@ -96,13 +96,13 @@ def test_halting_is_told_on_the_desks_own_stream(new_desk: NewDesk) -> None:
     assert of_order(desk, order.run_id, "state")[-1] == ("order.state", "denied")
 
 
-def test_a_change_that_is_rolled_back_is_not_told(new_desk: NewDesk) -> None:
+def test_a_change_that_is_rolled_back_emits_no_event(new_desk: NewDesk) -> None:
     desk = new_desk(approval="manual")
     desk.process(desk.decide(action()))
     (order,) = desk.orders()
-    before = told(desk, order.run_id)
+    before = emitted(desk, order.run_id)
     with pytest.raises(OrderError), desk.store.session() as session:
         row = load_order(session, order.id)
         advance(session, row, OrderState.APPROVED)
         advance(session, row, OrderState.FILLED)  # which may not follow
-    assert told(desk, order.run_id) == before
+    assert emitted(desk, order.run_id) == before

@@ -36,7 +36,7 @@ def _state(desk: Desk) -> str:
 
 
 @pytest.mark.parametrize("was", list(OrderState))
-def test_only_what_the_table_says_is_written(drafted: tuple[Desk, str], was: OrderState) -> None:
+def test_only_transitions_of_the_table_are_written(drafted: tuple[Desk, str], was: OrderState) -> None:
     desk, order_id = drafted
     for to in OrderState:
         _set(desk, was)
@@ -70,7 +70,7 @@ def test_no_walk_leaves_a_final_state_or_the_table(drafted: tuple[Desk, str], wa
         assert _state(desk) == expected
 
 
-def test_a_row_that_somebody_else_moved_is_left_alone(drafted: tuple[Desk, str]) -> None:
+def test_a_row_that_another_process_moved_is_left_alone(drafted: tuple[Desk, str]) -> None:
     desk, order_id = drafted
     with desk.store.read() as session:
         seen = load_order(session, order_id)

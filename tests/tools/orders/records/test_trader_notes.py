@@ -1,4 +1,4 @@
-"""The trader's memory: what a decision came to on each symbol, and what the next prompt is told of it."""
+"""The trader's memory: the outcome of a decision on each symbol, and its lines in the next prompt."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def test_each_action_leaves_a_line(new_desk: NewDesk) -> None:
     quiet = action("CCC", kind="watch", quantity=None, reasoning="too\ndear   now")
     desk.run(action("AAA"), action("BBB", quantity=10_000), quiet)
     assert remembered(desk, "AAA", "BBB", "CCC", "DDD") == {
-        "AAA": ["2010-08-12 open AAA: buy 10 at 100.00: filled, 10 filled; no order on it before 2010-08-13 19:55 UTC"],
+        "AAA": [
+            "2010-08-12 open AAA: buy 10 at 100.00: filled, 10 filled; nothing opens on it before 2010-08-13 19:55 UTC"
+        ],
         "BBB": ["2010-08-12 open BBB: not sent, notional_per_order: 10000 BBB at 50.00 is more than one order may be"],
         "CCC": ["2010-08-12 watch CCC: no order; too dear now"],
     }
@@ -53,20 +55,20 @@ def test_a_second_call_writes_no_second_line(new_desk: NewDesk) -> None:
     ]
 
 
-def test_a_line_says_how_an_order_stands_now(new_desk: NewDesk) -> None:
+def test_a_line_has_the_present_state_of_an_order(new_desk: NewDesk) -> None:
     desk = new_desk(trader_live=False, cooldown_hours=1)
     desk.run(action("AAA"))
-    for state, told in (
+    for state, expected in (
         (OrderState.APPROVAL_PENDING, "waits for a person's approval"),
-        (OrderState.UNKNOWN, "unknown, 0 filled; no order on it before 2010-08-12 20:55 UTC"),
+        (OrderState.UNKNOWN, "unknown, 0 filled; nothing opens on it before 2010-08-12 20:55 UTC"),
         (OrderState.REJECTED, "rejected, 0 filled"),
     ):
         with desk.store.session() as session:
             session.exec(update(Order).values(state=state.value, message="the broker names 99.17"))
-        assert remembered(desk, "AAA") == {"AAA": [f"2010-08-12 open AAA: buy 10 at 100.00: {told}"]}
+        assert remembered(desk, "AAA") == {"AAA": [f"2010-08-12 open AAA: buy 10 at 100.00: {expected}"]}
 
 
-def test_a_line_tells_no_price_that_is_not_known_yet(new_desk: NewDesk) -> None:
+def test_a_line_has_no_price_that_is_not_known_yet(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0, "BBB": 50.0}, opens={"AAA": 103.17, "BBB": 66.6})
     desk = new_desk(market)
     desk.run(action("AAA"), action("BBB", orderType="limit", limitPrice=50.0))

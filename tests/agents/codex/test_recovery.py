@@ -1,0 +1,180 @@
+"""Demands of the policy on the real app-server: the provider's reset time, forks and fresh threads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from agents.codex.failures import reset_in
+from agents.runtime import Opening
+from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, deadline, one_turn, run, running, spec, turn
+from tests.fakes.responses import Cut, Failing, FakeResponses, Status, Text
+
+
+@pytest.fixture
+def model() -> Iterator[FakeResponses]:
+    with FakeResponses(lambda _body: Text(FINAL)) as served:
+        yield served
+
+
+@pytest.fixture
+def registry(redis_server: str) -> str:
+    with redis.Redis.from_url(redis_server) as client:
+        client.flushall()
+    return redis_server
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("Rate limit reached. Please try again in 11.5s. Visit us", 11.5),
+        ("try again in 28ms", 0.028),
+        ("Try again in 1m 2.5s.", 62.5),
+        ("try again in 1 hour and 2 minutes", 3720.0),
+        ("try again later", None),
+    ],
+)
+def test_a_reset_time_given_as_text(text: str, seconds: float | None) -> None:
+    assert reset_in(text) == (pytest.approx(seconds) if seconds is not None else None)
+
+
+def test_retry_after_is_what_the_app_server_waited(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    """The app-server does not pass the header on; it obeys it once, and that takes as long as the header asks."""
+    model.policy = lambda _body: Status(429, {"error": {"message": "slow"}}, {"Retry-After": "2"})
+    limited: list[tuple[float, float | None]] = []
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        async with (
+            running(model, tmp_path, registry) as runtime,
+            runtime.conversation(spec(), deadline()) as conversation,
+        ):
+            began = loop.time()
+            result = await conversation.turn(
+                "?", SCHEMA, METADATA, on_limited=lambda reset: limited.append((loop.time() - began, reset))
+            )
+        assert result.failure is not None
+        assert result.failure.kind == "rate_limited"
+        assert result.failure.reset_seconds == pytest.approx(2, abs=0.5)
+
+    run(work())
+    ((after, reset),) = limited
+    assert after < 1, "the first refusal is reported at once"
+    assert reset is None
+
+
+def test_a_429_without_retry_after_has_no_reset_time(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    model.policy = lambda _body: Status(429, {"error": {"message": "slow"}})
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec())
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.reset_seconds) == ("rate_limited", None)
+
+    run(work())
+
+
+def test_a_limit_inside_a_stream_names_its_reset_time(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    model.policy = lambda _body: Failing("rate_limit_exceeded", "Please try again in 1.5s.")
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec())
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.reset_seconds) == ("rate_limited", 1.5)
+
+    run(work())
+
+
+def test_waiting_out_a_long_limit_is_not_no_progress(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    model.policy = lambda _body: Status(429, {"error": {"message": "slow"}}, {"Retry-After": "60"})
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry, no_progress_seconds=4.0) as runtime:
+            result = await one_turn(runtime, spec())
+        assert result.failure is not None
+        assert result.failure.kind == "rate_limited"
+        assert result.failure.reset_seconds is not None
+        assert result.failure.reset_seconds >= 1.4
+
+    run(work())
+
+
+def asked(model: FakeResponses) -> list[str]:
+    """Return the user's messages of the thread, by the last request."""
+    items = list(model.calls())[-1].body["input"]
+    return [item["content"][0]["text"] for item in items if item.get("role") == "user"]
+
+
+@pytest.mark.parametrize(
+    ("opening", "reason", "remembered"),
+    [
+        ("same", "resumed", ["one", "two", "three"]),
+        ("fork", "forked:retry", ["one", "three"]),
+        ("fresh", "retry", ["three"]),
+    ],
+)
+def test_how_the_next_attempt_opens_a_kept_thread(
+    model: FakeResponses, tmp_path: Path, registry: str, opening: Opening, reason: str, remembered: list[str]
+) -> None:
+    kept = spec(keep=True)
+
+    async def ask_once(runtime: Any, text: str, how: Opening = "same") -> tuple[str, str, str]:
+        async with runtime.conversation(replace(kept, opening=how), deadline()) as conversation:
+            result = await conversation.turn(text, SCHEMA, METADATA)
+            return conversation.reason, conversation.thread_id, result.status
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            _, first, _ = await ask_once(runtime, "one")
+            model.script(*[Cut()] * 4)
+            assert (await ask_once(runtime, "two"))[2] == "failed"
+            model._replies.clear()
+            why, thread, status = await ask_once(runtime, "three", opening)
+            assert (why, status) == (reason, "completed")
+            assert asked(model) == remembered
+            assert (thread == first) is (opening == "same")
+            why, later, _ = await ask_once(runtime, "four")
+            assert (why, later) == ("resumed", thread), "the new thread has taken the old one's place"
+
+    run(work())
+
+
+def test_a_fork_is_as_old_as_its_thread(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+    """Else a thread that is forked often would never grow too old."""
+    kept = replace(spec(keep=True), opening="fork")
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry, max_thread_turns=3) as runtime:
+            reasons = []
+            for _ in range(4):
+                async with runtime.conversation(kept, deadline()) as conversation:
+                    await turn(conversation)
+                    reasons.append(conversation.reason)
+        assert reasons == ["retry", "forked:retry", "forked:retry", "rollover:turns"]
+
+    run(work())
+
+
+def test_a_thread_asked_for_while_it_is_being_unloaded_goes_on(
+    model: FakeResponses, tmp_path: Path, registry: str
+) -> None:
+    """Its resume may be answered before the unloading takes effect: then the turn finds no thread."""
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry) as runtime:
+            for number in range(30):
+                kept = spec(keep=True, subject=f"S{number}")
+                first = await one_turn(runtime, kept)
+                second = await one_turn(runtime, kept)
+                assert second.failure is None
+                assert second.thread_id == first.thread_id
+
+    run(work())

@@ -1,0 +1,110 @@
+"""The wheel and the source distribution: what a user who installs them gets, with nothing that they do not declare."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.patience import PATIENCE
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*command: str | Path, cwd: Path, seconds: float = PATIENCE) -> str:
+    environ = {key: value for key, value in os.environ.items() if not key.startswith(("DESK_", "PYTHON", "TRADER_"))}
+    done = subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=seconds, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def pip(*arguments: str | Path, cwd: Path) -> str:
+    return run(sys.executable, "-m", "pip", "--no-input", *arguments, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both distributions, built from what is in the checkout."""
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "hatchling", "build", "-d", out, cwd=ROOT)
+    return out
+
+
+def distribution(built: Path, kind: str) -> Path:
+    (found,) = built.glob("chordesk-*.whl" if kind == "wheel" else "chordesk-*.tar.gz")
+    return found
+
+
+def declared(requirements: Sequence[str], extra: str) -> Iterator[importlib.metadata.Distribution]:
+    """The installed distributions that these requirements lead to, each once. What nobody declares is not among
+    them."""
+    waiting, seen = [(text, extra) for text in requirements], set()
+    while waiting:
+        text, wanted = waiting.pop()
+        requirement = Requirement(text)
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": wanted}):
+            continue
+        found = importlib.metadata.distribution(requirement.name)
+        assert requirement.specifier.contains(found.version, prereleases=True), text
+        for each in ("", *requirement.extras):
+            key = (canonicalize_name(requirement.name), each)
+            if key not in seen:
+                if key[0] not in {name for name, _ in seen}:
+                    yield found
+                seen.add(key)
+                waiting += [(one, each) for one in found.requires or []]
+
+
+def environment(folder: Path, wheel: Path) -> Path:
+    """An environment with a wheel and what it declares with the extra `demo`; return its python."""
+    venv = folder / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", venv, cwd=folder)
+    python, (packages,) = venv / "bin" / "python", (venv / "lib").glob("python*/site-packages")
+    pip("--python", python, "install", "--quiet", "--no-index", "--no-deps", wheel, cwd=folder)
+    (installed,) = importlib.metadata.distributions(name="chordesk", path=[str(packages)])
+    for each in declared(installed.requires or [], "demo"):
+        for file in each.files or []:
+            if ".." not in file.parts and file.suffix != ".pyc":
+                place(Path(str(each.locate_file(file))), packages / file)
+    return python
+
+
+def place(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.exists():
+        try:
+            os.link(source, target)
+        except OSError:  # another file system
+            shutil.copy(source, target)
+
+
+def test_an_environment_lacks_what_is_not_declared(built: Path, tmp_path: Path) -> None:
+    names = {canonicalize_name(each.name) for each in declared(["celery==5.7.0", "pytest; extra == 'dev'"], "")}
+    assert {"celery", "kombu", "click"} <= names
+    assert not {"pytest", "yfinance", "ruff"} & names
+
+
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_the_demo_runs_from_an_empty_environment(built: Path, tmp_path: Path, kind: str) -> None:
+    """Outside the checkout, with nothing but what the package declares."""
+    found = distribution(built, kind)
+    if kind == "sdist":
+        pip("wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "-w", tmp_path, found, cwd=tmp_path)
+        (found,) = tmp_path.glob("chordesk-*.whl")
+    python = environment(tmp_path, found)
+    pip("--python", python, "check", cwd=tmp_path)
+    where = run(python, "-c", "import tasks, models; print(tasks.__file__, models.__file__)", cwd=tmp_path)
+    assert all(Path(each).is_relative_to(tmp_path) for each in where.split())
+    shown = run(python.with_name("desk"), "demo", "--home", tmp_path / "demo", cwd=tmp_path, seconds=2 * PATIENCE)
+    assert "MISSING" not in shown
+    assert re.search(r"run \S+ done; model: rulebook", shown), shown
+    assert "none left running" in shown

@@ -1,0 +1,77 @@
+"""The owner of each setting is marked; a snapshot has the desk's own and no secret; a step has its run's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.errors import UsageError
+from models.settings import Settings
+from models.settings.owners import MARK, Owner
+from models.settings.snapshots import ORDERS, PUBLISHED, in_run, owner_of, snapshot
+
+SECRETS = {"provider_key": "sk-hunter2", "api_token": "hunter2hunter2hunter2", "redis_url": "redis://:hunter2@host"}
+
+
+def test_every_setting_is_marked_with_its_owner() -> None:
+    unmarked = [
+        name for name, field in Settings.model_fields.items() if MARK not in dict(field.json_schema_extra or {})
+    ]
+    assert unmarked == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "names"),
+    [
+        (
+            Owner.RUN,
+            "model role_models effort market replay_date max_candidates speculate research_roles price_move",
+        ),
+        (Owner.ORDERS, "trader_live broker approval max_order_notional cooldown_hours allow_short stock_only"),
+        (Owner.DESK, "summary verbosity orders_seconds maintain_seconds codex_turns turn_seconds budget_day_tokens"),
+        (Owner.PROCESS, "home redis_url log_level log_json metrics_port mandate_key_file api_port"),
+    ],
+)
+def test_settings_have_the_owner_that_the_rule_names(owner: Owner, names: str) -> None:
+    assert {owner_of(name) for name in names.split()} == {owner}
+
+
+def test_a_snapshot_has_all_of_the_desks_own_and_no_secret(tmp_path: Path) -> None:
+    url = "https://user:hunter2@example.org/v1?key=hunter2"
+    settings = Settings(home=tmp_path, provider="endpoint", provider_url=url, alpaca_url=url, **SECRETS)
+    found = snapshot(settings)
+    assert "hunter2" not in str(found)
+    assert found["provider_url"] == "https://example.org/v1"
+    own = {name for name in Settings.model_fields if owner_of(name) is not Owner.PROCESS}
+    assert own - found.keys() == {"provider_key", "account"}
+    assert set(ORDERS) < set(PUBLISHED) == found.keys()
+
+
+def test_a_step_has_the_settings_of_its_run_and_the_workers_own_limits_of_time(tmp_path: Path) -> None:
+    opened = Settings(max_candidates=3, speculate=True, lenses="options", broker="alpaca-paper", turn_seconds=7)
+    worker = Settings(home=tmp_path, max_candidates=9, turn_seconds=11, log_level="ERROR")
+    used = in_run(worker, snapshot(opened))
+    assert (used.max_candidates, used.speculate, used.lenses) == (3, True, ("options",))
+    assert (used.broker, used.account) == ("alpaca-paper", "alpaca-paper")
+    assert (used.turn_seconds, used.log_level, used.home) == (11, "ERROR", tmp_path)
+
+
+def test_a_run_of_an_older_version_has_the_workers_settings() -> None:
+    worker = Settings(max_candidates=9)
+    assert in_run(worker, None) == worker
+    assert in_run(worker, {"a_setting_of_a_later_version": 1, "shard_size": 5}).shard_size == 5
+
+
+def test_a_value_that_this_version_cannot_read_is_named() -> None:
+    with pytest.raises(UsageError, match="market='moon'"):
+        in_run(Settings(), {"market": "moon"})
+
+
+def test_the_file_of_a_universe_is_the_same_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.txt").write_text("IBM\n")
+    monkeypatch.chdir(tmp_path)
+    assert Settings(universe="mine.txt").universe == str(tmp_path / "mine.txt")
+    assert Settings(universe="IBM," * 500).universe == "IBM," * 500

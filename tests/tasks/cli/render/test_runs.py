@@ -1,0 +1,43 @@
+"""The report of a run as text."""
+
+from __future__ import annotations
+
+from sqlmodel import Session, select
+
+from models.tables.runs import Run, Turn, Verdict
+from tasks.cli.render.runs import COLUMNS, paragraph, run_report
+from tasks.views.run_view import view
+from tests.tasks.cli.render.console import rendered
+from tests.tasks.views.chain import Chain
+
+
+def test_the_report_of_a_run_fits_a_narrow_terminal_and_names_the_model(session: Session, chain: Chain) -> None:
+    run = session.get_one(Run, chain.run_id)
+    for verdict in session.exec(select(Verdict).where(Verdict.run_id == run.id)):
+        verdict.missing = ["fundamentals: failed (" + "x" * 500 + ")"]
+    shown = rendered(run_report(view(session, run)))
+    assert max(len(line) for line in shown.splitlines()) <= 80
+    assert "Verdicts, model rulebook (rules, no model)" in shown
+    assert "Trader (rulebook (rules, no model)): completed. both are good" in shown
+    assert "suppressed: too soon" in shown
+    assert "2 of 2 verdicts" in shown or "…" in shown
+    assert "Gate" not in shown, "a run that goes on has no figures yet"
+
+
+def test_what_a_model_wrote_cannot_steer_the_terminal() -> None:
+    assert paragraph("a\x1b[2Jb\r\n\x07c\u202ed") == "a [2Jb c d"
+    assert paragraph(None) == ""
+    assert paragraph("x" * 400) == "x" * 319 + "…"
+
+
+def test_roles_with_a_model_of_their_own_are_named_in_the_headline(session: Session, chain: Chain) -> None:
+    run = session.get_one(Run, chain.run_id)
+    assert f"model {run.model}\n" in rendered(run_report(view(session, run)))
+    for turn in session.exec(select(Turn).where(Turn.run_id == run.id, Turn.role == "quick")):
+        turn.model = "codex:gpt-5.6"
+    assert view(session, run).role_models == {"quick": "codex:gpt-5.6"}
+    assert f"model {run.model}; codex:gpt-5.6 for quick\n" in rendered(run_report(view(session, run)), width=200)
+
+
+def test_the_two_confidences_have_names_of_their_own() -> None:
+    assert len(set(COLUMNS)) == len(COLUMNS)

@@ -1,0 +1,197 @@
+"""The limit over all workers and the parked model, on a real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+from models.errors import Postponed
+from models.settings import Settings
+from models.settings.sources import load_settings
+from tasks.engine import limiter_keys
+from tasks.engine.admission import PARK_SECONDS, Admission, ModelAdmissions, parked_models, turns_in_flight
+from tests.patience import PATIENCE
+
+LEASE = 1.5  # seconds
+MODEL = "gpt-5.5"
+
+
+@pytest.fixture
+def server(redis_server: str) -> str:
+    with redis.Redis.from_url(redis_server) as client:
+        client.flushall()
+    return redis_server
+
+
+def settings(home: Path, **values: Any) -> Settings:
+    limits = {"LEASE_SECONDS": LEASE, "TURN_SECONDS": 99.5, "STEP_DEADLINE_SECONDS": 100, **values}
+    environ = {f"DESK_{name}": str(value) for name, value in limits.items()}
+    return load_settings({"DESK_HOME": str(home), **environ}, home)
+
+
+@asynccontextmanager
+async def gates(url: str, limits: Settings, count: int = 1) -> AsyncIterator[list[Admission]]:
+    made = [ModelAdmissions(redis.asyncio.Redis.from_url(url), limits) for _ in range(count)]
+    try:
+        yield [one.of("gpt-5.5") for one in made]
+    finally:
+        for one in made:
+            await one.close()
+
+
+def run(work: Callable[[], Coroutine[Any, Any, None]], seconds: float = PATIENCE) -> None:
+    asyncio.run(asyncio.wait_for(work(), seconds))
+
+
+def test_two_workers_share_one_limit(server: str, tmp_path: Path) -> None:
+    inside, most = 0, 0
+
+    async def turn(gate: Admission) -> None:
+        nonlocal inside, most
+        async with gate.turn():
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0.05)
+            inside -= 1
+
+    async def work() -> None:
+        limits = settings(tmp_path, MODEL_TURNS=3, STEP_DEADLINE_SECONDS=120)
+        async with gates(server, limits, 2) as both:
+            await asyncio.gather(*(turn(both[number % 2]) for number in range(16)))
+
+    run(work)
+    assert most == 3
+    with redis.Redis.from_url(server) as client:
+        assert turns_in_flight(client) == {}, "every place was given back"
+
+
+def test_a_turn_that_finds_no_place_in_time_is_postponed(server: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with gates(server, settings(tmp_path, MODEL_TURNS=1), 2) as (one, other), one.turn():
+            with pytest.raises(Postponed, match="DESK_MODEL_TURNS") as found:
+                async with other.turn():
+                    raise AssertionError("there was no place")
+            assert 0 < found.value.seconds < 5
+            with redis.Redis.from_url(server) as client:
+                assert turns_in_flight(client) == {MODEL: 1}
+
+    run(work)
+
+
+def test_a_place_is_renewed_while_its_turn_runs_and_lost_with_its_worker(server: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        limits = settings(tmp_path, MODEL_TURNS=1)
+        async with gates(server, limits, 2) as (one, other), one.turn():
+            await asyncio.sleep(2 * LEASE)
+            with pytest.raises(Postponed):
+                async with other.turn():
+                    raise AssertionError("the place was lost while its turn ran")
+            assert one._renewal is not None
+            one._renewal.cancel()  # as if its process had died
+            await asyncio.sleep(1.2 * LEASE)
+            async with other.turn():
+                pass
+
+    run(work)
+
+
+def test_a_flushed_redis_gets_the_running_turns_again(server: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with gates(server, settings(tmp_path, MODEL_TURNS=1), 2) as (one, other), one.turn():
+            with redis.Redis.from_url(server) as client:
+                client.flushall()
+                while turns_in_flight(client) != {MODEL: 1}:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            with pytest.raises(Postponed):
+                async with other.turn():
+                    raise AssertionError("two turns ran")
+
+    run(work)
+
+
+def test_without_a_limit_nothing_is_written(server: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with gates(server, settings(tmp_path)) as (gate,):
+            await gate.check()
+            async with gate.turn():
+                with redis.Redis.from_url(server) as client:
+                    assert client.keys("*") == []
+
+    run(work)
+
+
+def test_one_worker_parks_the_model_for_the_others(server: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with gates(server, settings(tmp_path, MODEL_TURNS=5), 2) as (one, other):
+            await other.check()
+            assert await one.park(4, "429") == pytest.approx(4, abs=0.05)
+            with pytest.raises(Postponed, match="parked") as found:
+                await one.check()
+            assert 1.0 < found.value.seconds < 6
+            with pytest.raises(Postponed, match="parked"):
+                async with other.turn():
+                    raise AssertionError("it was parked")
+            await asyncio.sleep(0.3)  # what it knew is old now
+            with pytest.raises(Postponed, match="parked"):
+                await other.check()
+            with redis.Redis.from_url(server) as client:
+                (parked,) = parked_models(client)
+            assert (parked.model, parked.reason) == (MODEL, "429")
+            assert 0 < parked.seconds <= 4
+            await asyncio.sleep(4.1)
+            await other.check()
+            async with other.turn():
+                pass
+
+    run(work)
+
+
+def test_waiting_turns_do_not_return_together(server: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with gates(server, settings(tmp_path)) as (gate,):
+            await gate.park(60, "429")
+            found = []
+            for _ in range(20):
+                with pytest.raises(Postponed) as caught:
+                    await gate.check()
+                found.append(caught.value.seconds)
+            assert min(found) >= 50
+            assert max(found) - min(found) > 1
+
+    run(work)
+
+
+def test_a_park_without_a_reset_time_doubles_and_many_at_once_are_one(server: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with gates(server, settings(tmp_path), 2) as both:
+            seconds = await asyncio.gather(*(both[n % 2].park(None, "429") for n in range(20)))
+            assert all(0.74 * PARK_SECONDS < one <= 1.26 * PARK_SECONDS for one in seconds if one is not None)
+            with redis.Redis.from_url(server) as client:
+                client.delete(limiter_keys.parked_key(MODEL))  # its time is over, and the limit is met again
+            again = await both[0].park(None, "429")
+            assert again is not None
+            assert 1.49 * PARK_SECONDS < again <= 2.51 * PARK_SECONDS
+            assert await both[1].park(60, "429") == pytest.approx(60, abs=0.1), "the provider knows better"
+            assert await both[1].park(1, "429") == pytest.approx(60, abs=10), "nobody shortens it"
+
+    run(work)
+
+
+def test_redis_away_postpones(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with gates("unix:///no/such/socket", settings(tmp_path, MODEL_TURNS=1)) as (gate,):
+            with pytest.raises(Postponed, match="desk up"):
+                await gate.check()
+            with pytest.raises(Postponed, match="desk up"):
+                async with gate.turn():
+                    raise AssertionError("no limit was reported")
+            assert await gate.park(1, "429") is None
+
+    run(work)

@@ -1,0 +1,185 @@
+"""Every attempt that has ended is written, by the process that ends it, and shown."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+from sqlmodel import Session
+
+from models.database.store import Store
+from models.errors import LeaseLost
+from models.states import AttemptEnd, RunState, StepState
+from models.tables.runs import Run, Step
+from tasks.cli.render.attempts import MOST_STEPS, attempts_report
+from tasks.engine import graph, sweeping
+from tasks.engine.policy import ALONE_AFTER, LOSSES
+from tasks.views.attempts import attempts
+from tests.tasks.engine.steps import ago, change, claimed, get, lose, opened, report, tried
+
+LOST = "its worker was lost"
+
+
+def test_one_that_ended_well(store: Store) -> None:
+    step = report("IBM")
+    opened(store, step)
+    held = claimed(store, step.id)
+    with store.session() as session:
+        graph.finish(session, held, StepState.DONE)
+    assert tried(store, step.id) == [(1, "a", "done", None)]
+
+
+def test_given_back_and_then_failed_with_their_reasons(store: Store) -> None:
+    step = report("IBM")
+    opened(store, step)
+    held = claimed(store, step.id)
+    with store.session() as session:
+        graph.give_back(session, held, 0, "overloaded: try later")
+    held = claimed(store, step.id, "b")
+    with store.session() as session:
+        graph.finish(session, held, StepState.FAILED, error="bad_request: no")
+    assert tried(store, step.id) == [
+        (1, "a", "again", "overloaded: try later"),
+        (2, "b", "failed", "bad_request: no"),
+    ]
+
+
+def test_one_that_does_not_count_leaves_all_the_others_and_keeps_its_number(store: Store) -> None:
+    step = report("IBM")
+    opened(store, step, attempts=1)
+    held = claimed(store, step.id)
+    with store.session() as session:
+        graph.give_back(session, held, 0, "the worker ends", outcome=AttemptEnd.DRAINED, counts=False)
+    again = claimed(store, step.id, "b")
+    assert (again.attempt, again.max_attempts) == (2, 2)
+    assert tried(store, step.id) == [(1, "a", "drained", "the worker ends")]
+
+
+def test_a_lost_attempt_is_written_by_the_next_owner_and_not_by_the_lost_worker(store: Store) -> None:
+    step = report("IBM")
+    opened(store, step)
+    old = claimed(store, step.id, "old")
+    change(store, Step, step.id, lease_until=ago(1))
+    claimed(store, step.id, "new")
+    with pytest.raises(LeaseLost), store.session() as session:
+        graph.finish(session, old, StepState.DONE)
+    assert tried(store, step.id) == [(1, "old", "lost", LOST)]
+
+
+def test_five_restarts_of_a_machine_use_up_no_attempt(store: Store) -> None:
+    step = report("IBM")
+    opened(store, step, attempts=1)
+    lose(store, step.id, 5)
+    change(store, Step, step.id, sent_at=ago(9))
+    with store.session() as session:
+        assert sweeping.fail_exhausted(session) == []
+        assert [one.id for one in sweeping.resend(session)] == [step.id]
+    last = claimed(store, step.id, "new")
+    assert (last.attempt, last.max_attempts) == (6, 6)
+    with store.session() as session:
+        graph.finish(session, last, StepState.DONE)
+    assert [row[2] for row in tried(store, step.id)] == ["lost"] * 5 + ["done"]
+
+
+def test_a_step_that_breaks_its_workers_fails_with_the_seventh_and_leaves_that_to_the_sweep(store: Store) -> None:
+    step = report("IBM")
+    _, finish = opened(store, step, attempts=1)
+    lose(store, step.id)
+    with store.session() as session:
+        assert graph.claim(session, step.id, "new", 60) is None
+        assert sweeping.resend(session) == []
+    assert len(tried(store, step.id)) == LOSSES - 1
+    with store.session() as session:
+        assert [one.id for one in sweeping.fail_exhausted(session)] == [finish]
+    assert [row[2:] for row in tried(store, step.id)] == [("lost", LOST)] * LOSSES
+    assert get(store, step.id).error == "gave up: 7 workers were lost while they had it"
+
+
+def test_a_worker_has_one_suspect_at_a_time_and_any_number_of_others(store: Store) -> None:
+    breaks, beside, fresh = report("IBM"), report("AAPL"), report("MSFT")
+    opened(store, breaks, beside, fresh)
+    for step in (breaks, beside):
+        lose(store, step.id, ALONE_AFTER)
+    assert claimed(store, breaks.id, "new").attempt == LOSSES
+    with store.session() as session:
+        assert graph.claim(session, beside.id, "new", 60) is None
+    with store.session() as session:
+        assert [one.id for one in sweeping.resend(session)] == [beside.id], "it is not forgotten"
+    claimed(store, fresh.id, "new")
+    claimed(store, beside.id, "other")
+
+
+def test_one_that_is_held_when_its_run_is_closed(store: Store) -> None:
+    held, waiting = report("IBM"), report("AAPL")
+    run, _ = opened(store, held, waiting)
+    claimed(store, held.id)
+    with store.session() as session:
+        graph.fail_open_steps(session, run.id, "the run's deadline passed")
+    assert tried(store, held.id) == [(1, "a", "failed", "the run's deadline passed")]
+    assert tried(store, waiting.id) == []
+
+
+def test_an_end_that_is_rolled_back_leaves_no_attempt(store: Store) -> None:
+    step = report("IBM")
+    opened(store, step)
+    held = claimed(store, step.id)
+    with pytest.raises(RuntimeError), store.session() as session:
+        graph.finish(session, held, StepState.DONE)
+        raise RuntimeError
+    assert tried(store, step.id) == []
+
+
+def shown(store: Store, run: Run) -> str:
+    with store.read() as session:
+        found = attempts_report(attempts(session, run))
+    if found is None:
+        return ""
+    console = Console(width=200, no_color=True)
+    with console.capture() as capture:
+        console.print(found)
+    return capture.get()
+
+
+def test_the_report_shows_what_went_wrong_and_what_runs(store: Store) -> None:
+    fine, broken = report("IBM"), report("AAPL")
+    run, _ = opened(store, fine, broken)
+    held = claimed(store, fine.id)
+    with store.session() as session:
+        graph.finish(session, held, StepState.DONE)
+    assert shown(store, run) == ""
+    held = claimed(store, broken.id, "research@host:12:ab")
+    with store.session() as session:
+        graph.give_back(session, held, 0, "server_error: 500")
+    claimed(store, broken.id)
+    text = shown(store, run)
+    assert "1 again, 1 done, 1 running" in text
+    assert "report quick AAPL" in text
+    assert "IBM" not in text
+    assert "1 of 2  again after 0.0 s on research@host: server_error: 500" in text
+    assert "2 of 2  running" in text
+
+
+def test_a_long_report_is_cut(store: Store) -> None:
+    steps = [report(f"S{number}") for number in range(MOST_STEPS + 3)]
+    run, _ = opened(store, *steps)
+    for step in steps:
+        held = claimed(store, step.id)
+        with store.session() as session:
+            graph.finish(session, held, StepState.FAILED, error="no")
+    assert "and 3 more steps" in shown(store, run)
+
+
+def test_the_attempts_of_one_run_are_not_shown_with_another(store: Store) -> None:
+    step = report("IBM")
+    opened(store, step)
+    other, _ = opened(store, report("IBM"))
+    held = claimed(store, step.id)
+    with store.session() as session:
+        graph.finish(session, held, StepState.DONE)
+    with store.read() as session:
+        assert attempts(session, _row(session, other.id)) == []
+
+
+def _row(session: Session, run_id: str) -> Run:
+    run = session.get_one(Run, run_id)
+    assert run.state == RunState.RUNNING
+    return run

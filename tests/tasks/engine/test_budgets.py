@@ -1,0 +1,138 @@
+"""Budgets and the estimate of what a run costs, counted from rows of turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlmodel import Session
+
+from models.database.store import Store
+from models.settings import Settings
+from models.tables.runs import Run
+from tasks.cli.render import spending
+from tasks.engine.budgets import Cost, cost_of, used_up
+from tasks.engine.summary import summarise
+from tasks.views.outlook import outlook
+from tests.builders import a_run, a_step, a_turn
+from tests.databases import make_database
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    url = f"sqlite:///{tmp_path / 'desk.db'}"
+    make_database(url)
+    store = Store(url)
+    with store.session() as session:
+        yield session
+    store.close()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path, provider="codex", prices="tiny=1/0.1/2")
+
+
+def spend(
+    session: Session, run: Run, model: str | None, read: int | None, cached: int | None, wrote: int | None
+) -> None:
+    """Add a turn; model: None for one of the rulebook."""
+    named = ("codex", f"codex:{model}") if model else ("rulebook", "rulebook (rules, no model)")
+    whole = None if read is None or wrote is None else read + wrote
+    a_turn(
+        session, a_step(session, run, role="quick"), provider=named[0], model=named[1], input_tokens=read,
+        cached_input_tokens=cached, output_tokens=wrote, total_tokens=whole,
+    )  # fmt: skip
+
+
+def test_an_estimate_is_of_each_model_at_its_price(session: Session, settings: Settings) -> None:
+    run, other = a_run(session), a_run(session)
+    spend(session, run, "gpt-5.5", 1_000_000, 500_000, 10_000)
+    spend(session, run, "tiny", 2_000_000, 0, 1_000_000)
+    spend(session, other, "gpt-5.5", 7, 7, 7)
+    found = cost_of(session, settings, run.id)
+    assert found == Cost(usd=2.5 + 0.25 + 0.3 + 2.0 + 2.0)
+    assert spending.cost(found) == "about 7.05 USD"
+
+
+def test_an_unknown_price_is_named_and_is_no_zero(session: Session, settings: Settings) -> None:
+    run = a_run(session)
+    spend(session, run, "someones-own", 1_000_000, 0, 1_000_000)
+    found = cost_of(session, settings, run.id)
+    assert found == Cost(unpriced=["someones-own"])
+    assert spending.cost(found) == "the price of someones-own is unknown (DESK_PRICES)"
+    spend(session, run, "tiny", 1_000_000, 0, 0)
+    assert spending.cost(cost_of(session, settings, run.id)).startswith("at least 1.00 USD; the price of someones-own")
+
+
+def test_turns_without_counts_are_counted(session: Session, settings: Settings) -> None:
+    run = a_run(session)
+    spend(session, run, "tiny", None, None, None)
+    found = cost_of(session, settings, run.id)
+    assert found == Cost(uncounted=1)
+    spend(session, run, "tiny", 1_000_000, 0, 0)
+    assert spending.cost(cost_of(session, settings, run.id)) == (
+        "at least 1.00 USD; the provider counted no tokens of 1 turns"
+    )
+    assert summarise(session, run, settings)["tokens"] == 1_000_000
+
+
+def test_rules_have_no_price(session: Session, settings: Settings) -> None:
+    run = a_run(session)
+    assert spending.cost(cost_of(session, settings, run.id)) == "none yet"
+    spend(session, run, None, 1_000_000, 0, 1_000)
+    found = cost_of(session, settings, run.id)
+    assert found == Cost(rules=True)
+    assert spending.cost(found) == "no price for rules, which are no model"
+
+
+def test_a_run_has_a_budget_without_setting_one(session: Session, settings: Settings) -> None:
+    run = a_run(session)
+    spend(session, run, "tiny", 2_999_999, 0, 0)
+    assert used_up(session, settings, run.id) is None
+    spend(session, run, "tiny", 1, 0, 0)
+    assert used_up(session, settings, run.id) == (
+        "budget: the run has used 3,000,000 of 3,000,000 tokens (DESK_BUDGET_RUN_TOKENS)"
+    )
+    assert used_up(session, settings.model_copy(update={"budget_run_tokens": 0}), run.id) is None
+    for _ in range(9):
+        spend(session, a_run(session), "tiny", 3_000_000, 0, 0)
+    assert used_up(session, settings.model_copy(update={"budget_run_tokens": 0}), run.id) == (
+        "budget: the UTC day has used 30,000,000 of 30,000,000 tokens (DESK_BUDGET_DAY_TOKENS)"
+    )
+    none = settings.model_copy(update={"budget_run_tokens": 0, "budget_day_tokens": 0})
+    assert used_up(session, none, run.id) is None
+
+
+def test_a_run_begins_with_its_budgets_and_prices(session: Session, settings: Settings) -> None:
+    first = a_run(session)
+    spend(session, first, "tiny", 1_000_000, 0, 0)
+    assert spending.outlook(outlook(session, settings, first)) == [
+        "budgets: 3,000,000 tokens a run, 1,000,000 used (DESK_BUDGET_RUN_TOKENS), "
+        "30,000,000 tokens a UTC day, 1,000,000 used (DESK_BUDGET_DAY_TOKENS)",
+        "prices: gpt-5.5: 5 input, 0.5 cached, 30 output, USD a million tokens (listed June 2026)",
+    ]
+    first.summary, first.finished_at = summarise(session, first, settings), first.created_at
+    session.flush()
+    lines = spending.outlook(outlook(session, settings.model_copy(update={"model": "own"}), a_run(session)))
+    assert lines[1:] == [
+        "prices: own: unknown (DESK_PRICES)",
+        f"the last {first.kind} used 1,000,000 tokens, cost: about 1.00 USD",
+    ]
+    offline = settings.model_copy(update={"provider": "rulebook"})
+    assert spending.outlook(outlook(session, offline, a_run(session)))[1] == "prices: none, rules are no model"
+
+
+def test_a_summary_names_its_tools_and_lenses(session: Session, settings: Settings) -> None:
+    assert spending.figures({"tokens": 1}) == [], "of a version before"
+    run = a_run(session)
+    spend(session, run, "tiny", 1_000_000, 0, 0)
+    summary = summarise(session, run, settings)
+    shown = {**summary, "lenses": {"technical": 2, "catalyst": 0}, "tools": {"signals_get": 7, "news_list": 1}}
+    assert spending.figures(shown) == [
+        "cost: about 1.00 USD",
+        "budgets: 1,000,000 of 3,000,000 tokens of the run, 1,000,000 of 30,000,000 tokens of the UTC day",
+        "hits by lens: technical 2, catalyst 0",
+        "tools called: signals_get 7, news_list 1",
+    ]

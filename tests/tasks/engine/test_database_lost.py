@@ -1,0 +1,193 @@
+"""A database that goes away in the middle: tried again, nothing written by half, nothing twice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from celery import Celery
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlmodel import Session, select
+
+from models.database import store as store_module
+from models.database.persistence import transact
+from models.database.store import Store
+from models.states import StepKind, StepState
+from models.tables.columns import new_id
+from models.tables.orders import Account
+from models.tables.runs import Candidate, Step
+from tasks.bootstrap import Desk
+from tasks.engine import graph
+from tasks.engine.leases import HeldStep
+from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
+from tasks.worker.work import Done, Ending, work
+from tests import postgres
+from tests.databases import make_database
+from tests.patience import PATIENCE
+from tests.stack import wait_for
+from tests.tasks.engine.steps import get, opened, report, tried
+
+
+@pytest.fixture
+def short_timeout_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """Yield a store that fails at once on a locked database, where others wait for 20 s."""
+    url = f"sqlite:///{tmp_path / 'busy.db'}"
+    make_database(url)
+    monkeypatch.setattr(store_module, "BUSY_SECONDS", 0)
+    found = Store(url)
+    yield found
+    found.close()
+
+
+class Lock:
+    """Another process's exclusive lock on a SQLite file."""
+
+    def __init__(self, store: Store) -> None:
+        self._connection = store.engine.connect()
+        self._connection.exec_driver_sql("ROLLBACK")
+        wait_for(self._taken, "no other writer has it")
+
+    def _taken(self) -> bool:
+        try:
+            self._connection.exec_driver_sql("BEGIN EXCLUSIVE")
+        except OperationalError:
+            return False
+        return True
+
+    def open_after(self, seconds: float) -> threading.Thread:
+        thread = threading.Thread(target=self._open, args=(seconds,))
+        thread.start()
+        return thread
+
+    def _open(self, seconds: float) -> None:
+        time.sleep(seconds)
+        self._connection.close()
+
+
+def pay_in(session: Session) -> str:
+    session.add(Account(name="paper", cash=1.0))
+    return "paid"
+
+
+def accounts(store: Store) -> list[str]:
+    with store.read() as session:
+        return [row.name for row in session.exec(select(Account)).all()]
+
+
+def test_a_locked_database_is_waited_for(short_timeout_store: Store) -> None:
+    thread = Lock(short_timeout_store).open_after(0.6)
+    assert transact(short_timeout_store, pay_in, PATIENCE) == "paid"
+    thread.join()
+    assert accounts(short_timeout_store) == ["paper"]
+
+
+def test_patience_has_an_end(short_timeout_store: Store) -> None:
+    lock = Lock(short_timeout_store)
+    with pytest.raises(OperationalError, match="locked"):
+        transact(short_timeout_store, pay_in, 0.7)
+    lock.open_after(0).join()
+    assert accounts(short_timeout_store) == []
+
+
+def test_what_the_database_refuses_is_not_tried_again(short_timeout_store: Store) -> None:
+    calls: list[int] = []
+
+    def twice(session: Session) -> None:
+        calls.append(1)
+        session.add_all([Candidate(run_id="none", symbol="IBM", instrument="equity", confidence="low",
+                                   origin="manual", rank=1, score=0.0)])  # fmt: skip
+
+    with pytest.raises(IntegrityError):
+        transact(short_timeout_store, twice, PATIENCE)
+    assert calls == [1]
+
+
+def test_a_step_is_claimed_and_ended_through_it(app: Celery, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole of a task, with the database locked before the claim and again before the end."""
+    monkeypatch.setattr(store_module, "BUSY_SECONDS", 0)  # for the app's own store, which is made on first use
+    step = report("IBM")
+    opened(store, step)
+    threads: list[threading.Thread] = []
+
+    def handler(desk: Desk, found: ClaimedStep, held: HeldStep) -> Ending:
+        threads.append(lock_for(0.5))
+        return Done({"written": "once"}, children=[NewStep(StepKind.MERGE, str(found.parent_id), "after")])
+
+    def lock_for(seconds: float) -> threading.Thread:
+        return Lock(store).open_after(seconds)
+
+    threads.append(lock_for(0.5))
+    work(app, step.id, handler)
+    for thread in threads:
+        thread.join()
+    assert (get(store, step.id).state, get(store, step.id).result) == (StepState.DONE, {"written": "once"})
+    assert [outcome for _, _, outcome, _ in tried(store, step.id)] == ["done"]
+
+
+@pytest.fixture(scope="module")
+def server_store() -> Iterator[Store]:
+    found = postgres.binaries()
+    if found is None:
+        pytest.skip("no PostgreSQL server binaries on this machine")
+    with postgres.shared(found) as server:
+        url = server.url(server.fresh(server.template()))
+        store = Store(url)
+        yield store
+        store.close()
+
+
+def hang_up(store: Store) -> None:
+    """End every other connection to the server, as a restart does."""
+    with store.read() as session:
+        session.execute(
+            text("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() "
+                 "and datname = current_database()")
+        )  # fmt: skip
+
+
+def test_a_connection_that_is_cut_in_a_transaction_costs_a_second_try(server_store: Store) -> None:
+    name, calls = new_id(), []
+
+    def do(session: Session) -> None:
+        session.add(Account(name=name, cash=1.0))
+        session.flush()
+        calls.append(1)
+        if len(calls) == 1:
+            hang_up(server_store)
+
+    transact(server_store, do, PATIENCE)
+    assert len(calls) == 2
+    assert accounts(server_store).count(name) == 1
+
+
+def test_an_end_on_a_cut_connection_is_written_once_and_whole(server_store: Store) -> None:
+    step = report("IBM")
+    _, finish = opened(server_store, step)
+    with server_store.session() as session:
+        held = graph.claim(session, step.id, "a", 60)
+    assert held is not None
+    calls: list[int] = []
+
+    def end(session: Session) -> list[ReadyStep]:
+        ready = graph.finish(session, held, StepState.DONE, children=[NewStep(StepKind.MERGE, finish)])
+        calls.append(1)
+        if len(calls) == 1:
+            hang_up(server_store)
+        return ready
+
+    assert [one.kind for one in transact(server_store, end, PATIENCE)] == [StepKind.MERGE]
+    assert len(calls) == 2
+    assert [outcome for _, _, outcome, _ in tried(server_store, step.id)] == ["done"]
+    with server_store.read() as session:
+        assert session.get_one(Step, finish).pending == 1
+
+
+def test_a_cut_connection_that_was_idle_is_not_even_noticed(server_store: Store) -> None:
+    name = new_id()
+    hang_up(server_store)
+    transact(server_store, lambda session: session.add(Account(name=name, cash=1.0)), 0)
+    assert accounts(server_store).count(name) == 1

@@ -1,0 +1,85 @@
+"""Renewals while the database is away, or all its connections are in use."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import text
+
+from models.database.store import Store
+from models.tables.columns import utcnow
+from tasks.engine.leases import LeaseKeeper
+from tests import postgres
+from tests.stack import wait_for
+from tests.tasks.engine.steps import ago, claimed, get, opened, report
+
+LEASE = 24.0
+
+
+def lease_of(store: Store, step_id: str) -> dt.datetime:
+    return get(store, step_id).lease_until or ago(0)
+
+
+def rename(store: Store, old: str, new: str) -> None:
+    with store.engine.connect() as connection:
+        connection.execute(text("PRAGMA legacy_alter_table=ON"))
+        connection.execute(text(f"ALTER TABLE {old} RENAME TO {new}"))
+        connection.commit()
+
+
+def test_after_a_failure_the_next_renewal_does_not_wait_for_its_turn(store: Store) -> None:
+    """Its turn would come after 8 s; the sweep gives holders 12 s."""
+    step = report("IBM")
+    opened(store, step)
+    held = claimed(store, step.id, "worker", LEASE)
+    first = lease_of(store, step.id)
+    keeper = LeaseKeeper(store, "worker", LEASE, 600)
+    failed: list[Exception] = []
+    beat = keeper._beat
+
+    def watched() -> None:
+        try:
+            beat()
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    keeper._beat = watched  # type: ignore[method-assign]
+    with keeper.hold(held):
+        rename(store, "step", "step_away")
+        wait_for(lambda: len(failed) > 0, "a renewal fails")
+        rename(store, "step_away", "step")
+        wait_for(lambda: lease_of(store, step.id) > first, "it is renewed", LEASE / 4)
+    keeper.close()
+
+
+@pytest.fixture(scope="module")
+def server_store() -> Iterator[Store]:
+    found = postgres.binaries()
+    if found is None:
+        pytest.skip("no PostgreSQL server binaries on this machine")
+    with postgres.shared(found) as server:
+        url = server.url(server.fresh(server.template()))
+        store = Store(url)
+        yield store
+        store.close()
+
+
+def test_renewals_wait_for_no_other_connection(server_store: Store) -> None:
+    step = report("IBM")
+    opened(server_store, step)
+    held = claimed(server_store, step.id, "worker", 1.5)
+    apart = server_store.apart()
+    keeper = LeaseKeeper(apart, "worker", 1.5, 600)
+    looking = server_store.apart()
+    with contextlib.ExitStack() as all_in_use, keeper.hold(held):
+        for _ in range(16):
+            all_in_use.enter_context(server_store.read()).connection()
+        before = utcnow()
+        wait_for(lambda: lease_of(looking, step.id) > before + dt.timedelta(seconds=1.4), "it is renewed")
+    keeper.close()
+    for store in (apart, looking):
+        store.close()

@@ -1,0 +1,67 @@
+"""Lineage by SQL, on a database made by hand: nothing of another run, symbol or order gets in."""
+
+from __future__ import annotations
+
+import pytest
+from sqlmodel import Session, col, delete
+
+from models.errors import UsageError
+from models.tables.orders import Preview
+from models.tables.runs import Run, VerdictReport
+from tasks.views.lineage import lineage
+from tests.builders import a_candidate, a_run
+from tests.tasks.views.chain import Chain, a_trade
+
+
+def run_of(session: Session, chain: Chain) -> Run:
+    return session.get_one(Run, chain.run_id)
+
+
+def test_the_whole_chain_and_nothing_else(session: Session, chain: Chain) -> None:
+    found = lineage(session, run_of(session, chain), " acme ")
+    assert chain.ids_of(found) == chain.expected()
+    assert (found["run"], found["source_run"], found["symbol"]) == (chain.run_id, None, "ACME")
+    assert {row["spoken_by"] for row in (*found["orders"], *found["reports"], *found["hits"])} == {
+        "rulebook (rules, no model)"
+    }
+
+
+def test_an_order_that_was_denied_has_no_preview(session: Session, chain: Chain) -> None:
+    (order,) = lineage(session, run_of(session, chain), "IBM")["orders"]
+    assert (order["denial_code"], order["payload_hash"]) == ("cooldown", None)
+
+
+def test_of_a_trade_the_order_is_its_own_and_the_research_is_the_sources(session: Session, chain: Chain) -> None:
+    trade = a_trade(session, chain.run_id, chain.verdict_id)
+    found = lineage(session, trade, "ACME")
+    expected = chain.expected()
+    own = chain.ids_of(found)
+    assert {key: own[key] for key in ("verdict", "reports", "hits")} == {
+        key: expected[key] for key in ("verdict", "reports", "hits")
+    }
+    (order,) = found["orders"]
+    assert order["order"] != chain.order_id
+    assert (order["verdict"], found["source_run"]) == (chain.verdict_id, chain.run_id)
+
+
+def test_a_broken_link_shows(session: Session, chain: Chain) -> None:
+    """Each table is really followed: without its rows the chain ends there."""
+    session.exec(delete(Preview).where(col(Preview.order_id) == chain.order_id))
+    session.exec(delete(VerdictReport).where(col(VerdictReport.verdict_id) == chain.verdict_id))
+    found = lineage(session, run_of(session, chain), "ACME")
+    assert found["orders"][0]["payload_hash"] is None
+    assert found["reports"] == []
+    assert found["hits"]
+
+
+def test_a_candidate_without_a_verdict_yet(session: Session) -> None:
+    run = a_run(session)
+    a_candidate(session, run, "GE", origin="manual")
+    found = lineage(session, run, "GE")
+    assert (found["verdict"]["verdict"], found["reports"], found["hits"], found["orders"]) == (None, [], [], [])
+    assert found["verdict"]["origin"] == "manual"
+
+
+def test_a_symbol_the_run_never_saw_is_refused_by_name(session: Session, chain: Chain) -> None:
+    with pytest.raises(UsageError, match="has no candidate GE"):
+        lineage(session, run_of(session, chain), "GE")

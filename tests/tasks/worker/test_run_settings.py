@@ -1,0 +1,72 @@
+"""A step is done with the settings of its run, whatever those of the worker that has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from celery import Celery
+from sqlmodel import col, select
+
+from models.errors import UsageError
+from models.settings.snapshots import snapshot
+from models.states import StepKind
+from models.tables.runs import Run, Step
+from tasks.bootstrap import desk_of
+from tasks.worker.labels import require_speaker
+from tasks.worker.work import work
+from tasks.workflows.research import open_research
+from tasks.workflows.screen import open_screen, split_universe
+from tests.tasks.worker.steps import change, get_run
+
+MakeApp = Callable[..., Celery]
+SYMBOLS = "AAPL,IBM,MSFT,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP"
+
+
+def shards_of(app: Celery, run: Run) -> int:
+    """Let the app's process split the run's universe; return the number of shards."""
+    store = desk_of(app).store
+    with store.read() as session:
+        step = session.exec(select(Step.id).where(Step.run_id == run.id, Step.kind == StepKind.SCREEN)).one()
+    work(app, step, split_universe)
+    with store.read() as session:
+        return len(session.exec(select(Step).where(Step.run_id == run.id, col(Step.role) != "")).all())
+
+
+def test_a_run_keeps_its_settings_with_the_choices_made_for_it(make_app: MakeApp) -> None:
+    app = make_app(max_candidates=9, speculate=True)
+    run = open_screen(app, SYMBOLS, ["technical"], 4)
+    assert run is not None
+    kept = get_run(desk_of(app).store, run.id).settings
+    chosen = {"universe": SYMBOLS, "lenses": ["technical"], "max_candidates": 4}
+    assert kept == {**snapshot(desk_of(app).settings), **chosen}
+    assert (run.params["max_candidates"], run.params["lenses"]) == (4, ["technical"])
+
+
+def test_a_step_uses_its_runs_settings_and_not_the_workers(make_app: MakeApp) -> None:
+    run = open_screen(make_app(shard_size=5, max_candidates=3, budget_run_tokens=7), SYMBOLS, ["technical"])
+    assert run is not None
+    worker = make_app(shard_size=100, max_candidates=9, turn_seconds=11.0)
+    assert shards_of(worker, run) == 3
+    used = desk_of(worker).settings_of(run.id)
+    assert (used.max_candidates, used.budget_run_tokens, used.turn_seconds) == (3, 7, 11.0)
+    assert desk_of(worker).tool_context(run.id).settings == used
+
+
+def test_a_run_of_an_older_version_goes_on_with_the_workers_settings(make_app: MakeApp) -> None:
+    app = make_app(shard_size=5)
+    run = open_screen(app, SYMBOLS, ["technical"])
+    assert run is not None
+    change(desk_of(app).store, Run, run.id, settings=None)
+    worker = make_app(shard_size=100)
+    assert shards_of(worker, run) == 1
+    assert desk_of(worker).settings_of(run.id) == desk_of(worker).settings
+    require_speaker(desk_of(worker), run.id)
+
+
+def test_a_worker_that_does_not_serve_a_roles_model_refuses_with_both(make_app: MakeApp) -> None:
+    run = open_research(make_app(role_models="quick=codex:big"), ["IBM"])
+    worker = desk_of(make_app())
+    with pytest.raises(UsageError, match=rf"in run {run.id} quick has the model big; this worker has gpt-5\.5"):
+        require_speaker(worker, run.id)
+    require_speaker(desk_of(make_app(role_models="risk=codex:big")), run.id)  # it serves the model, for another role

@@ -1,0 +1,327 @@
+"""Whole runs with a model that refuses or fails: real workers, Redis and app-servers; the far side of the wire is
+scripted."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import redis
+from celery import Celery
+from sqlmodel import Session, col, select
+
+from models.errors import UsageError
+from models.settings.sources import load_settings
+from models.states import RUN_FINAL, RunState, StepKind, StepState
+from models.tables.runs import Attempt, Decision, Report, Run, Step, Turn
+from tasks.bootstrap import desk_of, redis_url
+from tasks.engine.admission import parked_models
+from tasks.threads.overview import transcript_of
+from tasks.worker.app import create_app
+from tasks.worker.maintenance import sweep
+from tasks.workflows.research import open_research
+from tasks.workflows.screen import open_screen
+from tasks.workflows.trade import open_trade
+from tests.builders import a_report, a_run, a_step, a_turn
+from tests.fakes.responses import Call, Failing, FakeResponses, Reply, Slow, Status, Text, answered
+from tests.patience import PATIENCE
+from tests.stack import Processes, processes
+
+VIEW = json.dumps({"verdict": "CONFIRMED", "confidence": "high", "summary": "Sound.", "keyRisks": []})
+PICK = {"symbol": "AAPL", "instrument": "equity", "confidence": "high", "thesis": "Strong."}
+LENSES = ("technical", "fundamental", "catalyst", "options")
+DATA_TOOLS = ("signals_get", "technicals_get", "symbol_overview", "sp500_movers")
+
+
+def role_of(body: dict[str, Any]) -> str:
+    text = body["input"][0]["content"][0]["text"]
+    return str(text.splitlines()[0].removeprefix("Role: "))
+
+
+def by_rules(body: dict[str, Any]) -> Reply:
+    """Asks one data tool, then answers what fits the role."""
+    role = role_of(body)
+    offered = [tool["name"] for tool in body["tools"]]
+    tool = next((name for name in DATA_TOOLS if name in offered), None)
+    if tool is not None and not answered(body) and role != "trader":
+        return Call(tool, "{}" if tool == "sp500_movers" else '{"symbols":["AAPL"]}')
+    if role.startswith("screener"):
+        return Text(json.dumps({"candidates": [PICK]}))
+    return Text(json.dumps({"actions": [], "reasoning": "Wait."}) if role == "trader" else VIEW)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[FakeResponses]:
+    with FakeResponses(by_rules) as far:
+        yield far
+
+
+@pytest.fixture
+def model(served: FakeResponses) -> FakeResponses:
+    """Everybody's model, as it was at first."""
+    served.policy = by_rules
+    served.requests.clear()
+    return served
+
+
+@pytest.fixture(scope="module")
+def floor(served: FakeResponses) -> Iterator[Processes]:
+    """A desk for research that may run two turns at once."""
+    with desk(served, DESK_MODEL_TURNS="2", DESK_LEASE_SECONDS="3") as here:
+        here.workers("research", "ops")
+        yield here
+
+
+@pytest.fixture(scope="module")
+def trading(served: FakeResponses) -> Iterator[Processes]:
+    """A desk for small screens, but for the worker that looks at budgets: `budgeted` starts that."""
+    with desk(served, DESK_UNIVERSE="AAPL,IBM", DESK_LENSES="technical") as here:
+        here.workers("ops", "trade")
+        yield here
+
+
+@contextmanager
+def budgeted(here: Processes, **environ: str) -> Iterator[Celery]:
+    """Start the worker that looks at budgets; yield an app whose runs keep the same settings."""
+    app = create_app(load_settings({**here.environ, **environ}, here.home), "test")
+    here.workers("research", environ=environ)
+    yield app
+    here.end("research")
+    desk_of(app).close()
+    app.close()
+
+
+def desk(model: FakeResponses, **environ: str) -> AbstractContextManager[Processes]:
+    return processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=model.url, DESK_MAINTAIN_SECONDS="600", **environ)
+
+
+def ended(here: Processes, run: Run, seconds: float = PATIENCE) -> Run:
+    """The run when it has ended; the sweep is this test's own."""
+    store, until = desk_of(here.app).store, time.monotonic() + seconds
+    while True:
+        sweep(here.app)
+        with store.read() as session:
+            row = session.get_one(Run, run.id)
+        if row.state in RUN_FINAL:
+            return row
+        assert time.monotonic() < until, f"the run did not end:\n{here.log('research')[-3000:]}"
+        time.sleep(0.3)
+
+
+def read(here: Processes, ask: Callable[[Session], Any]) -> Any:
+    with desk_of(here.app).store.read() as session:
+        return ask(session)
+
+
+def reports(here: Processes, run: Run) -> list[Report]:
+    return list(read(here, lambda s: s.exec(select(Report).where(Report.run_id == run.id)).all()))
+
+
+def steps(here: Processes, run: Run, kind: StepKind) -> list[Step]:
+    return list(read(here, lambda s: s.exec(select(Step).where(Step.run_id == run.id, Step.kind == kind)).all()))
+
+
+def attempts_of_reports(here: Processes, run: Run) -> list[Attempt]:
+    wanted = [step.id for step in steps(here, run, StepKind.REPORT)]
+    return list(read(here, lambda s: s.exec(select(Attempt).where(col(Attempt.step_id).in_(wanted))).all()))
+
+
+def test_a_limited_model_is_parked_and_costs_no_step_its_attempts(model: FakeResponses, floor: Processes) -> None:
+    refused: list[float] = []
+    lock = threading.Lock()
+
+    def limited(body: dict[str, Any]) -> Reply:
+        with lock:
+            if len(refused) < 4:
+                refused.append(time.monotonic())
+                return Status(429, {"error": {"message": "slow down"}}, {"Retry-After": "1"})
+        return by_rules(body)
+
+    model.policy = limited
+    run = open_research(floor.app, ["AAPL", "IBM"])
+    parked = []
+    with redis.Redis.from_url(redis_url(floor.settings)) as client:
+        until = time.monotonic() + PATIENCE
+        while not parked and time.monotonic() < until:
+            parked = parked_models(client)
+            time.sleep(0.05)
+    assert [one.model for one in parked] == ["gpt-5.5"]
+    row = ended(floor, run)
+    assert row.state == RunState.DONE, row.notes
+    assert {report.status for report in reports(floor, run)} == {"completed"}
+    assert len(reports(floor, run)) == 8
+    made = steps(floor, run, StepKind.REPORT)
+    assert max(step.attempt for step in made) > 1
+    assert {step.max_attempts - step.attempt for step in made} == {floor.settings.step_attempts - 1}
+    kinds = read(floor, lambda s: s.exec(select(Turn.failure_kind).where(Turn.run_id == run.id)).all())
+    assert kinds.count("rate_limited") >= 1
+    assert set(kinds) == {"rate_limited", None}
+    answered_at = min(seen.at for seen in model.calls() if seen.at > max(refused))
+    assert answered_at - max(refused) > 1, "the model was left alone"
+
+
+def test_a_lost_login_is_not_tried_again(model: FakeResponses, floor: Processes) -> None:
+    model.policy = lambda _body: Status(401, {"error": {"message": "bad key"}})
+    run = open_research(floor.app, ["AAPL"])
+    row = ended(floor, run)
+    assert [step.attempt for step in steps(floor, run, StepKind.REPORT)] == [1, 1, 1, 1]
+    assert {step.state for step in steps(floor, run, StepKind.REPORT)} == {StepState.FAILED}
+    assert row.state == RunState.PARTIAL
+    assert any("unauthorized" in note for note in row.notes)
+
+
+def test_a_full_context_goes_on_in_a_fresh_thread_with_a_summary(model: FakeResponses, floor: Processes) -> None:
+    """The first turn of a kept thread goes well; in the next run its context is full."""
+    full: list[str] = []
+
+    def bounded(body: dict[str, Any]) -> Reply:
+        users = [item for item in body["input"] if item.get("role") == "user"]
+        if role_of(body) == "risk" and len(users) > 1:
+            full.append(body["input"][-1]["type"])
+            return Failing("context_length_exceeded")
+        return by_rules(body)
+
+    model.policy = bounded
+    first = ended(floor, open_research(floor.app, ["KO"]))
+    run = open_research(floor.app, ["KO"])
+    row = ended(floor, run)
+    assert (first.state, row.state) == (RunState.DONE, RunState.DONE), row.notes
+    assert len(full) == 1
+    (step,) = [step for step in steps(floor, run, StepKind.REPORT) if step.role == "risk"]
+    assert step.attempt == 2
+    turns = read(floor, lambda s: s.exec(select(Turn).where(Turn.step_id == step.id).order_by(col(Turn.id))).all())
+    assert (turns[0].thread_reason, turns[0].failure_kind) == ("resumed", "context_window")
+    assert turns[-1].outcome == "completed"
+    assert turns[-1].thread_id != turns[0].thread_id
+    asked = [subject(seen.body) for seen in model.calls() if role_of(seen.body) == "risk"]
+    memory = asked[-1]["memory"]
+    assert "risk CONFIRMED (high): Sound." in memory
+    assert memory.startswith("2010-08-12 verdict BUY (high)\n")
+    assert asked[0]["memory"] is None
+
+
+def subject(body: dict[str, Any]) -> dict[str, Any]:
+    """The subject of the last question."""
+    texts = [item["content"][0]["text"] for item in body["input"] if item.get("role") == "user"]
+    found: dict[str, Any] = json.loads(texts[-1].split("```subject\n")[1].split("\n```")[0])
+    return found
+
+
+def test_a_limit_on_turns_holds_over_two_workers(model: FakeResponses, floor: Processes) -> None:
+    model.policy = lambda body: Slow(0.15, by_rules(body))
+    floor.workers("research-2")
+    row = ended(floor, run := open_research(floor.app, ["AAPL", "IBM", "MMM", "GE"]))
+    assert row.state == RunState.DONE
+    spans = read(floor, lambda s: s.exec(select(Turn.started_at, Turn.finished_at).where(Turn.run_id == run.id)).all())
+    assert len(spans) == 16
+    most = max(sum(begun <= at < over for begun, over in spans) for at, _ in spans)
+    assert most == 2
+    owners = {attempt.owner.partition("@")[0] for attempt in attempts_of_reports(floor, run)}
+    assert owners == {"research", "research-2"}
+
+
+def test_a_used_up_budget_ends_the_run_as_partial_and_nothing_is_traded(
+    model: FakeResponses, trading: Processes
+) -> None:
+    """A turn costs 240 tokens here: one lens, then the quick report, and no more."""
+    with budgeted(trading, DESK_BUDGET_RUN_TOKENS="400") as app:
+        run = open_screen(app)
+        assert run is not None
+        row = ended(trading, run)
+    assert row.state == RunState.PARTIAL
+    found = reports(trading, run)
+    skipped = [report for report in found if report.status == "skipped"]
+    assert {report.role for report in skipped} == {"fundamentals", "risk", "catalyst"}
+    assert {report.status for report in found if report.role == "quick"} == {"completed"}
+    reason = "budget: the run has used 480 of 400 tokens (DESK_BUDGET_RUN_TOKENS)"
+    assert {report.reason for report in skipped} == {reason}
+    assert any(reason in note for note in row.notes)
+    assert (row.summary["turns"], row.summary["tokens"]) == (2, 480)
+    (trader,) = steps(trading, run, StepKind.DECIDE)
+    assert (trader.state, trader.result) == (StepState.DONE, {"status": "skipped", "reason": reason})
+    assert read(trading, lambda s: s.exec(select(Decision)).all()) == []
+    assert "trader" not in {role_of(seen.body) for seen in model.calls()}
+    with pytest.raises(UsageError, match="DESK_TRADE_ON_PARTIAL"):
+        open_trade(trading.app, run.id)
+
+
+def test_trading_on_a_partial_run_can_be_allowed(model: FakeResponses, trading: Processes) -> None:
+    with budgeted(trading, DESK_BUDGET_RUN_TOKENS="400", DESK_TRADE_ON_PARTIAL="true") as app:
+        run = open_screen(app)
+        assert run is not None
+        row = ended(trading, run)
+    assert row.state == RunState.PARTIAL
+    (decision,) = read(trading, lambda s: s.exec(select(Decision).where(Decision.run_id == run.id)).all())
+    assert decision.status == "completed"
+
+
+def test_threads_that_grew_too_long_hand_the_past_on(model: FakeResponses, trading: Processes) -> None:
+    with budgeted(trading, AUTONOMOUS_MAX_THREAD_TURNS="1") as app:
+        for _ in range(2):
+            run = open_screen(app)
+            assert run is not None
+            assert ended(trading, run).state == RunState.DONE
+    reasons = read(trading, lambda s: s.exec(select(Turn.role, Turn.thread_reason).where(Turn.run_id == run.id)).all())
+    kept = ("screener_technical", "risk", "trader")
+    assert {role: reason for role, reason in reasons if role in kept} == dict.fromkeys(kept, "rollover:turns")
+    last = {role_of(seen.body): seen.body for seen in model.calls()}
+    memories = {role: subject(last[role])["memory"] for role in kept}
+    assert memories["screener_technical"] == "2010-08-12 put forward AAPL (high): Strong."
+    assert memories["risk"].startswith("2010-08-12 verdict BUY")
+    assert memories["trader"].endswith("2010-08-12 decided: nothing. Wait.")
+    for role in kept:
+        assert len([item for item in last[role]["input"] if item.get("role") == "user"]) == 1
+
+
+def test_each_screen_begins_with_new_screeners_and_goes_on_with_the_rest(
+    model: FakeResponses, trading: Processes
+) -> None:
+    counted = {"input_tokens": 5_000, "output_tokens": 20, "total_tokens": 5_020}
+    model.policy = lambda body: replace(by_rules(body), usage=counted)  # type: ignore[type-var]
+    runs = []
+    with budgeted(trading) as app:
+        for _ in range(2):
+            run = open_screen(app)
+            assert run is not None
+            assert ended(trading, run).state == RunState.DONE
+            runs.append(run)
+    wanted = select(Turn.role, Turn.thread_reason, Turn.thread_id).where(Turn.run_id == runs[1].id)
+    rows = {role: (reason, thread) for role, reason, thread in read(trading, lambda s: s.exec(wanted).all())}
+    kept = {role: rows[role][0] for role in ("screener_technical", "risk", "trader")}
+    assert kept == {"screener_technical": "rollover:tokens", "risk": "resumed", "trader": "resumed"}
+    last = {role_of(seen.body): seen.body for seen in model.calls()}
+    assert subject(last["screener_technical"])["memory"] == "2010-08-12 put forward AAPL (high): Strong."
+    items = last["risk"]["input"]
+    assert [item["type"] for item in items].count("function_call_output") == 1, "earlier tool answers are left out"
+    assert [item["role"] for item in items if item.get("role") in ("user", "assistant")] == [
+        "user",
+        "assistant",
+        "user",
+    ]
+    # The screener's thread before is still there to be read and forked.
+    wanted = select(Turn.thread_id).where(Turn.run_id == runs[0].id, Turn.role == "screener_technical")
+    first = read(trading, lambda s: s.exec(wanted).one())
+    assert first != rows["screener_technical"][1]
+    desk = desk_of(trading.app)
+    past, missing = read(trading, lambda s: transcript_of(s, desk.vault, first))
+    assert missing is None
+    assert {one.status for one in past} == {"completed"}
+
+
+def test_a_used_up_day_skips_every_lens(model: FakeResponses, trading: Processes) -> None:
+    with desk_of(trading.app).store.session() as session:
+        spent = a_step(session, a_run(session, state=RunState.DONE), role="quick", state=StepState.DONE)
+        a_report(session, spent, a_turn(session, spent, total_tokens=1000))
+    with budgeted(trading, DESK_BUDGET_DAY_TOKENS="1000") as app:
+        run = open_screen(app, lenses=LENSES)
+        assert run is not None
+        row = ended(trading, run)
+    assert row.state == RunState.PARTIAL
+    assert len([note for note in row.notes if "DESK_BUDGET_DAY_TOKENS" in note]) == len(LENSES)
+    assert list(model.calls()) == []

@@ -1,0 +1,340 @@
+"""The real yfinance against a loopback stand-in of Yahoo's endpoints."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from models.errors import MarketError, MarketUnavailable, NotConfigured
+from models.settings import Settings
+from tests.fakes.yahoo import FarYahoo
+from tests.tools.conftest import Call, MakeContext
+from tests.tools.market.far_market import TODAY, FarClock
+from tools.market.factory import build_market
+from tools.market.protocol import ClosedSet, OptionSource, Prefetching
+from tools.market.quotes import quote_of
+from tools.market.replay import data as replay_data
+from tools.market.universe import is_symbol
+from tools.market.yahoo import wire as yahoo_wire
+from tools.market.yahoo.market import YahooMarket, build_yahoo
+from tools.market.yahoo.throttle import Throttle
+from tools.market.yahoo.wire import yahoo_symbol
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def days(count: int) -> list[dt.date]:
+    """Calendar days that end on the clock's."""
+    return [TODAY - dt.timedelta(days=back) for back in range(count - 1, -1, -1)]
+
+
+@pytest.fixture
+def far() -> Iterator[FarYahoo]:
+    server = FarYahoo()
+    server.charts["AAPL"] = [(day, 10 + n, 12 + n, 9 + n, 11 + n, 1000 + n) for n, day in enumerate(days(40))]
+    server.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def market(far: FarYahoo, tmp_path: Path) -> YahooMarket:
+    return build_yahoo(tmp_path, FarClock(), far.session())
+
+
+def test_bars_are_yahoo_s_and_end_at_the_last_session(market: YahooMarket, far: FarYahoo) -> None:
+    tomorrow = TODAY + dt.timedelta(days=1)
+    far.charts["AAPL"].append((tomorrow, 99, 99, 99, 99, 99))
+    bars = market.bars("AAPL", 3)
+    assert list(bars.dates) == days(3)
+    assert bars.close.tolist() == [48, 49, 50]
+    assert bars.open.tolist() == [47, 48, 49]
+    assert bars.volume.tolist() == [1037, 1038, 1039]
+    assert bars.adjusted
+    assert market.quote("AAPL").price == 50
+
+
+def test_rows_without_a_price_are_left_out(market: YahooMarket, far: FarYahoo) -> None:
+    day = days(3)
+    far.charts["HOLE"] = [(day[0], 1, 1, 1, 1, 5), (day[1], None, None, None, None, None), (day[2], 2, 2, 2, 2, 5)]  # type: ignore[list-item]
+    assert list(market.bars("HOLE", 9).dates) == [day[0], day[2]]
+
+
+def test_a_quote_is_of_today_s_unfinished_bar(far: FarYahoo, tmp_path: Path) -> None:
+    class Morning(FarClock):
+        def now(self) -> dt.datetime:
+            return super().now().replace(hour=11)
+
+        def session(self) -> dt.date:
+            return TODAY - dt.timedelta(days=1)
+
+    market = build_yahoo(tmp_path, Morning(), far.session())
+    assert market.bars("AAPL", 1).close.tolist() == [49]
+    quote = market.quote("AAPL")
+    assert (quote.price, quote.at) == (50, Morning().now())
+    assert market.fill_price("AAPL") == quote
+
+
+def test_an_old_price_is_no_quote(market: YahooMarket, far: FarYahoo) -> None:
+    far.charts["GONE"] = [(TODAY - dt.timedelta(days=30), 5, 5, 5, 5, 5)]
+    with pytest.raises(MarketError, match="GONE has not traded since 2024-02-14"):
+        market.quote("GONE")
+
+
+def test_a_price_of_yesterday_fills_nothing_today(market: YahooMarket, far: FarYahoo) -> None:
+    day = TODAY - dt.timedelta(days=1)
+    far.charts["QUIET"] = [(day, 5, 5, 5, 5, 5)]
+    assert market.quote("QUIET").price == 5
+    with pytest.raises(MarketError, match=f"QUIET has not traded on {TODAY}; its last price is of {day}"):
+        market.fill_price("QUIET")
+
+
+def test_the_sessions_are_those_of_the_exchange(market: YahooMarket) -> None:
+    assert market.sessions(3) == tuple(dt.date(2024, 3, day) for day in (13, 14, 15))
+    market.clock.day = dt.date(2024, 3, 18)  # a Monday
+    assert market.sessions(2) == (dt.date(2024, 3, 15), dt.date(2024, 3, 18))
+
+
+def test_answers_are_kept_in_memory_and_on_disk(market: YahooMarket, far: FarYahoo, tmp_path: Path) -> None:
+    market.bars("AAPL", 3)
+    asked = len(far.asked)
+    market.bars("AAPL", 3)
+    market.quote("AAPL")
+    again = build_yahoo(tmp_path, FarClock(), far.session())
+    assert again.bars("AAPL", 3).close.tolist() == [48, 49, 50]
+    assert len(far.asked) == asked
+    for file in (tmp_path / "cache" / "yahoo").iterdir():
+        file.write_text("torn")
+    build_yahoo(tmp_path, FarClock(), far.session()).bars("AAPL", 3)
+    assert len(far.asked) > asked
+
+
+def test_a_home_that_cannot_be_written_is_no_obstacle(far: FarYahoo, tmp_path: Path) -> None:
+    market = build_yahoo(tmp_path, FarClock(), far.session())
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "yahoo").write_text("a file where a folder should be")
+    assert market.bars("AAPL", 1).close.tolist() == [50]
+    assert market.bars("AAPL", 1).close.tolist() == [50]
+    assert far.asked_for("/v8/finance/chart/AAPL") <= 2  # time zone and history
+
+
+def test_what_is_too_old_is_asked_again(market: YahooMarket, far: FarYahoo, monkeypatch: pytest.MonkeyPatch) -> None:
+    market.bars("AAPL", 3)
+    asked = far.asked_for("/v8/finance/chart/AAPL")
+    monkeypatch.setattr("tools.market.yahoo.market.BARS_AGE", dt.timedelta(0))
+    far.charts["AAPL"][-1] = (TODAY, 1, 1, 1, 1, 1)
+    assert market.bars("AAPL", 1).close.tolist() == [1]
+    assert far.asked_for("/v8/finance/chart/AAPL") == asked + 1
+
+
+def test_sections_hold_what_yahoo_gives(market: YahooMarket, far: FarYahoo) -> None:
+    far.infos["AAPL"] = {
+        "longName": "Apple Inc.",
+        "sector": "Technology",
+        "industry": "Consumer Electronics",
+        "trailingPE": 30.5,
+        "forwardPE": "Infinity",
+        "revenueGrowth": {"raw": 0.05, "fmt": "5%"},
+        "recommendationKey": "buy",
+        "targetMeanPrice": 200,
+        "mostRecentQuarter": 1_703_894_400,
+    }
+    assert market.listing("AAPL").model_dump() == {
+        "symbol": "AAPL",
+        "name": "Apple Inc.",
+        "sector": "Technology",
+        "industry": "Consumer Electronics",
+    }
+    fundamentals = market.section("AAPL", "fundamentals")
+    assert (fundamentals["trailingPE"], fundamentals["forwardPE"], fundamentals["beta"]) == (30.5, None, None)
+    assert fundamentals["revenueGrowth"] == 0.05
+    assert market.section("AAPL", "earnings")["lastQuarter"] == "2023-12-30"
+    ratings = market.section("AAPL", "ratings")
+    assert (ratings["recommendation"], ratings["targetMean"]) == ("buy", 200.0)
+    assert far.asked_for("/v10/finance/quoteSummary/AAPL") == 1
+
+
+def test_an_empty_section_is_reported_as_missing(market: YahooMarket, far: FarYahoo) -> None:
+    far.infos["SPY"] = {"longName": "a fund", "currency": "USD", "recommendationKey": "none"}
+    for section in ("fundamentals", "earnings", "ratings"):
+        with pytest.raises(MarketError, match=f"Yahoo has no {section} of SPY"):
+            market.section("SPY", section)
+
+
+def chain(strikes: dict[float, float], volume: int | None) -> list[dict[str, object]]:
+    return [
+        {
+            "strike": strike,
+            "impliedVolatility": iv,
+            "volume": volume,
+            "openInterest": 10,
+            "lastTradeDate": 1_700_000_000,
+        }
+        for strike, iv in strikes.items()
+    ]
+
+
+def test_options_are_of_the_first_expiry_far_enough(market: YahooMarket, far: FarYahoo) -> None:
+    expiries = [TODAY + dt.timedelta(days=days) for days in (5, 19, 20, 60)]
+    stamps = [int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp()) for day in expiries]
+    contracts = {"calls": chain({40: 0.5, 51: 0.3, 60: 0.2}, 7), "puts": chain({40: 0.6, 51: 0.4}, None)}
+    far.options["AAPL"] = {"expirationDates": stamps, "quote": {}, "options": [contracts]}
+    assert market.section("AAPL", "options") == {
+        "expiry": str(expiries[2]),
+        "atTheMoneyCallIV": 0.3,
+        "atTheMoneyPutIV": 0.4,
+        "callVolume": 21.0,
+        "putVolume": None,
+        "callOpenInterest": 30.0,
+        "putOpenInterest": 20.0,
+    }
+    far.options["MMM"] = {"expirationDates": [], "quote": {}, "options": []}
+    with pytest.raises(MarketError, match="Yahoo has no options of MMM"):
+        market.section("MMM", "options")
+
+
+def test_a_contract_is_priced_between_bid_and_ask_else_by_its_last_trade(market: YahooMarket, far: FarYahoo) -> None:
+    expiry = dt.date(2030, 1, 18)
+    name = f"AAPL{expiry:%y%m%d}P"
+    traded = dt.datetime(2024, 5, 6, 14, 0, tzinfo=dt.UTC)
+
+    def row(strike: int, bid: float, ask: float, last: float) -> dict[str, object]:
+        symbol = f"{name}{strike * 1000:08}"
+        offers = {"bid": bid, "ask": ask, "lastPrice": last, "lastTradeDate": int(traded.timestamp())}
+        return {"contractSymbol": symbol, "strike": strike, "impliedVolatility": 0.2, "volume": 1, **offers}
+
+    puts = [row(40, 1.0, 1.2, 0.9), row(45, 0, 2.0, 1.5), row(50, 0, 0, 0)]
+    stamp = int(dt.datetime.combine(expiry, dt.time(), dt.UTC).timestamp())
+    far.options["AAPL"] = {"expirationDates": [stamp], "quote": {}, "options": [{"calls": [], "puts": puts}]}
+    assert isinstance(market, OptionSource)
+    between, last = quote_of(market, f"{name}00040000"), quote_of(market, f"{name}00045000")
+    assert (between.price, between.at) == (1.1, market.clock.now())  # the clock stands before the fetch
+    assert (last.price, last.at) == (1.5, min(traded, market.clock.now()))
+    for unknown in (f"{name}00050000", f"{name}00055000", "AAPL300215P00040000"):
+        with pytest.raises(MarketError, match=f"unknown contract {unknown}"):
+            market.option_quote(unknown)
+    with pytest.raises(MarketError, match="no OCC symbol"):
+        market.option_quote("AAPL")
+
+
+def article(title: str | None, published: str) -> dict[str, object]:
+    provider = {"displayName": "Reuters"}
+    return {
+        "content": {"title": title, "pubDate": published, "provider": provider, "canonicalUrl": {"url": "https://x"}}
+    }
+
+
+def test_headlines_end_at_now(market: YahooMarket, far: FarYahoo) -> None:
+    far.articles["AAPL"] = [
+        article("older", "2024-03-14T12:00:00Z"),
+        article("future", "2024-03-15T19:55:01Z"),
+        article("newest", "2024-03-15T19:55:00Z"),
+        article(None, "2024-03-15T10:00:00Z"),
+        {"ad": ["buy"], "content": {"title": "ad", "pubDate": "2024-03-14T12:00:00Z"}},
+    ]
+    headlines = market.headlines("AAPL", 5)
+    assert [row.headline for row in headlines] == ["newest", "older"]
+    assert (headlines[0].source, headlines[0].url) == ("Reuters", "https://x")
+    assert [row.headline for row in market.headlines("AAPL", 1)] == ["newest"]
+
+
+def test_an_unknown_symbol_is_named(market: YahooMarket) -> None:
+    with pytest.raises(MarketError, match="unknown symbol NOPE") as caught:
+        market.bars("NOPE", 5)
+    assert not caught.value.retryable
+    with pytest.raises(MarketError, match="unknown symbol NOPE"):
+        market.listing("NOPE")
+
+
+def test_too_many_requests_rest_the_source(market: YahooMarket, far: FarYahoo) -> None:
+    far.trouble["/v8/finance/chart"] = (429, "Too Many Requests")
+    with pytest.raises(MarketUnavailable, match="Yahoo limits our requests") as caught:
+        market.bars("MMM", 5)
+    assert caught.value.retryable
+    del far.trouble["/v8/finance/chart"]
+    asked = len(far.asked)
+    with pytest.raises(MarketUnavailable, match="Yahoo limits our requests"):
+        market.bars("AAPL", 5)
+    assert len(far.asked) == asked
+
+
+@pytest.mark.parametrize("answer", [(500, "down"), (200, "<html>"), (200, '{"chart": {"result": [{"meta": 1}]}}')])
+def test_an_answer_that_cannot_be_read_is_no_unknown_symbol(
+    market: YahooMarket, far: FarYahoo, answer: tuple[int, str]
+) -> None:
+    far.trouble["/v8/finance/chart"] = answer
+    with pytest.raises(MarketUnavailable, match="MMM"):
+        market.bars("MMM", 5)
+    del far.trouble["/v8/finance/chart"]
+    assert market.bars("AAPL", 5)
+
+
+def test_a_closed_wire_is_unavailable(market: YahooMarket, far: FarYahoo) -> None:
+    far.shutdown()
+    far.server_close()
+    with pytest.raises(MarketUnavailable, match="Yahoo does not answer for AAPL"):
+        market.bars("AAPL", 5)
+
+
+def test_share_classes_are_spelt_yahoo_s_way(market: YahooMarket, far: FarYahoo) -> None:
+    assert [yahoo_symbol(name) for name in ("BRK.B", "AAPL", "VOD.L", "0700.HK")] == [
+        "BRK-B",
+        "AAPL",
+        "VOD.L",
+        "0700.HK",
+    ]
+    far.charts["BRK-B"] = far.charts["AAPL"]
+    assert market.bars("BRK.B", 1).symbol == "BRK.B"
+
+
+def test_many_symbols_are_fetched_at_once(
+    market: YahooMarket, far: FarYahoo, make_context: MakeContext, call: Call
+) -> None:
+    assert isinstance(market, Prefetching)
+    assert not isinstance(market, ClosedSet)
+    for name in ("A", "B", "C"):
+        far.charts[name] = far.charts["AAPL"]
+    answer = call(make_context(market), "signals_get", symbols=["A", "B", "NOPE", "C"])
+    assert [row["symbol"] for row in answer.payload["signals"]] == ["A", "B", "C"]
+    assert [row["symbol"] for row in answer.payload["missing"]] == ["NOPE"]
+    asked = len(far.asked)
+    market.prefetch(["A", "B"], 5)
+    assert len(far.asked) == asked
+
+
+def test_the_universe_is_a_list_of_its_own(market: YahooMarket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the replay's package, and without a request."""
+    monkeypatch.setattr(replay_data, "PACKAGE", "no-such-package-anywhere")
+    found = market.universe("sp500")
+    symbols = [listing.symbol for listing in found]
+    assert len(symbols) == 503
+    assert symbols == sorted(set(symbols))
+    assert all(is_symbol(symbol) for symbol in symbols)
+    assert {"AAPL", "BRK.B", "TSLA"} <= set(symbols)
+    assert len({listing.sector for listing in found}) == 11
+    with pytest.raises(MarketError, match="'dax'"):
+        market.universe("dax")
+
+
+def test_yfinance_is_an_extra(market: YahooMarket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yahoo_wire.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(NotConfigured, match=r"DESK_MARKET=yahoo with `pip install chordesk\[yahoo\]`"):
+        market.bars("AAPL", 5)
+    with pytest.raises(NotConfigured, match=r"pip install chordesk\[yahoo\]"):
+        build_market(Settings(market="yahoo"))
+
+
+def test_the_throttle_lets_a_burst_through_and_then_so_many_a_second() -> None:
+    throttle = Throttle(per_second=1, burst=5)
+    began = time.monotonic()
+    for _ in range(5):
+        throttle.wait()
+    burst = time.monotonic() - began
+    throttle.wait()
+    assert burst < 3  # without a burst it is four seconds
+    assert time.monotonic() - began >= 0.9

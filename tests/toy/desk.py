@@ -1,0 +1,60 @@
+"""A desk that has the toy workflow too: `... toy.desk worker`, or `... toy.desk run NUMBER,NUMBER ...`.
+
+A process of its own, for the table of kinds is one for a whole process.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from models.database.store import Store
+from models.settings.sources import load_settings
+from models.states import RUN_FINAL
+from models.tables.runs import Run
+from tasks.bootstrap import desk_of
+from tasks.cli.render.runs import progress_line
+from tasks.cli.services.processes import PoolKind, WorkerRole, worker_arguments
+from tasks.views.run_view import progress, view
+from tasks.worker import logs
+from tasks.worker.app import create_app
+from tasks.worker.patches import command
+from tests.toy.workflow import open_toy
+
+SECONDS = 60.0
+
+
+def work() -> int:
+    settings = load_settings()
+    logs.configure(settings)
+    return command.run(
+        create_app(settings, "toy"), worker_arguments(settings, WorkerRole.ALL, PoolKind.THREADS, 8, "toy")
+    )
+
+
+def run(given: list[list[int]]) -> None:
+    """Open a run for each list of numbers, wait for their ends and print each as JSON with its line of progress."""
+    app = create_app(load_settings(), "cli")
+    store, until = desk_of(app).store, time.monotonic() + SECONDS
+    run_ids = [open_toy(app, numbers).id for numbers in given]
+    found = []
+    for run_id in run_ids:
+        while not _ended(store, run_id) and time.monotonic() < until:
+            time.sleep(0.05)
+        with store.read() as session:
+            shown = view(session, session.get_one(Run, run_id)).model_dump(mode="json")
+            found.append({**shown, "line": progress_line(progress(session, run_id))})
+    print(json.dumps(found))
+    desk_of(app).close()
+
+
+def _ended(store: Store, run_id: str) -> bool:
+    with store.read() as session:
+        return session.get_one(Run, run_id).state in RUN_FINAL
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "worker":
+        raise SystemExit(work())
+    run([[int(number) for number in numbers.split(",")] for numbers in sys.argv[2:]])
