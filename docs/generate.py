@@ -17,7 +17,8 @@ import typer.main
 from models.events.envelope import EventType
 from models.events.telemetry import EVENTS, Canonical
 from models.settings import ALIASES, Settings
-from tasks.cli.main import build
+from models.settings.snapshots import owner_of
+from tasks.cli.root import build
 from tasks.telemetry.metrics import Metrics
 from tasks.web.app import ROUTERS
 from tools.risk.codes import CODES, shown, variable_name
@@ -105,9 +106,9 @@ def settings() -> str:
     for name, info in Settings.model_fields.items():
         also = f"; also `{aliases[name]}`" if name in aliases else ""
         cell = (info.description or "") + also
-        row = (code(variable_name(name)), _allowed(schema[name]), _setting_default(name), cell)
+        row = (code(variable_name(name)), _allowed(schema[name]), _setting_default(name), str(owner_of(name)), cell)
         groups.setdefault(_group(name), []).append(row)
-    header = ("variable", "value", "default", "meaning")
+    header = ("variable", "value", "default", "owner", "meaning")
     return "\n\n".join(f"## {title}\n\n{table(header, rows)}" for title, rows in groups.items())
 
 
@@ -161,10 +162,10 @@ def _setting_default(name: str) -> str:
 def risk_codes() -> str:
     """Return every denial code with what it refuses and the settings that move it."""
     rows = (
-        (code(one.value), meaning.denies, ", ".join(_limit(name) for name in meaning.settings) or "none")
+        (code(one.value), meaning.denies, meaning.binds, ", ".join(_limit(name) for name in meaning.settings) or "none")
         for one, meaning in CODES.items()
     )
-    return table(("code", "denies", "setting and its default"), rows)
+    return table(("code", "denies", "binds", "setting and its default"), rows)
 
 
 def _limit(name: str) -> str:

@@ -87,7 +87,8 @@ def research() -> list[str]:
     verdict = Box(828, 84, 118, 74, "code", "Verdict", ("reduced from", "the reports"))
     trader = Box(982, 84, 118, 74, "model", "Trader", ("recommends", "and stops"))
     joined = [arrow((quick.right, quick.middle), (one.x - 2, one.middle)) for one in roles]
-    joined += [arrow((one.right, one.middle), (verdict.x - 2, verdict.middle)) for one in roles]
+    ends = (verdict.middle - 22, verdict.middle, verdict.middle + 22)
+    joined += [arrow((one.right, one.middle), (verdict.x - 2, end)) for one, end in zip(roles, ends, strict=True)]
     straight = [across(*pair) for pair in ((universe, screen), (screen, merge), (merge, quick), (verdict, trader))]
     boxes = (universe, screen, merge, quick, *roles, verdict, trader)
     down = arrow((trader.centre, trader.y + trader.height), (trader.centre, 223))
@@ -100,11 +101,11 @@ def orders() -> list[str]:
         ("code", "Draft", ("one order row", "for each action")),
         ("code", "Checks", ("limits, prices,", "verdict, account")),
         ("code", "Preview", ("priced, sized,", "hashed")),
-        ("gate", "Gate", ("live switch, your", "approval, mandate")),
+        ("gate", "Gate", ("live switch,", "approval, mandate")),
         ("code", "Submit", ("once, fenced;", "else looked up")),
         ("plain", "Broker", ("paper or Alpaca;", "fills, audit log")),
     )
-    width, gap = 150, 36
+    width, gap = 155, 30
     boxes = [Box(1100 - width - index * (width + gap), 225, width, 74, *one) for index, one in enumerate(names)]
     links = [arrow((left.x, left.middle), (right.right + 2, right.middle)) for left, right in pairwise(boxes)]
     return [heading(20, 205, "Orders: code alone, no model"), *links, *drawn(boxes)]
