@@ -7,7 +7,8 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar
 
@@ -19,7 +20,9 @@ from celery import Celery
 from agents.codex.config import runtime_config
 from agents.codex.runtime import CodexRuntime
 from agents.codex.server.catalog import find_binary, find_login, prepare
+from agents.codex.threads.registry import ThreadRegistry
 from agents.codex.threads.vault import ThreadVault
+from agents.kept_threads import ThreadRecords, ThreadRuntime
 from agents.role_models import role_models
 from agents.roles import check_roles
 from agents.runner import Runner
@@ -227,7 +230,7 @@ class Desk:
         return ModelAdmissions(redis.asyncio.from_url(redis_url(self.settings), **limits), self.settings)
 
     @part
-    def runtime(self) -> CodexRuntime:
+    def runtime(self) -> ThreadRuntime:
         config, url = runtime_config(self.settings, self.name), self.settings.redis_url
         registry = redis.asyncio.from_url(url.get_secret_value()) if url is not None else None
         asker = ApprovalAsker(self.store, self.settings)
@@ -240,6 +243,15 @@ class Desk:
     def vault(self) -> ThreadVault:
         """Return the store of the copies of kept threads."""
         return ThreadVault(self.store, blob_store(self.settings.blob_url, self.store))
+
+    @asynccontextmanager
+    async def thread_records(self) -> AsyncIterator[ThreadRecords]:
+        """Open the registry of kept threads on the running event loop, until the block ends. Raises RedisDown."""
+        client = redis.asyncio.from_url(redis_url(self.settings))
+        try:
+            yield ThreadRegistry(client, self.settings.lease_seconds)
+        finally:
+            await client.aclose()
 
     @part
     def redis_client(self) -> redis.Redis:

@@ -33,6 +33,7 @@ ROGUES = {
     "tasks/worker/rogue_signer.py": ("from tasks.cli.orders.arming import signing_key", MANDATES),
     "tasks/services/rogue_server.py": ("from tasks.web.serving import serve", SERVICE),
     "agents/rogue_runner.py": ("from agents.codex.runtime import CodexRuntime", RUNTIME),
+    "tasks/threads/rogue_list.py": ("from agents.codex.threads.registry import ThreadRegistry", RUNTIME),
     "tasks/worker/rogue_turns.py": ("from agents.codex.threads import registry", RUNTIME),
     "tasks/cli/rogue_page.py": ("from tasks.web import app", SERVICE),
 }

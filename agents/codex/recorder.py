@@ -10,8 +10,9 @@ import structlog
 
 from agents.codex.conversation import CodexConversation
 from agents.codex.threads.gateway import OpenedThread
-from agents.codex.threads.registry import Lease, ThreadRecord
+from agents.codex.threads.registry import Lease
 from agents.codex.threads.rollout_files import RolloutFiles, kept_thread
+from agents.kept_threads import ThreadRecord
 from agents.runtime import TurnResult, has_history
 from models.errors import RedisDown
 from models.tables.threads import KeptThread

@@ -21,9 +21,10 @@ from agents.codex.server.process import AppServer, Kind
 from agents.codex.threads.forking import fork_kept
 from agents.codex.threads.gateway import OpenedThread, resume, start, unsubscribe, wanted_record
 from agents.codex.threads.opening import open_kept
-from agents.codex.threads.registry import ThreadRecord, ThreadRegistry
+from agents.codex.threads.registry import ThreadRegistry
 from agents.codex.threads.rollout_files import RolloutFiles
 from agents.codex.threads.vault import ThreadVault
+from agents.kept_threads import ThreadRecord
 from agents.runtime import Asker, ConversationSpec, Observer, ProcessStatus
 from models.errors import CodexError, ProcessDied, RedisDown, RpcTimeout, UsageError
 

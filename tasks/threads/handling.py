@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-import redis.asyncio
 from sqlmodel import Session, col, select
 
-from agents.codex.threads.registry import Registered, ThreadRecord, ThreadRegistry
+from agents.kept_threads import Registered, ThreadRecord
 from agents.prompting import instructions
 from agents.role_models import models_of, role_models
 from agents.roles import Role, role_of
@@ -24,7 +22,7 @@ from models.events.envelope import DESK, EventType, event
 from models.research import output_schema
 from models.tables.runs import Turn
 from models.tables.threads import KeptThread
-from tasks.bootstrap import Desk, redis_url
+from tasks.bootstrap import Desk
 from tasks.threads.overview import newest_copy, transcript_of
 from tools.market.protocol import MarketData
 from tools.registry import ToolAnswer
@@ -50,7 +48,7 @@ def registered(desk: Desk) -> list[Registered]:
     """Return every record of the registry, the last used first. Raises RedisDown."""
 
     async def read() -> list[Registered]:
-        async with _registry(desk) as registry:
+        async with desk.thread_records() as registry:
             return await registry.records()
 
     return _run(desk, read())
@@ -60,7 +58,7 @@ def reset(desk: Desk, thread_id: str) -> Registered:
     """Make the role and subject of a thread start a new one, with the reason `manual`. Raises UsageError, RedisDown."""
 
     async def drop() -> Registered:
-        async with _registry(desk) as registry:
+        async with desk.thread_records() as registry:
             one = next((row for row in await registry.records() if row.record.thread_id == thread_id), None)
             if one is None or one.record.dropped is not None:
                 raise UsageError(f"thread {thread_id} is not current", remedy="see `desk threads list`")
@@ -214,12 +212,3 @@ def _deadline(desk: Desk) -> float:
 
 def _run(desk: Desk, work: Coroutine[Any, Any, T]) -> T:
     return desk.loop.submit(work).result()
-
-
-@asynccontextmanager
-async def _registry(desk: Desk) -> AsyncIterator[ThreadRegistry]:
-    client = redis.asyncio.from_url(redis_url(desk.settings))
-    try:
-        yield ThreadRegistry(client, desk.settings.lease_seconds)
-    finally:
-        await client.aclose()

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlmodel import Session, col, or_, select
 
-from agents.codex.threads.registry import Registered
-from agents.codex.threads.transcript import TranscriptTurn, transcript
-from agents.codex.threads.vault import ThreadVault
+from agents.kept_threads import Registered, ThreadCopies, TranscriptTurn
 from models.errors import NotFound, ServiceError, UsageError
 from models.research import Frozen
 from models.tables.runs import Turn
@@ -89,7 +87,7 @@ def find_thread(session: Session, part: str) -> str:
     raise NotFound(f"no thread with the id {part}", remedy="`desk threads list` shows the threads")
 
 
-def view(session: Session, registered: Sequence[Registered], vault: ThreadVault, thread_id: str) -> ThreadView:
+def view(session: Session, registered: Sequence[Registered], vault: ThreadCopies, thread_id: str) -> ThreadView:
     """Return a thread with its turns, including those from before a fork."""
     kept = session.get(KeptThread, thread_id)
     turns = session.exec(
@@ -107,16 +105,16 @@ def view(session: Session, registered: Sequence[Registered], vault: ThreadVault,
     return ThreadView(thread=thread, forks=sorted(forks), turns=lines, untold=untold)
 
 
-def transcript_of(session: Session, vault: ThreadVault, thread_id: str) -> tuple[list[TranscriptTurn], str | None]:
+def transcript_of(session: Session, vault: ThreadCopies, thread_id: str) -> tuple[list[TranscriptTurn], str | None]:
     """Return the turns of a thread by its newest copy; or none, and the reason."""
     copy = newest_copy(session, thread_id)
     if copy is None:
         return [], "no copy of its rollout is kept"
     try:
-        data = vault.fetch(copy.digest)
+        turns = vault.transcript(copy.digest)
     except ServiceError as error:
         return [], str(error)
-    return (transcript(data), None) if data is not None else ([], "the copy of its rollout is gone or garbled")
+    return (turns, None) if turns is not None else ([], "the copy of its rollout is gone or garbled")
 
 
 def newest_copy(session: Session, thread_id: str) -> Rollout | None:

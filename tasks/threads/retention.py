@@ -10,18 +10,18 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-import redis.asyncio
+import redis
 import structlog
 from sqlalchemy import delete, func
 from sqlmodel import col, select
 
-from agents.codex.threads.registry import Lease, Registered, ThreadRecord, ThreadRegistry
+from agents.kept_threads import Registered, ThreadLease, ThreadRecord
 from models.database.store import Store
 from models.errors import DeskError
 from models.settings import Settings
 from models.tables.columns import utcnow
 from models.tables.threads import KeptThread, Rollout
-from tasks.bootstrap import Desk, redis_url
+from tasks.bootstrap import Desk
 
 log = structlog.get_logger(__name__)
 
@@ -58,10 +58,8 @@ def collect_daily(desk: Desk) -> None:
 
 async def _collect(desk: Desk, now: dt.datetime) -> Collected:
     unused = now - dt.timedelta(days=desk.settings.rollout_days)
-    client = redis.asyncio.from_url(redis_url(desk.settings))
-    registry = ThreadRegistry(client, desk.settings.lease_seconds)
     threads = rollouts = busy = 0
-    try:
+    async with desk.thread_records() as registry:
         records = await registry.records()
         for role, subject, thread_id in _due(desk.store, desk.settings, unused, records):
             async with registry.hold(role, subject, lambda: 0) as lease:
@@ -71,8 +69,6 @@ async def _collect(desk: Desk, now: dt.datetime) -> Collected:
                 forgotten, deleted = await _clear(desk, lease, thread_id, unused)
                 threads, rollouts = threads + forgotten, rollouts + deleted
         blobs = _delete_unnamed(desk, now, await registry.records())
-    finally:
-        await client.aclose()
     return Collected(threads, rollouts, blobs, busy)
 
 
@@ -95,7 +91,7 @@ def _used(record: ThreadRecord) -> dt.datetime:
     return dt.datetime.fromtimestamp(record.updated_at, dt.UTC)
 
 
-async def _clear(desk: Desk, lease: Lease, thread_id: str, unused: dt.datetime) -> tuple[bool, int]:
+async def _clear(desk: Desk, lease: ThreadLease, thread_id: str, unused: dt.datetime) -> tuple[bool, int]:
     """Return (whether the thread was forgotten, copies deleted). The copy that the registry refers to always stays."""
     record = lease.record if lease.record is not None and lease.record.thread_id == thread_id else None
     with desk.store.read() as session:

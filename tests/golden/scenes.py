@@ -11,7 +11,7 @@ from typing import Any
 from agents.codex.server.approvals import thread_settings
 from agents.codex.threads import gateway
 from agents.codex.threads.gateway import OpenedThread
-from agents.codex.threads.registry import ThreadRecord
+from agents.kept_threads import ThreadRecord
 from agents.runtime import ApprovalDecision, ApprovalKind, ConversationSpec
 from tests.agents.codex.kit import FINAL, Kit, spec
 from tests.fakes.responses import Call, Cut, Failing, Policy, Refusal, Reply, Silence, Status, Streamed, Text

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from agents.codex.server.process import AppServer
 from agents.codex.threads.gateway import OpenedThread, fork, unsubscribe
-from agents.codex.threads.registry import Lease, ThreadRecord
+from agents.codex.threads.registry import Lease
 from agents.codex.threads.rollout_files import RolloutFiles, kept_thread
+from agents.kept_threads import ThreadRecord
 from agents.runtime import ConversationSpec
 from models.errors import CodexError
 

@@ -13,9 +13,9 @@ import structlog
 
 from agents.codex.server.approvals import needs_environment, thread_settings
 from agents.codex.server.process import AppServer
-from agents.codex.threads.registry import ThreadRecord
 from agents.codex.threads.rollouts import relative
 from agents.codex.threads.trimming import Shortened
+from agents.kept_threads import ThreadRecord
 from agents.runtime import ConversationSpec
 from models.errors import ProcessDied, RpcError, ThreadInUse
 

@@ -9,8 +9,9 @@ from functools import partial
 from agents.codex.config import RuntimeConfig
 from agents.codex.server.process import AppServer
 from agents.codex.threads.gateway import OpenedThread, fork_or_start, resume_or_start, unloaded
-from agents.codex.threads.registry import Lease, ThreadRecord, why_fresh
+from agents.codex.threads.registry import Lease, why_fresh
 from agents.codex.threads.rollout_files import RolloutFiles
+from agents.kept_threads import ThreadRecord
 from agents.runtime import ConversationSpec
 
 

@@ -14,16 +14,15 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import redis.asyncio
 import redis.exceptions
 import structlog
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import ValidationError
 
 from agents.codex.config import ThreadLimits
-from agents.codex.threads.rollouts import PATH
+from agents.kept_threads import Registered, ThreadRecord
 from models.errors import RedisDown
 
 log = structlog.get_logger(__name__)
@@ -72,63 +71,6 @@ return 1
 )
 
 POLL_SECONDS = (0.05, 0.25)
-BYTES_A_TOKEN = 4  # of English text and JSON
-
-
-RolloutPath = Annotated[str, StringConstraints(pattern=rf"^{PATH}$")]
-Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-
-
-class ThreadRecord(BaseModel):
-    """Registry record of one kept thread. Times are Unix seconds.
-
-    mode: the role's mode, which sets the thread's limits; `legacy` in records of older versions, until the next turn.
-    generation: one more with each change of the record. token: fencing token of the lease that wrote it.
-    owner: the worker that wrote it. home: the home that has the rollout; every other one fetches a copy.
-    rollout_path: relative to CODEX_HOME. rollout_size: bytes. rollout_digest: None without a copy in the vault; the
-    thread can then be resumed in its home alone. context_tokens: input tokens of its last model call, None where the
-    provider gave no figure. login: digest of the login at the provider, empty without one.
-    dropped: why the next conversation starts a fresh thread, such as `manual`.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    thread_id: str
-    mode: str = "other"
-    generation: int = 0
-    token: int = 0
-    owner: str = ""
-    turns: int
-    turn_ids: tuple[str, ...] = ()
-    last_turn_id: str | None
-    created_at: float
-    updated_at: float
-    reason: str
-    toolset_hash: str
-    binary_version: str
-    home: str
-    model: str
-    login: str = ""
-    rollout_path: RolloutPath | None = None
-    rollout_digest: Digest | None = None
-    rollout_size: int = 0
-    context_tokens: int | None = None
-    dropped: str | None = None
-
-    @property
-    def context(self) -> int:
-        """The tokens that its next turn sends again; where none were counted, as many as its rollout can hold."""
-        return self.context_tokens if self.context_tokens is not None else self.rollout_size // BYTES_A_TOKEN
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """A record under its name. busy: its lease is held now."""
-
-    role: str
-    subject: str
-    record: ThreadRecord
-    busy: bool
 
 
 class Lease:

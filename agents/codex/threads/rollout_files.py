@@ -20,10 +20,11 @@ from typing import TypeVar
 import structlog
 
 from agents.codex.server.homes import Home
-from agents.codex.threads.registry import Lease, ThreadRecord
+from agents.codex.threads.registry import Lease
 from agents.codex.threads.rollouts import digest_of, read, write
 from agents.codex.threads.trimming import Shortened, trimmed
 from agents.codex.threads.vault import ThreadVault
+from agents.kept_threads import ThreadRecord
 from models.errors import BlobsDown, ServiceError, ThreadInUse
 from models.tables.threads import KeptThread, Rollout
 

@@ -9,11 +9,10 @@ import hashlib
 import re
 from pathlib import Path
 
+from agents.kept_threads import ROLLOUT_PATH
 from models.files import replacing
 
-# A path from outside is written to: only a rollout's is accepted.
-PATH = r"sessions/\d{4}/\d{2}/\d{2}/rollout-[\w.-]+\.jsonl"
-_IN_A_HOME = re.compile(rf".*/({PATH})")
+_IN_A_HOME = re.compile(rf".*/({ROLLOUT_PATH})")
 
 
 def relative(path: str | None) -> str | None:

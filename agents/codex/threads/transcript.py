@@ -4,26 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
-from models.research import Frozen
-
-TurnStatus = Literal["completed", "interrupted", "unfinished"]
-
-
-class TranscriptTurn(Frozen):
-    """One turn of a thread. prompt and answer are whole; None where there is none. status `unfinished`: its end was
-    never written, since its process died. tokens: of all model calls of the turn; None without a figure for each."""
-
-    turn_id: str
-    started_at: dt.datetime | None = None
-    seconds: float | None = None
-    prompt: str | None = None
-    answer: str | None = None
-    tokens: int | None = None
-    status: TurnStatus = "unfinished"
+from agents.kept_threads import TranscriptTurn
 
 
 def transcript(rollout: bytes) -> list[TranscriptTurn]:

@@ -9,6 +9,8 @@ from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
+from agents.codex.threads.transcript import transcript
+from agents.kept_threads import TranscriptTurn
 from models.database.blobs import BlobStore, pack, unpack
 from models.database.store import Store
 from models.errors import DatabaseDown, ServiceError
@@ -60,6 +62,12 @@ class ThreadVault:
         """Return the file with that digest; None when there is none or it was changed. Raises ServiceError."""
         packed = self.blobs.get(digest)
         return None if packed is None else unpack(digest, packed)
+
+    def transcript(self, digest: str) -> list[TranscriptTurn] | None:
+        """Return the turns of the file with that digest; None when there is none or it was changed. Raises
+        ServiceError."""
+        data = self.fetch(digest)
+        return None if data is None else transcript(data)
 
 
 @contextmanager

@@ -15,8 +15,9 @@ from kombu import pools
 from sqlalchemy import update
 from sqlmodel import select
 
-from agents.codex.threads.registry import ThreadRecord, ThreadRegistry
+from agents.codex.threads.registry import ThreadRegistry
 from agents.codex.threads.rollouts import digest_of
+from agents.kept_threads import ThreadRecord
 from models.settings.sources import load_settings
 from models.tables.columns import utcnow
 from models.tables.threads import Blob, KeptThread, Rollout

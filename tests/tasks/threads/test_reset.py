@@ -9,7 +9,8 @@ from pathlib import Path
 
 import redis
 
-from agents.codex.threads.registry import LEASE, RECORD, ThreadRecord
+from agents.codex.threads.registry import LEASE, RECORD
+from agents.kept_threads import ThreadRecord
 from models.errors import UsageError
 from models.settings import Settings
 from tasks.bootstrap import Desk

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import redis
 
-from agents.codex.threads.registry import ThreadRecord, ThreadRegistry
+from agents.codex.threads.registry import ThreadRegistry
+from agents.kept_threads import ThreadRecord
 from models.errors import RedisDown
 from tests.agents.codex.kit import FINAL, Kit, config, deadline, one_turn, run, running, spec, turn, until
 from tests.fakes.responses import Call, Failing, FakeResponses, Silence, Text
