@@ -21,6 +21,7 @@ FIRST_PREV = "0" * 64
 OPENED = "opened"
 ABANDONED = "abandoned"
 SENT = "submitting"  # the last line of its transaction, always
+_BEGINNING = b'{"at":"'  # of every line
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _KEYS = {"n", "at", "kind", "facts", "prev", "hash"}
 
@@ -52,7 +53,7 @@ class ChainReading:
 
     entries: committed lines in order. abandoned: number of lines that an `abandoned` line covers. beyond: number of
     lines after the anchored ones, of transactions that did not commit or are not over. problems: lines that were
-    altered, are missing or were cut off, and lines that did commit although the database does not count them.
+    altered, inserted, are missing or were cut off, and lines that did commit although the database does not count them.
     """
 
     entries: list[AuditEntry]
@@ -87,14 +88,15 @@ def read_chain(data: bytes, anchor: ChainAnchor) -> ChainReading:
     expected, head, beyond = 1, FIRST_PREV, 0
     uncounted = set(struck)
     for place, found in enumerate(parsed):
+        counts = place not in struck and expected <= anchor.count
+        if found is None and (counts or not _broken_off(raws[place])):
+            problems.append(f"line {place + 1} of the file is not a line of the log")
+            continue
         if place in struck:
             continue
-        if expected > anchor.count:
+        if found is None or not counts:
             beyond += 1
             uncounted.add(place)
-            continue
-        if found is None:
-            problems.append(f"line {place + 1} of the file is not a line of the log")
             continue
         problems += _faults(found, raws[place], expected, head)
         entries.append(found)
@@ -113,6 +115,13 @@ def _parse(raw: bytes) -> AuditEntry | None:
     texts = all(isinstance(found[key], str) for key in ("at", "kind", "prev", "hash"))
     whole = isinstance(found["n"], int) and isinstance(found["facts"], dict)
     return AuditEntry(**found) if texts and whole else None
+
+
+def _broken_off(raw: bytes) -> bool:
+    """Return whether a full disk or a crash can have left this of a line: its beginning, or zeros in its place. A
+    blank line or any other text was inserted."""
+    text = raw.removesuffix(b"\n")
+    return text.startswith((_BEGINNING, b"\0")) or (text != b"" and _BEGINNING.startswith(text))
 
 
 def _abandoned(data: bytes, starts: list[int], parsed: list[AuditEntry | None]) -> tuple[set[int], list[str]]:

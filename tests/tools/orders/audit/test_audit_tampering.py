@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sqlmodel import select
 
@@ -83,7 +83,39 @@ def test_any_inserted_piece_is_found(written: tuple[bytes, ChainAnchor], draw: s
     data, anchor = written
     at = draw.draw(st.integers(0, len(data) - 1))
     more = draw.draw(st.binary(min_size=1, max_size=30))
+    # After the last line such a piece looks like a line that a crash broke off: it is reported as beyond the anchor.
+    assume(at < len(data) - 1 or not more.startswith((b"\n{", b"\n\0")))
     assert read_chain(data[:at] + more + data[at:], anchor).problems
+
+
+@pytest.mark.parametrize("place", range(12))
+@pytest.mark.parametrize("text", [b"\n", b"\n\n", b" \n", b"a note\n"])
+def test_an_inserted_line_is_named(written: tuple[bytes, ChainAnchor], place: int, text: bytes) -> None:
+    """At any place: before the first line, between two, and after the last, whose newline ends it."""
+    data, anchor = written
+    rows = data.splitlines(keepends=True)
+    problems = read_chain(b"".join([*rows[:place], text, *rows[place:]]), anchor).problems
+    assert f"line {place + 1} of the file is not a line of the log" in problems
+
+
+def test_an_inserted_blank_line_stays_a_problem_when_the_log_goes_on(desk: LogDesk) -> None:
+    desk.record("a")
+    with desk.path.open("ab") as file:
+        file.write(b"\n")
+    assert desk.reading().problems == ["line 3 of the file is not a line of the log"]
+    desk.record("b")
+    assert desk.reading().problems == ["line 3 of the file is not a line of the log"]
+    assert [entry.kind for entry in desk.reading().entries] == [OPENED, "a", ABANDONED, "b"]
+
+
+@pytest.mark.parametrize("left", [b"{", b'{"at":"2026', b"\0" * 40, b'{"at":"2026\0\0'])
+def test_a_line_that_a_crash_broke_off_is_no_problem(desk: LogDesk, left: bytes) -> None:
+    desk.record("a")
+    with desk.path.open("ab") as file:
+        file.write(left)
+    assert (desk.kinds(), desk.reading().beyond) == ([OPENED, "a"], 1)
+    desk.record("b")
+    assert desk.kinds() == [OPENED, "a", ABANDONED, "b"]
 
 
 @pytest.mark.parametrize("kept", range(10))
