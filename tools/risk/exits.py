@@ -15,11 +15,11 @@ CENT = Decimal("0.01")
 
 def within_collar(side: str, price: float, collar: float) -> float:
     """Return the limit price furthest from a price that the collar allows an order on this side, in whole cents where
-    such a one lies within the collar, and else to 0.0001."""
+    such a one lies between the price and the edge of the collar, and else to 0.0001."""
     last, share = exact(price), exact(collar)
     edge, rounding = (last * (1 + share), ROUND_FLOOR) if side == "buy" else (last * (1 - share), ROUND_CEILING)
     cents = edge.quantize(CENT, rounding)
-    inside = cents > 0 and abs(cents - last) <= share * last
+    inside = cents >= last if side == "buy" else 0 < cents <= last
     return float(cents if inside else max(TICK, edge.quantize(TICK, rounding)))
 
 

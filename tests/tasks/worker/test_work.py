@@ -193,7 +193,7 @@ def test_a_handler_that_reports_a_lost_lease_changes_nothing(app: Celery, store:
     assert (found.state, found.error, found.attempt) == (StepState.RUNNING, None, 1)
 
 
-def test_an_end_that_cannot_be_written_is_no_end(app: Celery, store: Store) -> None:
+def test_an_end_that_cannot_be_written_is_tried_again(app: Celery, store: Store) -> None:
     step = report()
     _, finish = opened(store, step)
 
@@ -206,10 +206,10 @@ def test_an_end_that_cannot_be_written_is_no_end(app: Celery, store: Store) -> N
 
     with capture_logs() as lines:
         assert work(app, step.id, orphan) == step.id
-    assert (get(store, step.id).state, get(store, finish).pending) == (StepState.RUNNING, 1)
+    assert (get(store, step.id).state, get(store, finish).pending) == (StepState.READY, 1)
     assert turns(store) == []
     assert [line["event"] for line in logged(lines)] == ["step.broke"]
-    change(store, Step, step.id, lease_until=ago(1))
+    change(store, Step, step.id, due_at=ago(1))
     work(app, step.id, done)
     assert (get(store, step.id).state, get(store, step.id).attempt) == (StepState.DONE, 2)
 
@@ -265,8 +265,8 @@ def test_what_an_end_writes_beside_its_rows_is_written_with_it_or_not_at_all(app
     opened(store, step)
     with capture_logs():
         work(app, step.id, fails)
-    assert (turns(store), get(store, step.id).state) == ([], StepState.RUNNING)
-    change(store, Step, step.id, lease_until=ago(1))
+    assert (turns(store), get(store, step.id).state) == ([], StepState.READY)
+    change(store, Step, step.id, due_at=ago(1))
     work(app, step.id, ends)
     assert (turns(store), get(store, step.id).state, counts) == ([2], StepState.DONE, [1])
 
