@@ -95,7 +95,9 @@ def sector_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -
     equity = exact(context.account.equity)
     if exposure <= share * equity:
         return None
-    reason = f"{sector} would be {money(exposure)} of an equity of {money(equity)}"
+    unknown = sum((amount for other, amount in found.items() if context.sectors.get(other) is None), ZERO)
+    counted = f", {money(unknown)} in symbols of an unknown sector counted in," if unknown else ""
+    reason = f"{sector} would be {money(exposure)}{counted} of an equity of {money(equity)}"
     return deny(DenialCode.SHARE_PER_SECTOR, reason, _share(exposure, equity), limit)
 
 

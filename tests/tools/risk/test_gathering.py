@@ -211,6 +211,17 @@ def test_a_sector_counts_what_is_held_and_what_this_decision_took(new_desk: NewD
     assert "which is not known" in denied(unknown, DenialCode.SHARE_PER_SECTOR)
 
 
+def test_a_denial_by_sector_names_the_amount_of_unknown_sector(new_desk: NewDesk) -> None:
+    market = Sectors({"AAA": 100.0, "BBB": 50.0, "DDD": 10.0})
+    market.sectors = {"AAA": "tech", "BBB": "tech", "DDD": None}
+    desk = new_desk(market, trader_live=False, max_sector_share=0.1, starting_cash=89_000)
+    desk.hold("AAA", 100)
+    desk.hold("DDD", 100)
+    (tech,) = desk.run(action("BBB", quantity=1))
+    reason = denied(tech, DenialCode.SHARE_PER_SECTOR)
+    assert "the sector tech would be 11,050.00, 1,000.00 in symbols of an unknown sector counted in," in reason
+
+
 @pytest.mark.parametrize("state", [OrderState.SUBMITTED, OrderState.PARTIALLY_FILLED, OrderState.APPROVAL_PENDING])
 def test_an_open_order_is_not_given_twice(new_desk: NewDesk, state: OrderState) -> None:
     desk = new_desk(trader_live=False)
