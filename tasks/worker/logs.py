@@ -23,11 +23,17 @@ def quiet() -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
-            structlog.dev.ConsoleRenderer(colors=False),
+            _plain_text(),
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
     )
+
+
+def _plain_text() -> structlog.dev.ConsoleRenderer:
+    """Return a renderer of text whose tracebacks are Python's own. structlog's have every variable of every frame: keys
+    among them, and it takes seconds to draw them."""
+    return structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
 
 
 def configure(settings: Settings) -> None:
@@ -38,7 +44,7 @@ def configure(settings: Settings) -> None:
         structlog.processors.TimeStamper(fmt="iso"),
         structlog.processors.format_exc_info,
     ]
-    last = structlog.processors.JSONRenderer() if settings.log_json else structlog.dev.ConsoleRenderer(colors=False)
+    last = structlog.processors.JSONRenderer() if settings.log_json else _plain_text()
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import structlog
+
+from tasks.worker import logs
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import ROOT, environment
@@ -45,3 +49,16 @@ def test_the_brokers_key_and_secret_are_in_no_line_at_debug(tmp_path: Path) -> N
     assert "GET /v2/account" in logged, "nothing was logged at DEBUG"
     assert KEY not in logged
     assert SECRET not in logged
+
+
+def test_a_commands_traceback_has_no_value_of_a_variable(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.quiet()
+    held = "".join(("the", "key"))
+    try:
+        raise ValueError(f"{len(held)} letters")
+    except ValueError:
+        structlog.get_logger().exception("a.test")
+    logged = capsys.readouterr().err
+    assert "Traceback" in logged
+    assert "ValueError: 6 letters" in logged
+    assert held not in logged
