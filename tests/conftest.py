@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,9 +23,24 @@ from tasks.services.tether import PARENT
 from tests import starts
 from tests.patience import PATIENCE
 
+# Where the environment forbids it, each of some hundred processes would compile the whole desk anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="only tests that start no process; a start is an error")
+
+
+def pytest_configure() -> None:
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from here on only, and not among what was loaded and collected: that stays to the end, and each
+    look at it would cost a second."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -61,6 +78,12 @@ def _ctrl_c() -> None:
     ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _short_tracebacks() -> None:
+    """structlog's own default draws each frame with all its variables, which takes seconds an error."""
+    structlog.get_config()["processors"][-1].exception_formatter = structlog.dev.plain_traceback
 
 
 @pytest.fixture(autouse=True)
