@@ -286,7 +286,9 @@ class Settings(BaseModel):
     lease_seconds: Seconds = of_desk(9.0, description="time for which a worker holds a step; renewed every third of it")
     maintain_seconds: Seconds = of_desk(3.0, description="interval of the sweep that beat starts")
     start_seconds: Seconds = of_process(600.0, description="longest wait of `desk up` for programs that make progress")
-    drain_seconds: float = of_desk(20.0, ge=0, le=600, description="time that a stopping worker gives its turns to end")
+    drain_seconds: float = of_process(
+        20.0, ge=0, le=600, description="time that a stopping worker gives its turns to end; at most 2 under `desk up`"
+    )
     step_attempts: Count = of_desk(3, description="attempts of a step before it fails")
     run_deadline_minutes: float = of_run(60.0, gt=0, description="a run older than this is closed as partial")
     premarket: ClockTime = of_desk("08:30", description="New York time of the pre-market screen, or off")

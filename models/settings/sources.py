@@ -95,7 +95,7 @@ def _load(
     environ = os.environ if environ is None else environ
     cwd = cwd or Path.cwd()
     dotenv = _dotenv(cwd)
-    origins = from_pinned(environ)
+    origins = _read(lambda: from_pinned(environ), report)
     _under(origins, from_variables(environ, "environment", report))
     _under(origins, from_variables(dotenv, ".env", report))
     home = _home(origins)

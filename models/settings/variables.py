@@ -38,8 +38,13 @@ class Value:
 
 
 def from_pinned(environ: Mapping[str, str]) -> dict[str, Value]:
-    """Return the settings with which a `desk up` started this process."""
-    pinned = json.loads(environ.get(PINNED_VARIABLE) or "{}")
+    """Return the settings with which a `desk up` started this process. Raises SettingError for what it did not
+    write."""
+    try:
+        pinned = dict(json.loads(environ.get(PINNED_VARIABLE) or "{}"))
+    except (TypeError, ValueError):
+        problem = f"{PINNED_VARIABLE} holds no JSON object"
+        raise SettingError(problem, remedy="unset it: `desk up` alone sets it, for its own processes") from None
     return {name: Value(value, name, RUNNING) for name, value in pinned.items() if name not in ENVIRONMENT_ONLY}
 
 

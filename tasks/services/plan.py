@@ -90,10 +90,11 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
 
 
 def _environ(environ: Mapping[str, str], home: Path, settings: Settings, urls: Mapping[str, str]) -> dict[str, str]:
-    """Return the children's environment: ours, the home, the embedded addresses, the desk's own settings (a worker that
-    restarts after a file was changed keeps those of the others), and the path of this code."""
+    """Return the children's environment: ours, the home, the time to drain, the embedded addresses, the desk's own
+    settings (a worker that restarts after a file was changed keeps those of the others), and the path of this code."""
     paths = [str(programs.CODE_ROOT), *filter(None, [environ.get("PYTHONPATH")])]
-    own = {"DESK_HOME": str(home), **{f"{PREFIX}{name.upper()}": url for name, url in urls.items()}}
+    own = {"DESK_HOME": str(home), "DESK_DRAIN_SECONDS": str(settings.drain_seconds)}
+    own |= {f"{PREFIX}{name.upper()}": url for name, url in urls.items()}
     pinned = {PINNED_VARIABLE: json.dumps(plain(settings))}
     return {**environ, **own, **pinned, "PYTHONPATH": os.pathsep.join(paths)}
 

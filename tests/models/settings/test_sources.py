@@ -404,6 +404,13 @@ def test_a_halt_reads_what_it_can_and_names_the_rest(here: Path, up: Up) -> None
     assert "services.json" in load_for_halt({"DESK_HOME": str(here / "home")}, here)[1][0]
 
 
+@pytest.mark.parametrize("text", ["x", "[1]", "3"])
+def test_what_no_desk_pinned_is_named(here: Path, text: str) -> None:
+    with pytest.raises(SettingError, match="DESK_PINNED holds no JSON object"):
+        of(here, DESK_PINNED=text)
+    assert load_for_halt({"DESK_HOME": str(here / "home"), "DESK_PINNED": text}, here)[1]
+
+
 def test_every_setting_has_a_description() -> None:
     undescribed = [name for name, field in Settings.model_fields.items() if not field.description]
     assert undescribed == []

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import SettingError, UsageError
-from models.settings import Settings
+from models.settings import Settings, running
 from models.settings.running import is_up, lock_path
 from models.settings.snapshots import PUBLISHED, snapshot
 from models.settings.sources import load_settings
@@ -69,7 +69,7 @@ def test_other_processes_get_the_providers_settings_of_the_workers(make_plan: Ca
     endpoint = {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "https://user:pass-word@example.org/v1"}
     made = make_plan(Choice(), DESK_REPLAY_DATE="2010-08-11", **endpoint)
     labels = {"provider": "endpoint", "model": "gpt-5.5", "market": "replay", "replay_date": "2010-08-11"}
-    labels |= {"broker": "paper", "role_models": "", "max_candidates": 20, "trader_live": False, "drain_seconds": 2.0}
+    labels |= {"broker": "paper", "role_models": "", "max_candidates": 20, "trader_live": False}
     assert {**made.announced, **made.urls, **labels, "provider_url": "https://example.org/v1"} == made.announced
     assert made.announced.keys() == {*made.urls, *PUBLISHED}
     assert "pass-word" not in str(made.announced)
@@ -87,6 +87,18 @@ def test_a_worker_that_is_started_again_is_what_the_others_are(make_plan: Callab
     again = load_settings(made.environ, home, own_switch=True)
     assert (again.provider, again.model, again.replay_date) == ("rulebook", "big", made.settings.replay_date)
     assert snapshot(again) == snapshot(made.settings)
+
+
+def test_a_terminal_with_the_variables_of_the_desk_agrees_with_it(make_plan: Callable[..., Plan], home: Path) -> None:
+    own = {"DESK_DRAIN_SECONDS": "20", "DESK_UNIVERSE": "IBM, GE", "DESK_MAX_ORDER_NOTIONAL": "1e4", "TRADER_LIVE": "1"}
+    made = make_plan(Choice(), **own)
+    assert made.environ["DESK_DRAIN_SECONDS"] == "2.0", "Ctrl-C ends all within 10 s"
+    lock_path(home).parent.mkdir(parents=True, exist_ok=True)
+    with lock_path(home).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        running.write(home, made.announced)
+        found = load_settings({"DESK_HOME": str(home), **own}, home)
+    assert snapshot(found) == snapshot(made.settings)
 
 
 def test_more_research_workers_and_fewer_helpers(make_plan: Callable[..., Plan]) -> None:
