@@ -59,5 +59,10 @@ def read(home: Path) -> dict[str, Any]:
     return {name: value for name, value in table.items() if name in ADDRESSES or name in PUBLISHED}
 
 
+def has_settings(table: Mapping[str, Any]) -> bool:
+    """Return whether a table has the settings of a running desk, besides addresses."""
+    return "provider" in table
+
+
 def _unreadable(path: Path, why: str) -> SettingError:
     return SettingError(f"{path}: {why}", remedy="stop `desk up`, which wrote it, and start it again")

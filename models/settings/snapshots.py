@@ -54,6 +54,21 @@ def snapshot_value(name: str, given: Any) -> Any:
     return _public(name, adapter.dump_python(adapter.validate_python(given), mode="json"))
 
 
+def counts(name: str, theirs: Mapping[str, Any]) -> bool:
+    """Return whether a setting has an effect with the provider and the market of a snapshot."""
+    needs = {"provider_url": ("provider", "endpoint"), "replay_date": ("market", "replay")}
+    other, value = needs.get(name, (name, None))
+    return value is None or theirs.get(other) == value
+
+
+def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    """Return the settings in which a snapshot differs from another's, of those that have an effect there."""
+    return [
+        name for name in PUBLISHED
+        if name in ours and name in theirs and ours[name] != theirs[name] and counts(name, theirs)
+    ]  # fmt: skip
+
+
 def in_run(settings: Settings, kept: Mapping[str, Any] | None) -> Settings:
     """Return the settings with which a worker does a step of a run: its own, and in their place those which the run
     keeps. kept: the run's snapshot, None for a run of a version that kept none.
@@ -75,7 +90,8 @@ def in_run(settings: Settings, kept: Mapping[str, Any] | None) -> Settings:
 
 def with_values(settings: Settings, values: Mapping[str, Any]) -> Settings:
     """Return the settings with these in place of their own. Raises pydantic's ValidationError."""
-    return settings.model_copy(update={name: _adapter(name).validate_python(value) for name, value in values.items()})
+    found = {name: _adapter(name).validate_python(value) for name, value in values.items()}
+    return settings.model_copy(update={**found, **({"account": found["broker"]} if "broker" in found else {})})
 
 
 @cache

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from models.errors import SettingError
 from models.settings import ALIASES, Settings, running
-from models.settings.snapshots import PUBLISHED, snapshot_value
+from models.settings.snapshots import PUBLISHED, counts, snapshot_value
 from models.settings.variables import (
     CONFIG_VARIABLE,
     ENVIRONMENT_ONLY,
@@ -41,6 +41,11 @@ class Loaded:
     origins: Mapping[str, Value]
     warnings: tuple[str, ...] = ()
     published: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def running(self) -> bool:
+        """Whether these are the settings of a running desk. One that starts, or ends, has none to show."""
+        return running.has_settings(self.published)
 
 
 def load_settings(
@@ -140,20 +145,13 @@ def _agree(origins: Mapping[str, Value], theirs: Mapping[str, Any]) -> None:
             ours = snapshot_value(name, found.value)
         except ValidationError:
             continue  # it is named when the settings are built
-        if ours != theirs[name] and _counts(name, theirs):
+        if ours != theirs[name] and counts(name, theirs):
             wrong.append(f"{found.key}={ours!r} (from {found.source}), but its workers have {name}={theirs[name]!r}")
     if wrong:
         raise SettingError(
             f"a `desk up` runs on this home with other settings: {'; '.join(wrong)}",
             remedy="leave these unset here, or stop `desk up` and start it again with them",
         )
-
-
-def _counts(name: str, theirs: Mapping[str, Any]) -> bool:
-    """Return whether a setting has an effect with the running desk's provider and market."""
-    needs = {"provider_url": ("provider", "endpoint"), "replay_date": ("market", "replay")}
-    other, value = needs.get(name, (name, None))
-    return value is None or theirs.get(other) == value
 
 
 def _build(origins: dict[str, Value], report: Report) -> Settings:

@@ -14,6 +14,7 @@ from agents.role_models import role_models
 from models.errors import UsageError
 from models.prices import AS_OF, LISTED, Price, prices
 from models.settings import Settings
+from models.settings.running import is_up
 from models.settings.snapshots import owner_of
 from models.settings.sources import Loaded
 from models.settings.standing import standing_of
@@ -38,7 +39,8 @@ def config(
     rows = describe(loaded)
     if running:
         rows = published(loaded, rows)
-    last = desk_line(standing_of(loaded.settings), loaded.settings.home, running="provider" in loaded.published)
+    home = loaded.settings.home
+    last = desk_line(standing_of(loaded.settings), home, running=loaded.running, held=is_up(home))
     emit(rows, lambda rows: Group(_listed(rows), "", _prices(loaded.settings), last), as_json=as_json)
 
 
@@ -50,7 +52,7 @@ def _listed(rows: list[dict[str, Any]]) -> Table:
 def published(loaded: Loaded, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of what the running desk has published, with its values. Raises UsageError when none runs."""
     theirs = loaded.published
-    if "provider" not in theirs:
+    if not loaded.running:
         reason = f"no `desk up` runs on {loaded.settings.home}: there is no running desk to show"
         raise UsageError(reason, remedy="start it with `desk up`, or set DESK_HOME to its home")
     source = f"services.json ({RUNNING})"

@@ -18,7 +18,8 @@ commands = typer.Typer()
 def show(as_json: Json = False) -> None:
     """Show workers, app-servers, queues, running turns, parked models, the oldest step and the last sweep; exit code 1
     when a part of the desk does not answer."""
-    found = status(checked().settings)
+    loaded = checked()
+    found = status(loaded.settings, running=loaded.running)
     emit(found, status_report, as_json=as_json)
     if found.trouble:
         raise typer.Exit(NO_ANSWER)

@@ -13,6 +13,7 @@ from typing import Any
 import redis
 from celery import Celery
 from kombu.exceptions import OperationalError as BrokerError
+from pydantic import ValidationError
 from sqlalchemy import func
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, select
@@ -22,6 +23,7 @@ from models.errors import DeskError
 from models.research import Frozen
 from models.settings import Settings
 from models.settings.running import is_up
+from models.settings.snapshots import differing, snapshot, with_values
 from models.settings.standing import Standing, standing_of
 from models.states import RUN_FINAL, STEP_FINAL, StepState
 from models.tables.columns import utcnow
@@ -48,7 +50,8 @@ class AppServerRow(Frozen):
 
 
 class WorkerRow(Frozen):
-    """One worker that answered. trouble: the figures it could not report, and why."""
+    """One worker that answered. trouble: the figures it could not report, and why. standing: by its own settings, None
+    for a worker of another version; differs: those of them that this terminal has another value for."""
 
     node: str
     pid: int
@@ -56,6 +59,8 @@ class WorkerRow(Frozen):
     steps_held: int
     app_servers: list[AppServerRow]
     trouble: str | None
+    standing: Standing | None = None
+    differs: dict[str, Any] = {}
 
 
 class ParkedModel(Frozen):
@@ -110,10 +115,12 @@ class DatabaseState(Frozen):
 class DeskStatus(Frozen):
     """The state by part. trouble: by part, why it could not be read; such a part is null (workers: empty).
 
-    standing: of the running desk; without one (running is False) by the settings of the terminal.
+    held: a `desk up` holds the home, also while it starts or ends. standing: of the desk that runs on it; without one
+    (running is False) by the settings of the terminal.
     """
 
     home: Path
+    held: bool
     running: bool
     standing: Standing
     workers: list[WorkerRow]
@@ -123,8 +130,9 @@ class DeskStatus(Frozen):
     trouble: dict[str, str]
 
 
-def status(settings: Settings) -> DeskStatus:
-    """Return the state of all parts; takes about two seconds when one is away."""
+def status(settings: Settings, *, running: bool) -> DeskStatus:
+    """Return the state of all parts; takes about two seconds when one is away. running: the settings are those of a
+    running `desk up`."""
     trouble: dict[str, str] = {}
     try:
         found = redis_state(settings)
@@ -149,7 +157,8 @@ def status(settings: Settings) -> DeskStatus:
     in_flight = sum(server.in_flight for worker in workers for server in worker.app_servers)
     return DeskStatus(
         home=settings.home,
-        running=is_up(settings.home),
+        held=is_up(settings.home),
+        running=running,
         standing=standing_of(settings),
         workers=workers,
         turns_in_flight=in_flight,
@@ -185,9 +194,19 @@ def ask_workers(settings: Settings) -> list[WorkerRow]:
     finally:
         desk_of(app).close()
         app.close()
-    return sorted(
-        (WorkerRow(node=node, **figures) for node, figures in answers.items()), key=lambda worker: worker.node
-    )
+    return [_worker(settings, node, answers[node]) for node in sorted(answers)]
+
+
+def _worker(settings: Settings, node: str, answer: Mapping[str, Any]) -> WorkerRow:
+    """Return a worker by its answer, beside the settings of this terminal: in a fleet nobody else publishes them."""
+    figures, ours = dict(answer), snapshot(settings)
+    theirs = {name: value for name, value in figures.pop("settings", {}).items() if name in ours}
+    try:
+        standing = standing_of(with_values(settings, theirs)) if theirs else None
+    except ValidationError:  # of another version
+        standing = None
+    differs = {name: theirs[name] for name in differing(ours, theirs)}
+    return WorkerRow(node=node, standing=standing, differs=differs, **figures)
 
 
 def _broadcast(app: Celery) -> dict[str, dict[str, Any]]:

@@ -40,12 +40,15 @@ Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,9
 
 
 class ServiceStatus(Frozen):
-    """The desk of this service. running: a `desk up` holds its home. settings: the desk's own, without secrets."""
+    """The desk of this service. running: a `desk up` runs on its home, and standing and settings (without secrets) are
+    its own. differs: the settings for which this service, which was started before, has another value; it then starts
+    no run."""
 
     home: str
     running: bool
     standing: Standing
     settings: dict[str, Any]
+    differs: dict[str, Any]
 
 
 class StopRequest(Frozen):

@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 
 from agents.runtime import ProcessStatus, Runtime
 from models.errors import RedisDown
+from models.settings.snapshots import snapshot
 from tasks.bootstrap import Desk, desk_of
 
 log = structlog.get_logger(__name__)
@@ -96,7 +97,8 @@ def desk_interrupt(state: Any, thread_id: str = "", turn_id: str = "") -> dict[s
 
 @inspect_command(name=STATUS)  # type: ignore[untyped-decorator]
 def desk_status(state: Any) -> dict[str, Any]:
-    """Return process, held steps and app-servers; `trouble` when a part of it is not known."""
+    """Return process, held steps, app-servers and the desk's own settings as this process has them; `trouble` when a
+    part of it is not known."""
     desk = desk_of(state.app)
     servers, trouble = app_servers(desk)
     leases = desk.made("leases")
@@ -106,6 +108,7 @@ def desk_status(state: Any) -> dict[str, Any]:
         "steps_held": leases.count() if leases is not None else 0,
         "app_servers": [asdict(server) for server in servers],
         "trouble": trouble or _prefork_note(state),
+        "settings": snapshot(desk.settings),
     }
 
 

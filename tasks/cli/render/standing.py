@@ -15,8 +15,10 @@ def standing_line(standing: Standing) -> Text:
     return Text(str(standing), style=style)
 
 
-def desk_line(standing: Standing, home: Path, *, running: bool) -> Text:
-    """Return the line of a home's desk. running: a `desk up` holds the home; without one the settings are those of this
-    terminal."""
-    whose = f"the desk that runs on {home}" if running else f"no `desk up` runs on {home}; by this terminal's settings"
+def desk_line(standing: Standing, home: Path, *, running: bool, held: bool) -> Text:
+    """Return the line of a home's desk. running: the standing is a running desk's; without one it is this terminal's.
+    held: a `desk up` holds the home, also while it starts or ends."""
+    yet = " yet, one is starting or ending" if held else ""
+    none = f"no `desk up` runs on {home}{yet}; by this terminal's settings"
+    whose = f"the desk that runs on {home}" if running else none
     return Text.assemble(f"{whose}: ", standing_line(standing))

@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from models.settings.standing import Standing
 from tasks.cli.output import table
 from tasks.cli.render.runs import SHORT_ID, paragraph
-from tasks.cli.render.standing import desk_line
+from tasks.cli.render.standing import desk_line, standing_line
 from tasks.views.status import DatabaseState, DeskStatus, RedisState, WorkerRow
+from tools.risk.codes import shown
 
 SWEEP_LATE_SECONDS = 30.0
 
 
 def status_report(found: DeskStatus) -> RenderableType:
     """Return the status: the desk's standing, then the parts that do not answer, then the others."""
-    parts: list[RenderableType] = [desk_line(found.standing, found.home, running=found.running)]
+    parts: list[RenderableType] = [desk_line(found.standing, found.home, running=found.running, held=found.held)]
     parts += [Text(f"{part}: no answer ({paragraph(why)})", style="yellow") for part, why in found.trouble.items()]
     if found.workers:
         parts += _workers(found.workers, found.turns_in_flight)
@@ -32,6 +34,7 @@ def _workers(workers: list[WorkerRow], turns: int) -> list[RenderableType]:
     rows = [(one.node, str(one.pid), str(one.steps_held), f"{one.rss_mb:.0f} MB") for one in workers]
     parts: list[RenderableType] = [table(("Worker", "Pid", "Steps", "Memory"), rows)]
     parts += [Text(f"{one.node}: {paragraph(one.trouble)}", style="yellow") for one in workers if one.trouble]
+    parts += [_own(one, one.standing) for one in workers if one.standing is not None and one.differs]
     servers = [
         (one.node, server.kind, str(server.pid), _age(server.age), f"{server.in_flight}", f"{server.turns}",
          f"{server.rss_mb:.0f} MB")
@@ -42,6 +45,12 @@ def _workers(workers: list[WorkerRow], turns: int) -> list[RenderableType]:
         columns = ("App-server of", "Threads", "Pid", "Age", "In flight", "Turns", "Memory")
         parts += ["", table(columns, servers)]
     return [*parts, Text(f"turns in flight: {turns}")]
+
+
+def _own(one: WorkerRow, standing: Standing) -> Text:
+    """Return a line about a worker with other settings than this terminal's, which no `desk up` gave to both."""
+    values = ", ".join(f"{name}={shown(value)}" for name, value in one.differs.items())
+    return Text.assemble(f"{one.node} has other settings: ", standing_line(standing), (f"; {values}", "yellow"))
 
 
 def _redis(found: RedisState) -> list[RenderableType]:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from models.settings.running import is_up
 from models.settings.standing import standing_of
 from tasks.cli.output import emit, inert, table, warn
 from tasks.cli.render.standing import desk_line
@@ -31,10 +32,10 @@ def doctor(as_json: Json = False) -> None:
     warn(loaded.warnings)
     with signals.raised(), admitted(loaded, os.environ, Path.cwd()) as context:
         checks = run_checks(context, ALL)
-    settings, running = loaded.settings, "provider" in loaded.published
+    settings, running = loaded.settings, loaded.running
     standing = standing_of(settings)
     plain = {"model": standing.speaker, "running": running, "standing": standing, "checks": checks}
-    line = desk_line(standing, settings.home, running=running)
+    line = desk_line(standing, settings.home, running=running, held=is_up(settings.home))
     emit(plain, lambda _: Group(line, _report(checks, standing.speaker)), as_json=as_json)
     if any(each.status is CheckStatus.FAIL for each in checks):
         raise typer.Exit(FAILED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from models.settings.running import is_up
 from models.settings.snapshots import snapshot
 from models.settings.standing import standing_of
 from tasks.web.context import Context
@@ -16,11 +15,14 @@ router = APIRouter(tags=["desk"], route_class=JsonRoute)
 
 @router.get("/")
 def desk(context: Context) -> ServiceStatus:
-    """Show the desk: live or preview, broker, account, speaker, market and day, and its settings."""
-    settings = context.settings
+    """Show the running desk: live or preview, broker, account, speaker, market and day, and its settings; without a
+    `desk up`, those of this service."""
+    theirs = context.running_desk()
+    settings = theirs or context.settings
     return ServiceStatus(
-        home=str(settings.home),
-        running=is_up(settings.home),
+        home=str(context.settings.home),
+        running=theirs is not None,
         standing=standing_of(settings),
         settings=snapshot(settings),
+        differs=context.differing(theirs),
     )

@@ -69,7 +69,8 @@ def runs(
 
 @router.post("/runs", status_code=HTTPStatus.CREATED)
 def start(context: Context, asked: RunRequest) -> Run:
-    """Start a run, with the settings of this service, and return it as it begins."""
+    """Start a run, with the desk's settings, and return it as it begins."""
+    context.require_agreement()
     log.info("api.start", kind=asked.kind, by=asked.by)
     app = context.notifier.app()
     match asked:

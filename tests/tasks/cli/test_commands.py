@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import json
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from typer.main import get_command
 
 from models.settings import Settings
+from models.settings.running import lock_path
 from models.settings.sources import load
 from tasks.cli import config
 from tasks.cli.outline import MODULES
@@ -145,6 +147,17 @@ def test_status_shows_that_no_desk_runs_and_the_standing_of_this_terminal(tmp_pa
     assert "(REAL MONEY); account alpaca-live; speaker rulebook (rules, no model); market replay on 2010-08-12" in shown
     found = json.loads(desk(tmp_path, "status", "--json", **environ).stdout)
     assert (found["running"], found["standing"]["real_money"]) == (False, True)
+
+
+def test_a_desk_that_starts_does_not_run_with_the_settings_of_this_terminal(tmp_path: Path) -> None:
+    path = lock_path(tmp_path)
+    path.parent.mkdir(parents=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shown = " ".join(desk(tmp_path, "status").stdout.split())
+        found = json.loads(desk(tmp_path, "status", "--json").stdout)
+    assert shown.startswith(f"no `desk up` runs on {tmp_path} yet, one is starting or ending; by this terminal's")
+    assert found["running"] is False
 
 
 @pytest.mark.parametrize(

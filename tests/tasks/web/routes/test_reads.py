@@ -48,6 +48,7 @@ def test_the_service_shows_the_standing_of_its_desk(floor: Floor) -> None:
     assert found["standing"]["broker"] == found["standing"]["account"] == found["settings"]["broker"] == "paper"
     assert (found["standing"]["market"], found["standing"]["day"]) == ("replay", found["settings"]["replay_date"])
     assert found["settings"].keys() == set(PUBLISHED)
+    assert found["differs"] == {}
 
 
 def test_runs_are_listed_the_newest_first_and_by_what_they_are(floor: Floor) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+
 import httpx
 import pytest
 from sqlmodel import select
 
+from models.settings import running
+from models.settings.snapshots import snapshot
+from models.settings.sources import load
 from models.states import AttemptEnd, RunState
 from models.tables.runs import Attempt, Run
 from tasks.bootstrap import desk_of
@@ -61,6 +66,30 @@ def test_every_kind_of_run_can_be_started(floor: Floor) -> None:
         assert session.get_one(Run, screen.json()["id"]).state == RunState.RUNNING
     for body in ({"kind": "research", "symbols": ["NOSUCH"]}, {"kind": "trade", "run": screen.json()["id"]}):
         assert floor.client.post("/runs", json={**body, **BY}).status_code == 409, body
+
+
+def test_a_service_from_before_the_desk_shows_the_desks_settings_and_starts_no_run_with_its_own(floor: Floor) -> None:
+    processes = floor.service.processes
+    own = {"DESK_MAX_CANDIDATES": "8", "TRADER_LIVE": "1"}
+    desk_up = load({**processes.environ, **own}, processes.home, join=False).settings
+    asked = {"kind": "screen", "symbols": ["IBM"], **BY}
+    before = len(floor.client.get("/runs?limit=1000").json())
+    with running.lock_path(processes.home).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            running.write(processes.home, snapshot(desk_up))
+            found = floor.client.get("/").json()
+            refused = floor.client.post("/runs", json=asked)
+        finally:
+            running.services_path(processes.home).unlink()
+    assert (found["running"], found["standing"]["live"], found["settings"]["max_candidates"]) == (True, True, 8)
+    assert found["differs"] == {"trader_live": False, "max_candidates": 20}
+    assert problem(refused, 409) == "usage_error"
+    assert "max_candidates=20, and the running desk has 8" in refused.json()["detail"]
+    assert "trader_live=False, and the running desk has True" in refused.json()["detail"]
+    assert len(floor.client.get("/runs?limit=1000").json()) == before
+    assert floor.client.get("/").json()["running"] is False
+    assert floor.client.post("/runs", json=asked).status_code == 201
 
 
 @pytest.mark.parametrize(
