@@ -11,9 +11,12 @@ from typing import Any
 
 from models.errors import SettingError
 from models.files import replacing
+from models.settings.schema import Settings
 from models.settings.snapshots import PUBLISHED
+from models.urls import masked
 
 ADDRESSES = frozenset({"redis_url", "rulebook_url", "flower_url", "database_url"})
+PLACES = "places"  # of the desk's data, without logins: a terminal that has others is refused
 
 
 def lock_path(home: Path) -> Path:
@@ -56,7 +59,14 @@ def read(home: Path) -> dict[str, Any]:
         raise _unreadable(path, str(error)) from None
     if not isinstance(table, dict):
         raise _unreadable(path, "holds no JSON object")
-    return {name: value for name, value in table.items() if name in ADDRESSES or name in PUBLISHED}
+    return {name: value for name, value in table.items() if name in ADDRESSES or name in PUBLISHED or name == PLACES}
+
+
+def places(settings: Settings) -> dict[str, str]:
+    """Return where a process has its data: URLs without logins, that of its Redis only where it has one."""
+    redis = settings.redis_url
+    found = {"database_url": settings.database, "redis_url": redis.get_secret_value() if redis is not None else None}
+    return {name: masked(url) for name, url in found.items() if url is not None}
 
 
 def has_settings(table: Mapping[str, Any]) -> bool:

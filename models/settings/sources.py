@@ -113,8 +113,11 @@ def _load(
     origins["trader_live"] = live_switch(environ, {} if own_switch else theirs, report)
     if agree:
         _agree(origins, theirs)
-    _under(origins, {name: Value(value, name, RUNNING) for name, value in theirs.items()})
-    return Loaded(_build(origins, report), origins, _not_read(environ, dotenv, cwd), theirs)
+    _under(origins, {name: Value(value, name, RUNNING) for name, value in theirs.items() if name != running.PLACES})
+    settings = _build(origins, report)
+    if agree:
+        _agree_on_places(settings, origins, theirs)
+    return Loaded(settings, origins, _not_read(environ, dotenv, cwd), theirs)
 
 
 def _read(read: Callable[[], dict[str, Any]], report: Report) -> dict[str, Any]:
@@ -152,6 +155,20 @@ def _agree(origins: Mapping[str, Value], theirs: Mapping[str, Any]) -> None:
             f"a `desk up` runs on this home with other settings: {'; '.join(wrong)}",
             remedy="leave these unset here, or stop `desk up` and start it again with them",
         )
+
+
+def _agree_on_places(settings: Settings, origins: Mapping[str, Value], theirs: Mapping[str, Any]) -> None:
+    """Raise SettingError when this process would use another database or Redis than the running desk: its runs would
+    be opened where no worker looks."""
+    here = running.places(settings)
+    for name, place in theirs.get(running.PLACES, {}).items():
+        if name in here and here[name] != place:
+            variable, found = f"{PREFIX}{name.upper()}", origins.get(name)
+            source = f"from {found.source}" if found else "default"
+            raise SettingError(
+                f"a `desk up` runs on this home with {name}={place!r}, and here it is {here[name]!r} ({source})",
+                remedy=f"set {variable} to the desk's, or leave it unset where that has no login",
+            )
 
 
 def _build(origins: dict[str, Value], report: Report) -> Settings:

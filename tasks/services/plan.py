@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from models.errors import UsageError
-from models.settings import Settings
+from models.settings import Settings, running
 from models.settings.snapshots import plain, snapshot
 from models.settings.sources import Loaded
 from models.settings.variables import PINNED_VARIABLE, PREFIX
@@ -40,12 +40,14 @@ class Plan:
 
     @property
     def announced(self) -> dict[str, Any]:
-        """The addresses and the desk's own settings, as published to other processes of the home. An address that the
-        user named is among them if there is no login in it."""
+        """The addresses, the places of the data and the desk's own settings, as published to other processes of the
+        home. An address that the user named is among them if there is no login in it."""
         named = {name: getattr(self.settings, name) for name in ("redis_url", "database_url")}
         plain_urls = {name: url.get_secret_value() for name, url in named.items() if url is not None}
         open_urls = {name: url for name, url in plain_urls.items() if masked(url) == url}
-        return {**self.urls, **({**open_urls, **snapshot(self.settings)} if self.desk else {})}
+        if not self.desk:
+            return dict(self.urls)
+        return {**self.urls, **open_urls, **snapshot(self.settings), running.PLACES: running.places(self.settings)}
 
     @property
     def services(self) -> tuple[Program, ...]:

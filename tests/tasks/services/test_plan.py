@@ -71,12 +71,15 @@ def test_other_processes_get_the_providers_settings_of_the_workers(make_plan: Ca
     labels = {"provider": "endpoint", "model": "gpt-5.5", "market": "replay", "replay_date": "2010-08-11"}
     labels |= {"broker": "paper", "role_models": "", "max_candidates": 20, "trader_live": False}
     assert {**made.announced, **made.urls, **labels, "provider_url": "https://example.org/v1"} == made.announced
-    assert made.announced.keys() == {*made.urls, *PUBLISHED}
+    assert made.announced.keys() == {*made.urls, *PUBLISHED, "places"}
     assert "pass-word" not in str(made.announced)
     named = {"DESK_DATABASE_URL": "postgresql+psycopg://me:pass-word@db/desk", "DESK_REDIS_URL": "redis://127.0.0.1:1"}
     elsewhere = make_plan(Choice(), **named).announced
     assert elsewhere["redis_url"] == "redis://127.0.0.1:1"
     assert "database_url" not in elsewhere
+    assert elsewhere["places"] == {
+        "database_url": "postgresql+psycopg://********@db/desk", "redis_url": "redis://127.0.0.1:1"
+    }  # fmt: skip
     assert make_plan(None).announced.keys() == {"redis_url", "rulebook_url"}, "without workers nobody speaks"
 
 
@@ -99,6 +102,30 @@ def test_a_terminal_with_the_variables_of_the_desk_agrees_with_it(make_plan: Cal
         running.write(home, made.announced)
         found = load_settings({"DESK_HOME": str(home), **own}, home)
     assert snapshot(found) == snapshot(made.settings)
+
+
+@pytest.mark.parametrize(
+    ("desk", "terminal", "message"),
+    [
+        ({}, {"DESK_DATABASE_URL": "sqlite:////else.db"}, r"desk\.db', and here it is .sqlite:////else.* \(from"),
+        ({}, {"DESK_REDIS_URL": "redis://else:1/0"}, r"redis_url='unix://.*and here it is .redis://else.* \(from"),
+        ({"DESK_DATABASE_URL": "postgresql://me:pw@db/desk"}, {}, r"'postgresql://\*+@db/desk'.*desk\.db' \(default\)"),
+    ],
+)
+def test_a_terminal_with_another_database_or_redis_is_refused(
+    make_plan: Callable[..., Plan], home: Path, desk: dict[str, str], terminal: dict[str, str], message: str
+) -> None:
+    made = make_plan(Choice(), **desk)
+    lock_path(home).parent.mkdir(parents=True, exist_ok=True)
+    with lock_path(home).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        running.write(home, made.announced)
+        with pytest.raises(SettingError, match=message) as error:
+            load_settings({"DESK_HOME": str(home), **terminal}, home)
+        assert "pw" not in str(error.value)
+        same = load_settings({"DESK_HOME": str(home), **desk}, home)
+        load_settings({"DESK_HOME": str(home), **terminal}, home, agree=False)
+    assert running.places(same) == running.places(made.settings)
 
 
 def test_more_research_workers_and_fewer_helpers(make_plan: Callable[..., Plan]) -> None:
