@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from models.orders import DenialCode as Code
 from models.settings import Settings
 from models.settings.variables import PREFIX
+from tools.decimals import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def variable_name(name: str) -> str:
 def shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) and value < 1e6 else "not set" if value is None else str(value)
+    return plain(value) if isinstance(value, float) else "not set" if value is None else str(value)
 
 
 CODES: Mapping[Code, CodeMeaning] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from models.orders import DenialCode
 from models.settings import Settings
 from tests.tasks.cli.running import desk
@@ -25,6 +27,12 @@ def test_every_code_has_a_meaning_and_only_settings_that_exist() -> None:
 
 LIMITS = ("_notional", "_share", "_loss", "_drawdown", "_rejections", "_collar", "_per_minute", "_per_day", "_hours")
 NOT_OF_ORDERS = {"max_thread_age_hours"}
+
+
+@pytest.mark.parametrize("given", ["123456.78", "1500000", "0.0000125", "10000"])
+def test_a_limit_is_shown_as_it_is_in_force(given: str) -> None:
+    (limit,) = CODES[DenialCode.NOTIONAL_PER_ORDER].limits(Settings(max_order_notional=given))
+    assert limit == ("DESK_MAX_ORDER_NOTIONAL", given)
 
 
 def test_the_command_lists_every_code_with_the_limit_in_force(tmp_path: Path) -> None:
