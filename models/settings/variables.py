@@ -65,6 +65,11 @@ def from_variables(variables: Mapping[str, str | None], source: str, report: Rep
     return found
 
 
+def names_setting(key: str) -> bool:
+    """Return whether a variable is the desk's: one of its settings, or of its prefix."""
+    return key.startswith(PREFIX) or key in ALIASES or key in (JSON_VARIABLE, Settings.LIVE_SWITCH)
+
+
 def _is_unknown(key: str) -> bool:
     """Return whether a variable is meant for the desk and names no setting of it."""
     if key in ALIASES or key in _NO_SETTINGS or key in (JSON_VARIABLE, Settings.LIVE_SWITCH):

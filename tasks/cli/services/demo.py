@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from models.settings import Settings
 from tasks.cli.output import console, print_line, relative
 from tasks.services import demo, signals
 from tasks.services.demo import Proofs, SeenProcesses
@@ -28,11 +29,21 @@ def run(
     home: Annotated[Path, typer.Option(help="The demo's own folder; wiped at the start.")] = Path(".demo"),
     live: Annotated[bool, typer.Option("--live", help="Fill the orders on the paper account.")] = False,
 ) -> None:
-    """Screen the S&P 500 on real prices, research the candidates, decide on trades; then stop everything."""
+    """Screen the S&P 500 on real prices, research the candidates, decide on trades; then stop everything.
+
+    DESK_REPLAY_DATE, DESK_UNIVERSE and DESK_PROTECT are taken over; no other setting is.
+    """
     out = console()
     began = time.monotonic()
     made = demo.make_plan(os.environ, demo.fresh_home(home), live)
-    out.print(f"demo in {made.folders.home}: own home, paper account, no keys; starting Redis, model and workers ...")
+    out.print(
+        f"demo in {made.folders.home}, {made.settings.market} of {made.settings.replay_date}: own home, paper account, "
+        "no keys; starting Redis, model and workers ...",
+        highlight=False,
+    )
+    if names := demo.left_out(os.environ):
+        switch = "; --live fills the orders" if Settings.LIVE_SWITCH in names and not live else ""
+        out.print(f"not taken over: {', '.join(names)}{switch}", style="yellow", markup=False)
     code, seen, members, found = 1, SeenProcesses(), [], None
     with signals.raised():
         try:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import re
 from pathlib import Path
 
 import psutil
 import pytest
+from sqlmodel import select
 
+from models.database.store import Store
 from models.errors import UsageError
 from models.settings.sources import load_settings
+from models.tables.orders import Fill, Order
+from models.tables.runs import Run, ToolCall, Verdict
 from tasks.services import demo
 from tests.tasks.cli.running import desk
+from tests.tools.conftest import read_raw
 
 POISON = {
     "OPENAI_API_KEY": "sk-poison",
@@ -26,6 +33,8 @@ POISON = {
     "DESK_REDIS_URL": "redis://127.0.0.1:1/0",
     "AUTONOMOUS_CONFIG_JSON": '{"maxCandidates": 1}',
 }
+DAY, NEXT = "2010-06-29", dt.date(2010, 6, 30)
+HOLED, WHOLE = ("AAPL", "COST"), ("AZO", "IBM", "MCK", "NEM", "SO", "VZ")
 
 
 def test_nothing_of_the_users_environment_gets_in(tmp_path: Path) -> None:
@@ -38,6 +47,14 @@ def test_nothing_of_the_users_environment_gets_in(tmp_path: Path) -> None:
     assert (settings.provider, settings.market, settings.broker) == ("rulebook", "replay", "paper")
     assert not settings.trader_live
     assert settings.max_candidates == 20
+    assert demo.left_out({**POISON, "DESK_BROKER": "paper", "DESK_REPLAY_DATE": DAY}) == [
+        "AUTONOMOUS_CONFIG_JSON",
+        "DESK_DATABASE_URL",
+        "DESK_MARKET",
+        "DESK_PROVIDER",
+        "DESK_REDIS_URL",
+        "TRADER_LIVE",
+    ]
 
 
 def test_fills_need_the_demos_own_switch(tmp_path: Path) -> None:
@@ -62,6 +79,57 @@ def test_only_a_demos_folder_is_wiped(tmp_path: Path) -> None:
     home = demo.fresh_home(tmp_path / "mine")
     (home / "old").touch()
     assert not (demo.fresh_home(home) / "old").exists()
+
+
+WRONG = [
+    ({"DESK_REPLAY_DATE": "2010-05-22"}, "DESK_REPLAY_DATE=2010-05-22 is no session of the New York Stock Exchange"),
+    ({"DESK_REPLAY_DATE": "yesterday"}, "DESK_REPLAY_DATE"),
+    ({"DESK_REPLAY_DATE": DAY, "DESK_UNIVERSE": "IBM,NOPE"}, f"the replay market does not carry NOPE on {DAY}"),
+]
+
+
+@pytest.mark.parametrize(("environ", "message"), WRONG)
+def test_a_day_or_a_universe_that_cannot_be_shown_starts_nothing(
+    tmp_path: Path, environ: dict[str, str], message: str
+) -> None:
+    done = desk(tmp_path, "demo", "--home", str(tmp_path / "demo"), **environ)
+    assert (done.returncode, done.stdout) == (2, "")
+    error, remedy = done.stderr.splitlines()
+    assert error.startswith(f"error: {message}") or message in error
+    assert remedy.startswith("remedy: ")
+    assert not (tmp_path / "demo" / "logs").exists()
+
+
+def test_another_day_another_universe_other_holes(tmp_path: Path) -> None:
+    """AAPL and COST have no bar of this day: no BUY on them. Fills are at the next session's open, each with its
+    stop."""
+    (tmp_path / "names.txt").write_text("\n".join(["# names", *HOLED, *WHOLE]), encoding="utf-8")
+    chosen = {"DESK_REPLAY_DATE": DAY, "DESK_UNIVERSE": "names.txt", "DESK_PROTECT": "stop:8%", "TRADER_LIVE": "1"}
+    home = tmp_path / "demo"
+    done = desk(tmp_path, "demo", "--home", str(home), "--live", seconds=110, **chosen)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"replay of {DAY}" in done.stdout
+    assert "not taken over: DESK_HOME, TRADER_LIVE\n" in done.stdout
+    store = Store(f"sqlite:///{home / 'desk.db'}")
+    with store.read() as session:
+        run = session.exec(select(Run)).one()
+        rated = {row.symbol for row in session.exec(select(Verdict).where(Verdict.rating == "BUY"))}
+        calls = session.exec(select(ToolCall).where(ToolCall.tool == "signals_get")).all()
+        fills = session.exec(select(Fill)).all()
+        orders = session.exec(select(Order)).all()
+    store.close()
+    assert sorted(run.params["symbols"]) == sorted([*HOLED, *WHOLE])
+    assert len(rated) > 1
+    assert not rated & set(HOLED)
+    named = {(row.get("symbol"), row["what"]) for call in calls for row in json.loads(call.output)["missing"]}
+    assert {(symbol, "bars") for symbol in HOLED} <= named
+    assert {fill.symbol for fill in fills} == rated
+    raw = read_raw()
+    for fill in fills:
+        assert fill.filled_at.date() == NEXT
+        assert fill.price == pytest.approx(raw[fill.symbol][NEXT].open, rel=0.001)
+    stops = {order.symbol: (order.state, order.quantity, order.order_type) for order in orders if order.protects}
+    assert stops == {fill.symbol: ("submitted", fill.quantity, "stop") for fill in fills}
 
 
 def test_the_demo_runs_the_whole_desk_and_leaves_nothing(tmp_path: Path) -> None:
