@@ -117,8 +117,8 @@ def trader_subject(
 ) -> TraderSubject:
     """Return the subject of the trader's turn.
 
-    portfolio: {cash, equity, buyingPower, positions[{symbol, quantity, averageCost, marketPrice, marketValue, share}]}
-    as the tool portfolio_get returns it; its buying power is the capital of the constraints.
+    portfolio: as the tool portfolio_get returns it, {cash, equity, buyingPower, positions[{symbol, quantity,
+    averageCost, marketPrice, priceDate, marketValue, share}]}; its buying power is the capital of the constraints.
     notes: by symbol, lines on its last decisions and their outcomes, oldest first.
     """
     own = constraints(settings, portfolio.get("buyingPower", portfolio.get("cash")))

@@ -14,10 +14,14 @@ from sqlmodel import Session, col
 from models.contracts import multiplier_of
 from models.errors import DeskError
 from models.tables.orders import Position
+from tools.market.clock import exchange_day
 from tools.market.quotes import quote_of
-from tools.portfolio import Prices, ledger_of, prices_of
+from tools.market.sessions import lapse
+from tools.portfolio import ledger_of, marks_of
 from tools.registry import Gaps, ToolContext
 from tools.risk import underlying_of
+
+Prices = Mapping[str, float | None]
 
 NO_COST = "its cost is zero"
 NOT_YET = "filled at the next open, at a price that is not known yet"
@@ -39,7 +43,8 @@ class Holding:
 
 
 def holdings(context: ToolContext, only: str | None = None) -> list[Holding]:
-    """Return the account's holdings by symbol, at the prices known now; with `only`, at most that one."""
+    """Return the account's holdings by symbol, at prices of the market's latest session; with `only`, at most that
+    one."""
     ledger = ledger_of(context)
     rows: defaultdict[str, list[Position]] = defaultdict(list)
     for row in ledger.positions:
@@ -47,8 +52,10 @@ def holdings(context: ToolContext, only: str | None = None) -> list[Holding]:
     wanted = {symbol: rows[symbol] for symbol in sorted(rows) if only in (None, symbol)}
     gaps = Gaps()
     priced = replace(ledger, positions=list(chain.from_iterable(wanted.values())), ahead=())
-    prices = prices_of(context, priced, gaps)
+    marks = marks_of(context, priced, gaps)
     reasons = {row["symbol"]: row["reason"] for row in gaps.rows()}
+    # A price of an earlier session says nothing about a move since: it is not known.
+    prices = {name: mark.price if mark and name not in reasons else None for name, mark in marks.items()}
     ahead = {fill.symbol for fill in ledger.ahead}
     return [_holding(context, symbol, held, prices, reasons, ahead) for symbol, held in wanted.items()]
 
@@ -80,7 +87,9 @@ def _holding(
 def _price(context: ToolContext, symbol: str) -> tuple[float | None, str | None]:
     """Return the price of a symbol of which only contracts are held, or why it is not known."""
     try:
-        return quote_of(context.market, symbol).price, None
+        found = quote_of(context.market, symbol)
+        why = lapse(exchange_day(found.at), context.clock.session())
+        return (found.price, None) if why is None else (None, why)
     except DeskError as error:
         return None, str(error)
 

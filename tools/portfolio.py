@@ -11,13 +11,16 @@ from sqlmodel import col, select
 from models.contracts import multiplier_of
 from models.database.store import Store
 from models.errors import DeskError, NotConfigured
+from models.market import Quote
 from models.tables.orders import Account, Fill, Position
 from tools.decimals import exact, rounded
+from tools.market.clock import exchange_day
 from tools.market.quotes import quote_of
+from tools.market.sessions import lapse
 from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
 from tools.risk import cover_of, underlying_of
 
-Prices = Mapping[str, float | None]
+Marks = Mapping[str, Quote | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +35,20 @@ class Ledger:
 def portfolio_get(context: ToolContext, arguments: Arguments) -> dict[str, Any]:
     """Return cash, equity, buying power and positions in the account's currency; null is unknown.
 
-    A fill later than now is held already, but its price is not known yet: it is valued at the price known now, in cash
-    as in equity, and the position's average cost is null.
+    A position without a price of the market's latest session is valued at its last one, of `priceDate`, and is in
+    `missing`. A fill later than now is held already, but its price is not known yet: it is valued at the price known
+    now, in cash as in equity, and the position's average cost is null.
     """
     gaps = Gaps()
     holdings = ledger_of(context)
-    prices = prices_of(context, holdings, gaps)
-    cash = _cash(context, holdings, prices, gaps)
-    values = {row.symbol: _value(row, prices[row.symbol]) for row in holdings.positions}
+    marks = marks_of(context, holdings, gaps)
+    cash = _cash(context, holdings, marks, gaps)
+    values = {row.symbol: _value(row, marks[row.symbol]) for row in holdings.positions}
     equity = _sum([cash, *values.values()])
     if holdings.ahead:
         names = ", ".join(sorted({fill.symbol for fill in holdings.ahead}))
         gaps.add("averageCost", f"{names}: filled at the next open, at a price that is not known yet")
-    rows = [_position(row, holdings, prices[row.symbol], values[row.symbol], equity) for row in holdings.positions]
+    rows = [_position(row, holdings, marks[row.symbol], values[row.symbol], equity) for row in holdings.positions]
     for row in rows:
         if bound := _bound(row["symbol"], holdings.positions):
             row["boundByCalls"] = bound
@@ -72,42 +76,46 @@ def ledger_of(context: ToolContext) -> Ledger:
         return Ledger(account, session.exec(held).all(), session.exec(ahead).all())
 
 
-def prices_of(context: ToolContext, holdings: Ledger, gaps: Gaps) -> dict[str, float | None]:
-    """Return prices per share or contract unit as the market quotes them, by symbol; null with a gap where there is
-    none."""
+def marks_of(context: ToolContext, holdings: Ledger, gaps: Gaps) -> dict[str, Quote | None]:
+    """Return the last quotes per share or contract unit, by symbol. Where there is none it is null, with a gap; one
+    that is not of the market's latest session has a gap too, which names its day."""
     symbols = sorted({row.symbol for row in holdings.positions} | {fill.symbol for fill in holdings.ahead})
-    prices: dict[str, float | None] = {}
+    marks: dict[str, Quote | None] = {}
     for symbol in symbols:
+        marks[symbol] = None
         try:
-            prices[symbol] = quote_of(context.market, symbol).price
+            marks[symbol] = found = quote_of(context.market, symbol)
+            why = lapse(exchange_day(found.at), context.clock.session())
         except DeskError as error:
-            gaps.add("marketPrice", error, symbol)
-            prices[symbol] = None
-    return prices
+            why = str(error)
+        if why is not None:
+            gaps.add("marketPrice", why, symbol)
+    return marks
 
 
-def _cash(context: ToolContext, holdings: Ledger, prices: Prices, gaps: Gaps) -> float | None:
+def _cash(context: ToolContext, holdings: Ledger, marks: Marks, gaps: Gaps) -> float | None:
     """Return ledger cash, with each fill of the future taken back and booked again at the price known now."""
     if holdings.account is None:
         gaps.add("account", "not opened yet: these are the figures it opens with (DESK_STARTING_CASH)")
         return context.settings.starting_cash
     cash: float | None = holdings.account.cash
     for fill in holdings.ahead:
-        price = prices[fill.symbol]
+        mark = marks[fill.symbol]
         units = (1 if fill.side == "buy" else -1) * fill.quantity * multiplier_of(fill.symbol)
-        cash = None if cash is None or price is None else cash + units * (fill.price - price)
+        cash = None if cash is None or mark is None else cash + units * (fill.price - mark.price)
     return cash
 
 
 def _position(
-    row: Position, holdings: Ledger, price: float | None, value: float | None, equity: float | None
+    row: Position, holdings: Ledger, mark: Quote | None, value: float | None, equity: float | None
 ) -> dict[str, Any]:
     ahead = any(fill.symbol == row.symbol for fill in holdings.ahead)
     return {
         "symbol": row.symbol,
         "quantity": row.quantity,
         "averageCost": None if ahead else round(row.average_cost, 4),
-        "marketPrice": rounded(price),
+        "marketPrice": mark and rounded(mark.price),
+        "priceDate": mark and exchange_day(mark.at).isoformat(),
         "marketValue": rounded(value, 2),
         "share": round(value / equity, 4) if value is not None and equity else None,
     }
@@ -119,8 +127,8 @@ def _bound(symbol: str, positions: Sequence[Position]) -> float:
     return float(cover_of(book).shares)
 
 
-def _value(row: Position, price: float | None) -> float | None:
-    return None if price is None else row.quantity * price * multiplier_of(row.symbol)
+def _value(row: Position, mark: Quote | None) -> float | None:
+    return None if mark is None else row.quantity * mark.price * multiplier_of(row.symbol)
 
 
 def _sum(amounts: Sequence[float | None]) -> float | None:
@@ -131,9 +139,10 @@ def _sum(amounts: Sequence[float | None]) -> float | None:
 PORTFOLIO_GET = ToolSpec(
     name="portfolio_get",
     description=(
-        "The account: cash, equity, buyingPower, and positions with quantity, averageCost, marketPrice, marketValue "
-        "and share of equity (a fraction); boundByCalls are shares that cover written calls and cannot be sold before "
-        "these are bought back. Null is unknown; `missing` says why."
+        "The account: cash, equity, buyingPower, and positions with quantity, averageCost, marketPrice and its day "
+        "(priceDate), marketValue and share of equity (a fraction); boundByCalls are shares that cover written calls "
+        "and cannot be sold before these are bought back. A position whose price is not of the market's latest session "
+        "is in `missing` and valued at that older price. Null is unknown; `missing` says why."
     ),
     hint="cash, equity, buying power and positions of the account now; no arguments.",
     arguments=Arguments,

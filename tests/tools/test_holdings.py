@@ -93,6 +93,25 @@ def test_a_contract_on_a_share_without_a_price(hold: Hold) -> None:
     assert (found.price, found.unrealized, found.missing) == (None, 0.5, ("price: unknown symbol AAA",))
 
 
+def test_a_price_of_an_earlier_session_is_not_known(hold: Hold) -> None:
+    """It would show a holding that did not move."""
+    context = hold(("AAA", 1, 5.0), prices={"AAA": 6.0})
+    assert isinstance(context.market, Tape)
+    context.market.quoted_at = context.clock.now() - dt.timedelta(days=1)
+    reason = "no bar of 2010-08-12, the market's latest session; the last is of 2010-08-11"
+    (found,) = holdings(context)
+    assert (found.price, found.unrealized) == (None, None)
+    assert found.missing == (f"price: {reason}", f"unrealized: AAA has no price: {reason}")
+
+
+def test_a_contract_on_a_share_with_an_older_price(hold: Hold) -> None:
+    context = hold((PUT, 1, 2.0), prices={"AAA": 100.0, PUT: 3.0})
+    assert isinstance(context.market, Tape)
+    context.market.quoted_at = context.clock.now() - dt.timedelta(days=1)
+    (found,) = holdings(context)
+    assert (found.price, found.unrealized, len(found.missing)) == (None, None, 2)
+
+
 def test_a_position_without_cost_has_no_gain(hold: Hold) -> None:
     (found,) = holdings(hold(("AAA", 5, 0.0), prices={"AAA": 6.0}))
     assert (found.unrealized, found.missing) == (None, (f"unrealized: {NO_COST}",))

@@ -43,6 +43,7 @@ def test_cash_and_positions_at_market_prices(
                 "quantity": 2.0,
                 "averageCost": 240.5,
                 "marketPrice": apple,
+                "priceDate": "2010-08-12",
                 "marketValue": round(2 * apple, 2),
                 "share": round(2 * apple / equity, 4),
             },
@@ -51,6 +52,7 @@ def test_cash_and_positions_at_market_prices(
                 "quantity": 10.0,
                 "averageCost": 80.0,
                 "marketPrice": mmm,
+                "priceDate": "2010-08-12",
                 "marketValue": round(10 * mmm, 2),
                 "share": round(10 * mmm / equity, 4),
             },
@@ -86,12 +88,27 @@ def test_a_position_without_a_price_leaves_equity_unknown(
     answer = call(make_context(market, store), "portfolio_get")
     portfolio = answer.payload["portfolio"]
     wyeth = portfolio["positions"][1]
-    assert (wyeth["marketPrice"], wyeth["marketValue"], wyeth["share"]) == (None, None, None)
+    names = ("marketPrice", "priceDate", "marketValue", "share")
+    assert [wyeth[name] for name in names] == [None, None, None, None]
     assert (portfolio["equity"], portfolio["cash"]) == (None, 1000.0)
     assert portfolio["positions"][0]["share"] is None
     assert answer.payload["missing"] == [
         {"symbol": "WYE", "what": "marketPrice", "reason": "WYE has not traded since 2009-10-15"}
     ]
+
+
+def test_a_price_of_an_earlier_session_has_its_day_and_is_missing(
+    market: ReplayMarket, store: Store, make_context: MakeContext, call: Call
+) -> None:
+    """MSFT has no bar of the replay's day: its last price is of the day before, and no price of today."""
+    hold(store, 1000.0, position("AAPL", 1, 200.0), position("MSFT", 10, 20.0))
+    answer = call(make_context(market, store), "portfolio_get")
+    apple, microsoft = answer.payload["portfolio"]["positions"]
+    last = market.bars("MSFT", 1).close[-1]
+    assert (apple["priceDate"], microsoft["priceDate"]) == ("2010-08-12", "2010-08-11")
+    assert (microsoft["marketPrice"], microsoft["marketValue"]) == (round(last, 4), round(10 * last, 2))
+    reason = "no bar of 2010-08-12, the market's latest session; the last is of 2010-08-11"
+    assert answer.payload["missing"] == [{"symbol": "MSFT", "what": "marketPrice", "reason": reason}]
 
 
 def test_debt_is_no_buying_power(market: ReplayMarket, store: Store, make_context: MakeContext, call: Call) -> None:

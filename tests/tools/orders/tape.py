@@ -30,6 +30,12 @@ class TapeClock:
             raise MarketError("no calendar")
         return self.at.weekday() < 5 and OPENING <= self.at.time() < CLOSING
 
+    def session(self) -> dt.date:
+        day = self.at.date()
+        while day.weekday() >= 5:
+            day -= dt.timedelta(days=1)
+        return day
+
     def next_open(self) -> dt.datetime:
         day = self.at.replace(hour=9, minute=30, second=0)
         while day <= self.at or day.weekday() >= 5:
