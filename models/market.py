@@ -124,7 +124,7 @@ class SymbolOverview(Wire):
 class Mover(Wire):
     """One of the day's largest moves; fields as in SymbolSignals.
 
-    change_sessions: sessions that the change spans, more than 1 for a name without a bar of the session before.
+    change_sessions: sessions of the exchange that the change spans, more than 1 without a bar of the session before.
     """
 
     symbol: str

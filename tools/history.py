@@ -10,7 +10,7 @@ import numpy as np
 from models.errors import DeskError, MarketUnavailable, NotConfigured
 from tools.figures import SESSIONS_A_YEAR
 from tools.market.protocol import Bars, Prefetching
-from tools.market.sessions import History, history_of, lapse
+from tools.market.sessions import History, history_of, lapse, lost_sessions
 from tools.registry import Gaps, ToolContext
 
 # A close-to-close move of a 2:1 split or of a reverse one; where prices are not adjusted, it may be no move at all.
@@ -66,6 +66,14 @@ def note_holes(found: Sequence[History], gaps: Gaps, sessions: int) -> None:
     if holed:
         reason = f"no bar of some of the last {sessions}, and no figure across them, of {', '.join(holed)}"
         gaps.add("sessions", reason)
+
+
+def note_lost(context: ToolContext, gaps: Gaps, sessions: int) -> None:
+    """Add a line that names the exchange's sessions among the last so many of which the market has no bar at all."""
+    lost = lost_sessions(context.market, sessions)
+    if lost:
+        reason = f"no bar of any name of {', '.join(map(str, lost))}: a figure across them spans more days than it says"
+        gaps.add("exchange sessions", reason)
 
 
 def _note_split(bars: Bars, gaps: Gaps) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -11,8 +12,8 @@ from models.errors import DeskError, MarketError
 from models.market import Listing, Mover
 from tools import figures
 from tools.decimals import rounded
-from tools.history import Budget, histories
-from tools.market.sessions import History
+from tools.history import Budget, histories, note_lost
+from tools.market.sessions import History, lost_sessions
 from tools.market.universe import NAMED, resolve_universe
 from tools.registry import MAX_SYMBOLS, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
 
@@ -87,6 +88,7 @@ def sp500_movers(context: ToolContext, arguments: MoversArguments) -> dict[str, 
     absent = [symbol for symbol in symbols if symbol not in moves]
     if absent:
         gaps.add("bars", f"{len(absent)} of {len(symbols)} names have no bar of the session, or none before it")
+    note_lost(context, gaps, _SESSIONS)
     *before, session = map(str, context.market.sessions(2))
     return payload(
         context,
@@ -103,9 +105,10 @@ def sp500_movers(context: ToolContext, arguments: MoversArguments) -> dict[str, 
 
 def _moves(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> Iterator[Mover]:
     """Yield the move of each symbol that has a bar of the market's latest session, and one before."""
+    lost = lost_sessions(context.market, _SESSIONS)
     for history in histories(context, symbols, gaps, _SESSIONS):
         if len(history.bars.close) > 1:
-            yield _mover(history)
+            yield _mover(history, lost)
         else:
             gaps.add("bars", f"no bar of any of the {_SESSIONS - 1} sessions before", history.symbol)
 
@@ -115,14 +118,15 @@ def _rows(movers: Iterable[Mover]) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if (key, value) != ("changeSessions", 1)} for row in rows]
 
 
-def _mover(history: History) -> Mover:
-    close, spread = history.bars.close, history.spread
+def _mover(history: History, lost: Sequence[dt.date]) -> Mover:
+    close, spread, before = history.bars.close, history.spread, history.bars.dates[-2]
+    span = sum(day > before for day in (*spread.dates, *lost))
     return Mover(
         symbol=history.symbol,
         close=round(float(close[-1]), 4),
         change=round(float(close[-1] / close[-2] - 1), 4),
-        change_sessions=sum(day > history.bars.dates[-2] for day in spread.dates),
-        gap=rounded(figures.gap(spread.open, spread.close)),
+        change_sessions=span,
+        gap=rounded(figures.gap(spread.open, spread.close)) if span == 1 else None,
         volume_ratio=rounded(figures.volume_ratio(spread.volume), 2),
     )
 

@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 from models.market import SymbolSignals
 from tools import figures
 from tools.decimals import rounded
-from tools.history import histories, note_holes
+from tools.history import histories, note_holes, note_lost
 from tools.market.protocol import MarketData
-from tools.market.sessions import History
+from tools.market.sessions import History, lost_sessions
 from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
 
 _LONGEST = 61  # sessions of the figure that looks back furthest, but the high
@@ -21,10 +21,11 @@ class SignalsArguments(Arguments):
     symbols: Symbols
 
 
-def symbol_signals(history: History) -> SymbolSignals:
+def symbol_signals(history: History, lost: bool = False) -> SymbolSignals:
     """Return the signals of one symbol at its last bar; formulas and their sources are in tools/figures.py.
 
-    A figure of so many sessions is None where one of them is missing; the high says of how many it is.
+    A figure of so many sessions is None where one of them is missing; the high says of how many it is. lost: the
+    market has no bar of the session before, of any name, so that there is no change of a day.
     """
     bars, spread = history.bars, history.spread
     close, high = spread.close, bars.high[-figures.SESSIONS_A_YEAR :]
@@ -41,8 +42,8 @@ def symbol_signals(history: History) -> SymbolSignals:
         volatility20=rounded(figures.volatility(close)),
         drawdown60=rounded(figures.drawdown(close)),
         volume_ratio=rounded(figures.volume_ratio(spread.volume), 2),
-        gap=rounded(figures.gap(spread.open, close)),
-        change=rounded(figures.momentum(close, 1)),
+        gap=None if lost else rounded(figures.gap(spread.open, close)),
+        change=None if lost else rounded(figures.momentum(close, 1)),
         sma20=rounded(figures.from_average(close, 20)),
         sma50=rounded(figures.from_average(close, 50)),
     )
@@ -56,7 +57,7 @@ def _row(market: MarketData, history: History) -> dict[str, Any]:
     rows = _KEPT.setdefault(market, {})
     day, row = rows.get(history.symbol, (None, {}))
     if day != history.bars.dates[-1]:
-        row = symbol_signals(history).model_dump(mode="json", by_alias=True)
+        row = symbol_signals(history, bool(lost_sessions(market, 2))).model_dump(mode="json", by_alias=True)
         rows[history.symbol] = history.bars.dates[-1], row
     return row
 
@@ -65,6 +66,7 @@ def signals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, 
     gaps = Gaps()
     found = list(histories(context, arguments.symbols, gaps))
     note_holes(found, gaps, _LONGEST)
+    note_lost(context, gaps, _LONGEST)
     rows = [_row(context.market, history) for history in found]
     return payload(context, gaps, available=bool(rows), signals=rows)
 

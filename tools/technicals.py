@@ -10,7 +10,7 @@ import numpy as np
 from models.market import SymbolTechnicals
 from tools.decimals import rounded
 from tools.figures import SESSIONS_A_YEAR, load_talib, rsi
-from tools.history import histories, note_holes
+from tools.history import histories, note_holes, note_lost
 from tools.market.protocol import Floats
 from tools.market.sessions import History
 from tools.registry import Gaps, ToolContext, ToolSpec, payload
@@ -63,6 +63,7 @@ def technicals_get(context: ToolContext, arguments: SignalsArguments) -> dict[st
     gaps = Gaps()
     found = list(histories(context, arguments.symbols, gaps, _SESSIONS))
     note_holes(found, gaps, _LONGEST)
+    note_lost(context, gaps, SESSIONS_A_YEAR)
     rows = [symbol_technicals(history).model_dump(mode="json", by_alias=True) for history in found]
     short = sum(len(history.run.close) < SESSIONS_A_YEAR for history in found)
     if short:

@@ -50,6 +50,15 @@ def test_movers_carry_the_figures_of_the_signals(market: ReplayMarket, make_cont
         assert {name: row[name] for name in mover} == mover
 
 
+def test_movers_name_a_session_that_the_market_lacks(data: ReplayData, make_context: MakeContext, call: Call) -> None:
+    market = ReplayMarket(data, ReplayClock(dt.date(2010, 8, 19)))
+    answer = call(make_context(market), "sp500_movers", direction="up", limit=3)
+    assert (answer.payload["session"], answer.payload["previousSession"]) == ("2010-08-19", "2010-08-17")
+    assert [(row["changeSessions"], row["gap"]) for row in answer.payload["movers"]] == [(2, None)] * 3
+    lines = {row["what"]: row["reason"] for row in answer.payload["missing"]}
+    assert lines["exchange sessions"].startswith("no bar of any name of 2010-08-18")
+
+
 def test_a_split_among_the_movers_is_pointed_out(data: ReplayData, make_context: MakeContext, call: Call) -> None:
     market = ReplayMarket(data, ReplayClock(dt.date(2010, 6, 14)))
     answer = call(make_context(market), "sp500_movers", direction="down", limit=1)

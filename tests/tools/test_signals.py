@@ -52,6 +52,23 @@ def test_a_short_history_gives_nulls_and_no_figure(data: ReplayData, make_contex
         assert row[name] is None
 
 
+def test_signals_name_a_session_that_the_market_lacks(data: ReplayData, make_context: MakeContext, call: Call) -> None:
+    """The data have no bar of 2010-08-18: the day after it there is no change of a day, and what spans it is named."""
+    after, later = (ReplayMarket(data, ReplayClock(dt.date(2010, 8, day))) for day in (19, 20))
+    line = "no bar of any name of 2010-08-18: a figure across them spans more days than it says"
+    for market, changed in ((after, False), (later, True)):
+        answer = call(make_context(market), "signals_get", symbols=["IBM"])
+        (row,) = answer.payload["signals"]
+        assert (row["change"] is not None, row["gap"] is not None, row["momentum20"] is not None) == (
+            changed,
+            changed,
+            True,
+        )
+        assert {"what": "exchange sessions", "reason": line} in answer.payload["missing"]
+    before = ReplayMarket(data, ReplayClock(dt.date(2010, 8, 17)))
+    assert call(make_context(before), "signals_get", symbols=["IBM"]).payload["missing"] == []
+
+
 LAPSED = ["CHRW", "ISRG", "MSFT", "MYL", "NTAP", "WIN", "WYNN"]
 
 

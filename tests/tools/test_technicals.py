@@ -34,9 +34,11 @@ def test_the_indicators_are_ta_lib_s(market: ReplayMarket, make_context: MakeCon
 def test_a_year_s_extremes_need_a_year(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
     answer = call(make_context(market), "technicals_get", symbols=["IBM", "MMM"])
     assert {row["high252"] for row in answer.payload["technicals"]} == {None}
-    (missing,) = answer.payload["missing"]
-    assert missing["what"] == "high252, low252"
-    assert missing["reason"] == "2 of 2 symbols have fewer than 252 sessions of history"
+    lost, short = answer.payload["missing"]
+    assert lost["what"] == "exchange sessions"
+    assert lost["reason"].startswith("no bar of any name of 2009-09-08, 2009-10-29, 2009-10-30, 2009-11-02, ")
+    assert short["what"] == "high252, low252"
+    assert short["reason"] == "2 of 2 symbols have fewer than 252 sessions of history"
     long = FarMarket({"X": daily("X", np.r_[500.0, np.linspace(100, 200, 252)])})
     (row,) = call(make_context(long), "technicals_get", symbols=["X"]).payload["technicals"]
     assert (row["high252"], row["low252"]) == (500, 100)  # the first of the 252 opened at 500

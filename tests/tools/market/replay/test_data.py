@@ -10,9 +10,10 @@ import pytest
 
 from models.errors import NotConfigured
 from tests.tools.conftest import Raw
+from tools.market.clock import exchange_hours
 from tools.market.replay import data as module
 from tools.market.replay.cleaning import ROW, clean
-from tools.market.replay.data import ReplayData, replay_data
+from tools.market.replay.data import LOST, ReplayData, replay_data
 
 
 def load(home: Path) -> ReplayData:
@@ -33,6 +34,12 @@ def test_the_whole_file_is_there(data: ReplayData, raw: Raw) -> None:
         245,
     )
     assert len(data.columns.day) == 122_574
+
+
+def test_the_sessions_that_are_lost_are_those_of_the_exchange_s_calendar(data: ReplayData) -> None:
+    held = exchange_hours().sessions
+    lost = [day for day in held if data.sessions[0] < day < data.sessions[-1] and day not in data.sessions]
+    assert (tuple(lost), set(data.sessions) - set(held)) == (LOST, set())
 
 
 def test_every_row_is_the_file_s_row(data: ReplayData, raw: Raw) -> None:
