@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from tests.bench.names import markets
 from tests.bench.throughput import ANSWER, TOOL, Queued, queued
 from tests.stack import Processes, free_port, processes
 
@@ -49,9 +50,11 @@ def overhead(role: str, turns: int, at_once: int, rounds: int, latency: float) -
     found: dict[str, list[Queued]] = {WITH: [], WITHOUT: []}
     with ExitStack() as desks:
         both = {module: desks.enter_context(_desk(module, at_once, latency)) for module in (WITH, WITHOUT)}
+        days = markets(both[WITH].settings)
         for number in range(WARM + rounds):
+            day = next(days)
             for module in (WITH, WITHOUT) if number % 2 else (WITHOUT, WITH):
-                found[module].append(queued(both[module], role, turns))
+                found[module].append(queued(both[module], role, turns, day))
     on, off = found[WITH][WARM:], found[WITHOUT][WARM:]
     return Overhead(
         Compared.of(*([one.cpu.worker + one.cpu.redis for one in some] for some in (on, off))),

@@ -14,6 +14,7 @@ from models.tables.runs import Report, Run, Verdict
 from tasks.bootstrap import desk_of
 from tasks.workflows.research import open_research
 from tasks.workflows.screen import open_screen
+from tests.bench.names import priced
 from tests.stack import Processes, processes, wait_for
 
 TURNS = 8  # of one app-server: few, so that they are what a screen waits for
@@ -57,7 +58,7 @@ def _screen_seconds(latency: float, candidates: int, workers: Sequence[str]) -> 
 
 def _warm(desk: Processes, symbols: int) -> None:
     """App-servers start with the first turn of a worker: give each of them some."""
-    names = [listing.symbol for listing in desk_of(desk.app).market.universe("sp500")]
+    names = priced(desk_of(desk.app).market)
     _until_ended(desk, [open_research(desk.app, names[-symbols:]).id], 120)
 
 
@@ -79,7 +80,7 @@ def crowd(runs: int, symbols: int) -> Crowd:
         desk.stand_in("--latency", "0", *TOOL, "--answer", ANSWER)
         desk.workers("research", "ops")
         _warm(desk, 4)
-        names = [listing.symbol for listing in desk_of(desk.app).market.universe("sp500")]
+        names = priced(desk_of(desk.app).market)
         before, began = _cpu_seconds(desk), time.perf_counter()
         opened = [open_research(desk.app, names[number * symbols :][:symbols]).id for number in range(runs)]
         _until_ended(desk, opened, 300)

@@ -22,8 +22,10 @@ from tasks.engine.steps import NewStep
 from tasks.worker.dispatch import send
 from tasks.worker.labels import label_of
 from tests.bench.cpu import CpuTime
+from tests.bench.names import markets, priced
 from tests.builders import run_row
 from tests.stack import REPOSITORY, Processes, processes
+from tools.market.protocol import MarketData
 
 TOOL = ("--tool", "signals_get", "--arguments", '{"symbols":["IBM"]}')
 ANSWER = '{"verdict":"REJECT","confidence":"high","summary":"measured","keyRisks":[]}'
@@ -59,12 +61,12 @@ def throughput(role: str, turns: int, at_once: int, rounds: int) -> Throughput:
     new app-server on both sides, over a Codex home of the same age: it slows with the threads kept there."""
     with processes(forked=False) as desk:
         desk.stand_in("--latency", "0", *TOOL, "--answer", ANSWER)
-        pairs = []
+        days, pairs = markets(desk.settings), []
         for _ in range(rounds):
             bare = _bare(desk, role, turns, at_once, desk.home / "bare")
             desk.workers("research", concurrency=at_once)
-            queued(desk, role, at_once)
-            pairs.append((bare, queued(desk, role, turns)))
+            queued(desk, role, at_once, next(days))
+            pairs.append((bare, queued(desk, role, turns, next(days))))
             desk.end("research")
     pairs.sort(key=lambda pair: pair[1].rate / pair[0])
     bare, middle = pairs[len(pairs) // 2]
@@ -80,15 +82,15 @@ def _bare(desk: Processes, role: str, turns: int, at_once: int, folder: Path) ->
     return float(found["turns"] / found["seconds"])
 
 
-def queued(desk: Processes, role: str, turns: int) -> Queued:
-    """Measure that many report steps of one run, from sending them to the last one's end."""
+def queued(desk: Processes, role: str, turns: int, market: MarketData) -> Queued:
+    """Measure that many report steps of one run on a market, each of a name of its own, from sending them to the last
+    one's end."""
     mine = desk_of(desk.app)
-    symbols = [listing.symbol for listing in mine.market.universe("sp500")]
-    run, finish = run_row(**label_of(mine), params={}), new_id()
+    symbols = priced(market)
+    assert turns <= len(symbols), f"at most {len(symbols)} turns a round: so many names have a price"
+    run, finish = run_row(**label_of(mine) | {"market_now": market.clock.now()}, params={}), new_id()
     steps, candidates = [], []
-    for number in range(turns):
-        # A subject of its own each time: a resumed thread would carry a history that the baseline's has not.
-        symbol = f"{symbols[number % len(symbols)]}-{run.id[:12]}-{number}"
+    for number, symbol in enumerate(symbols[:turns]):
         candidate = Candidate(
             id=new_id(), run_id=run.id, symbol=symbol, instrument="equity", confidence="medium", origin="screen",
             rank=number, score=1.0,
