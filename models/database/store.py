@@ -10,6 +10,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, Insert, create_engine, event, insert
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlmodel import Session, SQLModel
@@ -95,8 +96,12 @@ def insert_rows(session: Session, rows: Sequence[SQLModel]) -> None:
     """Insert new rows of one table in one statement. The session does not track them: rows that are only ever inserted
     do not need a unit of work."""
     if rows:
-        table = type(rows[0]).__table__  # type: ignore[attr-defined]
-        session.connection().execute(table.insert(), [row.model_dump() for row in rows])
+        session.connection().execute(_insert(type(rows[0])), [row.model_dump() for row in rows])
+
+
+@cache
+def _insert(model: type[SQLModel]) -> Insert:
+    return insert(model.__table__)  # type: ignore[attr-defined]
 
 
 def _backend(url: str) -> str:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import sqlalchemy
-from sqlalchemy import ColumnElement, Select, case, func, or_
+from sqlalchemy import ColumnElement, Select, bindparam, case, func, or_
 from sqlmodel import Session, col, select
 
 from models.prices import prices
@@ -64,16 +65,24 @@ def was_run() -> ColumnElement[bool]:
 
 def usage_of_budgets(session: Session, settings: Settings, run_id: str) -> Iterator[BudgetUse]:
     """Yield the use of each budget; one of 0 tokens is none."""
-    if limit := settings.budget_run_tokens:
-        used = _tokens(session, col(Turn.run_id) == run_id)
-        yield BudgetUse(scope="run", used=used, limit=limit, setting="DESK_BUDGET_RUN_TOKENS")
-    if limit := settings.budget_day_tokens:
-        used = _tokens(session, col(Turn.id) >= _first_id(utcnow()))
-        yield BudgetUse(scope="UTC day", used=used, limit=limit, setting="DESK_BUDGET_DAY_TOKENS")
+    of_run, of_day = settings.budget_run_tokens, settings.budget_day_tokens
+    if not of_run and not of_day:
+        return
+    asked = {"run": run_id, "first": _first_id(utcnow())}
+    by_run, by_day = session.connection().execute(_used(), asked).one()
+    if of_run:
+        yield BudgetUse(scope="run", used=by_run, limit=of_run, setting="DESK_BUDGET_RUN_TOKENS")
+    if of_day:
+        yield BudgetUse(scope="UTC day", used=by_day, limit=of_day, setting="DESK_BUDGET_DAY_TOKENS")
 
 
-def _tokens(session: Session, of: Any) -> int:
-    return session.exec(select(func.sum(Turn.total_tokens)).where(of)).one() or 0
+@cache
+def _used() -> Select[Any]:
+    """Return the statement of the tokens of a run and of a day, built once: it is run before each turn. Parameters:
+    run, first (the day's least id)."""
+    conditions = (col(Turn.run_id) == bindparam("run"), col(Turn.id) >= bindparam("first"))
+    sums = (sqlalchemy.select(func.sum(col(Turn.total_tokens))).where(one).scalar_subquery() for one in conditions)
+    return sqlalchemy.select(*(func.coalesce(one, 0) for one in sums))
 
 
 def _first_id(now: dt.datetime) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from sqlmodel import Session
 
 from agents.role_models import role_labels, role_models
 from agents.roles import ROLES
@@ -32,21 +34,24 @@ def run_role(
     subject: str,
     brief: Mapping[str, Any],
     *,
-    memory: str | None = None,
+    memory: Callable[[Session], str | None] | None = None,
     budgeted: bool = True,
 ) -> RoleRun:
     """Run one role's turn and return its outcome and rows; Skipped when a budget is used up, unless it is not
     `budgeted`.
 
-    memory: what the prompt repeats from earlier runs. Raises LeaseLost when another worker has the step, UsageError
-    when this worker differs from the run's label, StepEnded when the turn was interrupted and has ended, Postponed when
-    it may not start yet.
+    memory: reads what the prompt repeats from earlier runs. Raises LeaseLost when another worker has the step,
+    UsageError when this worker differs from the run's label, StepEnded when the turn was interrupted and has ended,
+    Postponed when it may not start yet.
     """
     require_speaker(desk, step.run_id)
-    if budgeted and (why := _no_budget(desk, step)) is not None:
+    with desk.store.read() as session:
+        why = budgets.used_up(session, desk.settings_of(step.run_id), step.run_id) if budgeted else None
+        remembered = memory(session) if memory is not None and why is None else None
+    if why is not None:
         return skipped(desk, step, role, subject, Skipped(reason=why))
     opening = policy.opening(step.error)
-    job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief, opening, memory)
+    job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief, opening, remembered)
     run = _outcome(desk, step, held, job)
     desk.telemetry.record_turns(step, role, subject, run)
     if held.interrupted and isinstance(run.outcome, Interrupted | Failed):
@@ -112,14 +117,6 @@ def _park(desk: Desk, run: RoleRun, outcome: Failed) -> float:
     except TimeoutError:
         parked = None
     return policy.jittered(parked if parked is not None else PARK_SECONDS)
-
-
-def _no_budget(desk: Desk, step: ClaimedStep) -> str | None:
-    settings = desk.settings_of(step.run_id)
-    if not settings.budget_run_tokens and not settings.budget_day_tokens:
-        return None
-    with desk.store.read() as session:
-        return budgets.used_up(session, settings, step.run_id)
 
 
 def skipped(desk: Desk, step: ClaimedStep, role: str, subject: str, outcome: Skipped) -> RoleRun:

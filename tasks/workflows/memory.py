@@ -34,12 +34,11 @@ _ROLES = (*(key for key in validators() if key not in _FIRST), *_FIRST)
 def symbol_memory(session: Session, context: ToolContext, symbol: str) -> str | None:
     """Return the last verdict, one to three thesis points, the last major risk and the last trade note of a symbol;
     None when there is none of them."""
-    past = memory_rows.reports(session, context, symbol)
+    verdicts, reports = memory_rows.past(session, context, symbol)
     notes = last_notes(session, context.settings, context.account, [symbol], context.clock.now())
-    verdicts = memory_rows.verdicts(session, context, symbol)
     lines = [f"{one.at:%Y-%m-%d} verdict {one.rating} ({one.confidence})" for one in verdicts]
-    lines += _points(past, role_labels(context.settings))
-    lines += _major_risk(past)
+    lines += _points(reports, role_labels(context.settings))
+    lines += _major_risk(reports)
     lines += [f"last trade note: {line}" for line in notes.get(symbol, [])[-1:]]
     return fit(lines, context.settings.memory_tokens)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Executable, bindparam, func, select
+from sqlalchemy import Executable, Select, bindparam, func, null, select, union_all
 from sqlmodel import Session, col
 
 from models.research import ReportStatus
@@ -56,14 +56,16 @@ class PastDecision(NamedTuple):
     reasoning: str
 
 
-def verdicts(session: Session, context: ToolContext, symbol: str) -> list[PastVerdict]:
-    """Return the newest verdict on a symbol, if there is any."""
-    return [PastVerdict(*row) for row in _rows(session, context, _verdicts(), symbol=symbol)]
-
-
-def reports(session: Session, context: ToolContext, symbol: str) -> list[PastReport]:
-    """Return the newest report of each role on a symbol, in no order."""
-    return [PastReport(*row) for row in _rows(session, context, _reports(), symbol=symbol)]
+def past(session: Session, context: ToolContext, symbol: str) -> tuple[list[PastVerdict], list[PastReport]]:
+    """Return the newest verdict on a symbol, if there is any, and the newest report of each role, in no order."""
+    verdicts: list[PastVerdict] = []
+    reports: list[PastReport] = []
+    for row in _rows(session, context, _past(), symbol=symbol):
+        if row.role is None:
+            verdicts.append(PastVerdict(row.market_at, row.verdict, row.confidence))
+        else:
+            reports.append(PastReport(*row))
+    return verdicts, reports
 
 
 def hits(session: Session, context: ToolContext, lens: str, symbols: Sequence[str], most: int) -> list[PastHit]:
@@ -91,18 +93,26 @@ def _seen() -> tuple[Any, ...]:
 
 
 @cache
-def _verdicts() -> Executable:
-    return (
-        select(col(Run.market_now), col(Verdict.rating), col(Verdict.confidence))
+def _past() -> Executable:
+    """Return the statement of the newest reports and, with a role of null, the newest verdict: each turn runs it, and
+    a statement more costs more than its rows."""
+    return union_all(_reports(), _verdict())
+
+
+def _verdict() -> Select[Any]:
+    names = (col(Verdict.rating), col(Verdict.confidence), col(Verdict.summary), col(Verdict.key_risks))
+    newest = (
+        select(col(Run.market_now), null().label("role"), *names, null().label("spoken_by"))
         .join(Verdict, col(Verdict.run_id) == col(Run.id))
         .where(*_seen(), col(Verdict.symbol) == bindparam("symbol"))
         .order_by(col(Run.market_now).desc(), col(Verdict.created_at).desc())
         .limit(1)
+        .subquery()
     )
+    return select(*newest.c)
 
 
-@cache
-def _reports() -> Executable:
+def _reports() -> Select[Any]:
     names = ("market_at", "role", "verdict", "confidence", "summary", "key_risks", "spoken_by")
     newest = (col(Report.market_at).desc(), col(Report.created_at).desc())
     place = func.row_number().over(partition_by=col(Report.role), order_by=newest).label("place")

@@ -191,9 +191,8 @@ def _run(desk: Desk, step: ClaimedStep, held: HeldStep, context: ToolContext) ->
     unpriced = no_current_price(context.market, symbol)
     if unpriced is not None:
         return skipped(desk, step, step.role, symbol, Skipped(reason=unpriced, no_data=True))
-    with desk.store.read() as session:
-        memory = symbol_memory(session, context, symbol)
     brief = validator_subject(symbol, payload["instrument"], payload["theses"], context.settings, payload["capital"])
+    memory = partial(symbol_memory, context=context, symbol=symbol)
     return run_role(desk, step, held, step.role, symbol, brief, memory=memory)
 
 

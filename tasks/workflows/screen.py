@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from celery import Celery
@@ -107,8 +108,7 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     asked = step.payload
     lens, symbols, settings = asked["lens"], asked["symbols"], desk.settings_of(step.run_id)
     brief = screener_subject(lens, asked["shard"], symbols, settings, asked["capital"])
-    with desk.store.read() as session:
-        memory = lens_memory(session, desk.tool_context(step.run_id), lens, symbols)
+    memory = partial(lens_memory, context=desk.tool_context(step.run_id), lens=lens, symbols=symbols)
     run = run_role(desk, step, held, step.role, f"shard-{asked['shard']}", brief, memory=memory)
     again = retry_of(desk, step, run)
     if again is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 
 import structlog
 from celery import Celery
@@ -91,9 +92,10 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         return Done({"status": "skipped", "reason": "no verdict to decide on"})
     context = desk.tool_context(run.id)
     portfolio = portfolio_get(context, Arguments())["portfolio"]
-    notes, memory = _past(desk, context, [row["symbol"] for row in portfolio["positions"]], verdicts)
+    notes = _notes(desk, context, [row["symbol"] for row in portfolio["positions"]], verdicts)
     brief = trader_subject(run.account, verdicts, portfolio, settings, notes)
     # With DESK_TRADE_ON_PARTIAL the one turn of the trader is wanted though the budget is used up.
+    memory = partial(trader_memory, context=context)
     turned = run_role(desk, step, held, "trader", run.account, brief, memory=memory, budgeted=not allowed)
     again = retry_of(desk, step, turned)
     if again is not None:
@@ -125,14 +127,11 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     return Done({"status": status, "actions": len(decision.actions)}, rows, [child])
 
 
-def _past(
-    desk: Desk, context: ToolContext, held: list[str], verdicts: list[JudgedSymbol]
-) -> tuple[dict[str, list[str]], str | None]:
-    """Return the notes on held and judged symbols, and the account's last decisions."""
+def _notes(desk: Desk, context: ToolContext, held: list[str], verdicts: list[JudgedSymbol]) -> dict[str, list[str]]:
+    """Return the notes on held and judged symbols."""
     symbols = [*map(underlying_of, held), *(one["symbol"] for one in verdicts)]
     with desk.store.read() as session:
-        notes = last_notes(session, context.settings, context.account, symbols, context.clock.now())
-        return notes, trader_memory(session, context)
+        return last_notes(session, context.settings, context.account, symbols, context.clock.now())
 
 
 def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:

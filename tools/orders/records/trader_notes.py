@@ -9,7 +9,8 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
-from sqlalchemy import bindparam
+import sqlalchemy
+from sqlalchemy import Row, bindparam
 from sqlmodel import Session, col, func, select
 
 from models.legs import legs_of
@@ -26,6 +27,9 @@ from tools.risk import limits_of
 LINES_A_SYMBOL = 3
 LINES_AT_MOST = 60  # of one prompt, however many symbols it is about
 LINE_CHARS = 200
+# The columns that a line is made of.
+NOTED = ("decision_id", "ordinal", "symbol", "action", "outcome", "line", "market_at")
+Note = TraderNote | Row[Any]
 _NOT_SENT = {
     OrderState.DRAFTED: "not checked yet",
     OrderState.PREVIEWED: "checked, not sent",
@@ -67,7 +71,7 @@ def last_notes(
     """Return by symbol the last lines that are not of a later market time, oldest first; LINES_A_SYMBOL of each and
     at most LINES_AT_MOST in all. The line of an order that has changed since shows its present state."""
     parameters = {"account": account, "symbols": sorted(set(symbols)), "now": now}
-    rows = session.scalars(_newest(), parameters).all()
+    rows = session.connection().execute(_newest(), parameters).all()
     if not rows:
         return {}
     ids = [order_id(row.decision_id, row.ordinal) for row in rows]
@@ -92,7 +96,7 @@ def _newest() -> Any:
         .subquery()
     )
     return (
-        select(TraderNote)
+        sqlalchemy.select(*(getattr(TraderNote, name) for name in NOTED))
         .join(known, known.c.id == col(TraderNote.id))
         .where(known.c.place <= LINES_A_SYMBOL)
         .order_by(*newest_first)
@@ -100,13 +104,13 @@ def _newest() -> Any:
     )
 
 
-def _now(session: Session, row: TraderNote, order: Order | None, limits: RiskLimits) -> str:
+def _now(session: Session, row: Note, order: Order | None, limits: RiskLimits) -> str:
     if order is None or (order.state in ORDER_FINAL and order.state == row.outcome):
         return row.line
     return _line(row, _of_order(session, order, limits))
 
 
-def _line(row: TraderNote, what: str) -> str:
+def _line(row: Note, what: str) -> str:
     text = " ".join(f"{row.market_at:%Y-%m-%d} {row.action} {row.symbol}: {what}".split())
     return text if len(text) <= LINE_CHARS else text[: LINE_CHARS - 1] + "…"
 
