@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from tests.faults.orders_desk import ORDER_CREW
+from tests.faults.orders.desk import ORDER_CREW
 from tests.faults.scenario import order_figures, table
 from tests.faults.suite import LANES, LONG, SCENARIOS, SHORT, alone, run, with_resend, without_claim
 

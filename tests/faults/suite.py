@@ -17,22 +17,19 @@ from tests.faults import (
     kills,
     messages,
     model_faults,
-    orders,
-    orders_fills,
-    orders_halts,
-    orders_outages,
-    orders_postgres,
     stops,
 )
 from tests.faults.desk import FaultDesk, Pace, fault_desk
 from tests.faults.launch import NO_CLAIM
-from tests.faults.orders_desk import ORDER_CREW, order_desk
-from tests.faults.orders_launch import POINTS, RESEND
+from tests.faults.orders import fills, halts, outages, scenarios
+from tests.faults.orders.desk import ORDER_CREW, order_desk
+from tests.faults.orders.launch import POINTS, RESEND
+from tests.faults.orders.postgres import missing
 from tests.faults.scenario import Act, Result, Scenario, perform
 
 CLOCK = ("tests.faults.launch", "--clock", "{home}/clock")
 SWITCHABLE = ("tests.faults.launch", "--claim-switch")
-TRADES = ("tests.faults.orders_launch",)
+TRADES = ("tests.faults.orders.launch",)
 
 
 def of_orders(
@@ -74,22 +71,22 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("model: refusals", model_faults.refusals, short=True),
     Scenario("stopped in every phase", stops.stopped_in_every_phase, times=2),
     # First, for it closes whatever others would have left.
-    of_orders("halted while sending", orders_halts.halted_while_sending, 6),
+    of_orders("halted while sending", halts.halted_while_sending, 6),
     *(
-        of_orders(f"killed, {point}", partial(orders.killed_at, point), 5, short=point == "answered")
+        of_orders(f"killed, {point}", partial(scenarios.killed_at, point), 5, short=point == "answered")
         for point in POINTS
     ),
-    of_orders("killed, broker holds it", orders.held_by_broker, 6),
-    of_orders("killed at random", orders.killed_at_random, 10),
-    of_orders("broker accepts, then fails", orders.broker_fails_after_it_accepted, 6),
-    of_orders("delivered twice, no claim", orders.delivered_twice, 5, claim=False),
-    of_orders("two trade workers, no claim", orders.two_trade_workers, 5, claim=False),
-    of_orders("killed, filled in parts", orders_fills.killed_half_filled, 5, short=True),
-    of_orders("Redis killed and restarted", orders_outages.redis_killed, 5),
-    of_orders("database away", orders_outages.database_away, 3),
-    of_orders("stream of fills lost", orders_outages.stream_lost, 4),
-    of_orders("killed at every step, PostgreSQL", orders.killed_at_every_step, 2, postgres=True),
-    of_orders("two trade workers, PostgreSQL", orders.two_trade_workers, 2, claim=False, postgres=True),
+    of_orders("killed, broker holds it", scenarios.held_by_broker, 6),
+    of_orders("killed at random", scenarios.killed_at_random, 10),
+    of_orders("broker accepts, then fails", scenarios.broker_fails_after_it_accepted, 6),
+    of_orders("delivered twice, no claim", scenarios.delivered_twice, 5, claim=False),
+    of_orders("two trade workers, no claim", scenarios.two_trade_workers, 5, claim=False),
+    of_orders("killed, filled in parts", fills.killed_half_filled, 5, short=True),
+    of_orders("Redis killed and restarted", outages.redis_killed, 5),
+    of_orders("database away", outages.database_away, 3),
+    of_orders("stream of fills lost", outages.stream_lost, 4),
+    of_orders("killed at every step, PostgreSQL", scenarios.killed_at_every_step, 2, postgres=True),
+    of_orders("two trade workers, PostgreSQL", scenarios.two_trade_workers, 2, claim=False, postgres=True),
 )
 
 # Of the long version, how many desks work at once: most of a scenario is waiting for a lease to end.
@@ -145,7 +142,7 @@ def deal(group: Sequence[Job], lanes: int) -> list[list[Job]]:
 def play(lane: Sequence[Job], pace: Pace, began: float) -> list[Result]:
     """All of a lane on one desk."""
     first = lane[0][0]
-    skipped = orders_postgres.missing() if first.postgres else None
+    skipped = missing() if first.postgres else None
     if skipped:
         return [Result(scenario.name, skipped=skipped) for scenario, _ in lane]
     results = []

@@ -7,11 +7,11 @@ import time
 
 from models.states import OrderState
 from tests.faults.desk import FaultDesk, until
-from tests.faults.orders import ORDERS
-from tests.faults.orders_broker import SILENT, STREAMING
-from tests.faults.orders_check import all_are, ends_well, fill_open
-from tests.faults.orders_desk import Handed, arm, control, hand_over
-from tests.faults.orders_launch import FOLLOWED, POINTS
+from tests.faults.orders.broker import SILENT, STREAMING
+from tests.faults.orders.check import all_are, ends_well, fill_open
+from tests.faults.orders.desk import Handed, arm, control, hand_over
+from tests.faults.orders.launch import FOLLOWED, POINTS
+from tests.faults.orders.scenarios import ORDERS
 from tests.faults.scenario import Result
 
 

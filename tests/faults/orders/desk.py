@@ -23,9 +23,9 @@ from tests.fakes.alpaca import KEY, SECRET
 from tests.fakes.yahoo import FarYahoo, YahooHandler
 from tests.faults.desk import FaultDesk, Pace, keep_logs
 from tests.faults.model import FaultyModel
-from tests.faults.orders_broker import PRICE
-from tests.faults.orders_launch import BOMB, FAR_YAHOO
-from tests.faults.orders_postgres import database_of
+from tests.faults.orders.broker import PRICE
+from tests.faults.orders.launch import BOMB, FAR_YAHOO
+from tests.faults.orders.postgres import database_of
 from tests.stack import Processes, processes, wait_for
 from tests.tools.orders.desk import Desk, action
 from tools.brokers.factory import build_broker
@@ -97,7 +97,7 @@ def order_desk(
 
 
 def start_stand_in(running: Processes) -> None:
-    running.spawn("alpaca", sys.executable, "-m", "tests.faults.orders_broker")
+    running.spawn("alpaca", sys.executable, "-m", "tests.faults.orders.broker")
     wait_for(lambda: "http://" in running.log("alpaca"), "the broker's stand-in listens")
     url = running.log("alpaca").split()[0]
     running.environ |= {"DESK_ALPACA_URL": url, STAND_IN: url}

@@ -1,6 +1,6 @@
 """Starts a `desk` command on an exchange that never closes, with Yahoo on loopback, and kills it at a given point.
 
-python -m tests.faults.orders_launch COMMAND...
+python -m tests.faults.orders.launch COMMAND...
 
 The file `bomb` in the desk's folder holds points and a number: the trade worker is killed when it gets to one of them
 for that many-th time, once. While there is a file `no-claim`, every message of a step takes it; while there is a file

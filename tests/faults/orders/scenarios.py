@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 
 from tests.faults.desk import FaultDesk, until
-from tests.faults.orders_check import ends_well
-from tests.faults.orders_desk import Handed, arm, control, hand_over, sent
-from tests.faults.orders_launch import POINTS
+from tests.faults.orders.check import ends_well
+from tests.faults.orders.desk import Handed, arm, control, hand_over, sent
+from tests.faults.orders.launch import POINTS
 from tests.faults.scenario import Result
 
 ORDERS = 3

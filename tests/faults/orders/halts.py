@@ -11,9 +11,9 @@ from sqlmodel import select
 
 from models.tables.orders import Order, Trading
 from tests.faults.desk import FaultDesk, until
-from tests.faults.orders_check import ends_well
-from tests.faults.orders_desk import ACCOUNT, KEYS, Handed, control, hand_over, sent
-from tests.faults.orders_outages import FILLS
+from tests.faults.orders.check import ends_well
+from tests.faults.orders.desk import ACCOUNT, KEYS, Handed, control, hand_over, sent
+from tests.faults.orders.outages import FILLS
 from tests.faults.scenario import Result
 from tests.stack import REPOSITORY
 

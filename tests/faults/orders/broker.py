@@ -1,5 +1,5 @@
 """The broker's stand-in of the fault suite: its stream can be cut or stop sending, and it counts how often an order was
-filled. `python -m tests.faults.orders_broker` prints its URL and serves until it is killed."""
+filled. `python -m tests.faults.orders.broker` prints its URL and serves until it is killed."""
 
 from __future__ import annotations
 

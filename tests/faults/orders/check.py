@@ -18,8 +18,8 @@ from models.tables.runs import Step
 from tests.fakes.alpaca import OPEN
 from tests.faults.check import Findings
 from tests.faults.desk import FaultDesk
-from tests.faults.orders_broker import PRICE
-from tests.faults.orders_desk import ACCOUNT, Handed, control, nudge
+from tests.faults.orders.broker import PRICE
+from tests.faults.orders.desk import ACCOUNT, Handed, control, nudge
 from tests.faults.scenario import Result
 from tools.decimals import exact
 from tools.orders.audit.reading import check_logs

@@ -10,10 +10,10 @@ from models.states import OrderState
 from tests.fakes.alpaca import LATE_SECONDS
 from tests.faults.database import locked
 from tests.faults.desk import FaultDesk, until
-from tests.faults.orders import ORDERS
-from tests.faults.orders_broker import CUT, SILENT, STREAMING
-from tests.faults.orders_check import all_are, ends_well, fill_open
-from tests.faults.orders_desk import Handed, control, hand_over, sent
+from tests.faults.orders.broker import CUT, SILENT, STREAMING
+from tests.faults.orders.check import all_are, ends_well, fill_open
+from tests.faults.orders.desk import Handed, control, hand_over, sent
+from tests.faults.orders.scenarios import ORDERS
 from tests.faults.scenario import Result
 
 FILLS = ("all", "part", "none")
