@@ -144,8 +144,8 @@ def _allowed(schema: Mapping[str, Any]) -> str:
 
 
 def _bounds(kind: Mapping[str, Any]) -> Iterator[str]:
-    words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
-    return (f"{word} {kind[name]:g}" for name, word in words.items() if name in kind)
+    limits = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
+    return (f"{label} {kind[name]:g}" for name, label in limits.items() if name in kind)
 
 
 def _setting_default(name: str) -> str:

@@ -28,7 +28,7 @@ class Price(NamedTuple):
         return f"{self.input:g} input, {self.cached_input:g} cached, {self.output:g} output"
 
 
-# OpenAI's published standard prices. Another endpoint may charge otherwise: DESK_PRICES has the last word.
+# OpenAI's published standard prices. Another endpoint may charge otherwise: DESK_PRICES overrides them.
 LISTED: Mapping[str, Price] = {
     "gpt-5.5": Price(5.0, 0.5, 30.0),
     "gpt-5.4": Price(2.5, 0.25, 15.0),

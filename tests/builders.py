@@ -101,7 +101,7 @@ def a_report(session: Session, step: Step, turn: Turn | None, symbol: str = "AAP
         "status": "completed",
         "verdict": "CONFIRMED",
         "confidence": "high",
-        "spoken_by": "rulebook (rules, no model)",
+        "author": "rulebook (rules, no model)",
         "market_at": MARKET_NOW,
     }
     report = Report(**{**defaults, **values})

@@ -142,7 +142,7 @@ PORTFOLIO_GET = ToolSpec(
         "The account: cash, equity, buyingPower, and positions with quantity, averageCost, marketPrice and its day "
         "(priceDate), marketValue and share of equity (a fraction); boundByCalls are shares that cover written calls "
         "and cannot be sold before these are bought back. A position whose price is not of the market's latest session "
-        "is in `missing` and valued at that older price. Null is unknown; `missing` says why."
+        "is in `missing` and valued at that older price. Null is unknown; `missing` has the reason."
     ),
     hint="cash, equity, buying power and positions of the account now; no arguments.",
     arguments=Arguments,

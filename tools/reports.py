@@ -96,7 +96,7 @@ def _report(row: Report) -> dict[str, Any]:
         "confidence": row.confidence,
         "summary": row.summary[:_SUMMARY_CHARS],
         "keyRisks": row.key_risks[:_RISKS],
-        "spokenBy": row.spoken_by,
+        "author": row.author,
         "marketAt": row.market_at.isoformat(),
         "runId": row.run_id,
     }
@@ -105,7 +105,7 @@ def _report(row: Report) -> dict[str, Any]:
 REPORT_LATEST = ToolSpec(
     name="report_latest",
     description=(
-        "What this desk said last of up to 150 symbols: the newest verdict, and each role's newest report with summary "
+        "This desk's last answers on up to 150 symbols: the newest verdict, and each role's newest report with summary "
         "and key risks."
     ),
     hint="what the desk reported on these names before; `symbols`.",

@@ -134,7 +134,7 @@ def _mover(history: History, lost: Sequence[dt.date]) -> Mover:
 UNIVERSE_LIST = ToolSpec(
     name="universe_list",
     description=(
-        "The desk's universe: symbol, name, sector, industry. Pages of `limit` from `offset`; `total` tells how many."
+        "The desk's universe: symbol, name, sector, industry. Pages of `limit` from `offset`; `total` is their number."
     ),
     hint="the members of a universe with name, sector and industry.",
     arguments=UniverseArguments,

@@ -62,7 +62,7 @@ _DECLINING = re.compile(
     rf"|i (can{_APOSTROPHE}t|cannot|can not|won{_APOSTROPHE}t|will not|must decline))",
     re.IGNORECASE,
 )
-NO_ANSWER = "the model ended its turn without an answer (the app-server does not pass on a refusal's words)"
+NO_ANSWER = "the model ended its turn without an answer (the app-server does not pass on the text of a refusal)"
 
 
 def failure(kind: str, message: str, reset_seconds: float | None = None) -> Failure:

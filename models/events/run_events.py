@@ -10,7 +10,7 @@ _NOTES, _LONGEST = 5, 500
 
 def started(run: Run) -> Envelope:
     facts = {"account": run.account, "market": run.market, "market_now": run.market_now.isoformat()}
-    return event(EventType.RUN_STARTED, run.id, kind=run.kind, spoken_by=run.model, parent=run.parent_run_id, **facts)
+    return event(EventType.RUN_STARTED, run.id, kind=run.kind, model=run.model, parent=run.parent_run_id, **facts)
 
 
 def stopping(run: Run) -> Envelope:

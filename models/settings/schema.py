@@ -237,7 +237,7 @@ class Settings(BaseModel):
     shard_size: int = of_run(131, ge=1, le=150, description="symbols of one screener turn")
     speculate: bool = of_run(False, description="start the roles after the quick one beside it while turns are idle")
     max_candidates: int = of_run(20, ge=1, le=500, description="candidates kept by a screen")
-    stock_only: bool = of_orders(True, description="no options, whatever options_mode says")
+    stock_only: bool = of_orders(True, description="no options, whatever options_mode is")
     options_mode: Literal["stocks-only", "options-only", "both"] = of_orders(
         "stocks-only", description="kinds of instruments that may be traded"
     )
@@ -351,8 +351,8 @@ class Settings(BaseModel):
         return self
 
     @property
-    def spoken_by(self) -> str:
-        """The author shown in reports and tables: the rulebook is a set of rules, not a model."""
+    def model_label(self) -> str:
+        """The name of the default model in reports and tables: the rulebook is a set of rules, not a model."""
         return self.label_of(self.model)
 
     def label_of(self, model: str) -> str:

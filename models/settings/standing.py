@@ -14,7 +14,7 @@ _NEW_YORK = ZoneInfo("America/New_York")
 
 
 class Standing(Frozen):
-    """Live or preview, broker and account, speaker, market and day.
+    """Live or preview, broker and account, model, market and day.
 
     live: None where it is not known. real_money: orders that are sent move real money. day: of the market, in New York.
     """
@@ -23,7 +23,7 @@ class Standing(Frozen):
     real_money: bool
     broker: str
     account: str
-    speaker: str
+    model: str
     market: str
     day: dt.date
 
@@ -31,7 +31,7 @@ class Standing(Frozen):
         switch = "unknown whether live" if self.live is None else "LIVE" if self.live else "preview"
         broker = f"{self.broker} (REAL MONEY)" if self.real_money else self.broker
         return (
-            f"{switch}; broker {broker}; account {self.account}; speaker {self.speaker}; "
+            f"{switch}; broker {broker}; account {self.account}; model {self.model}; "
             f"market {self.market} on {self.day:%Y-%m-%d}"
         )
 
@@ -44,14 +44,14 @@ def standing_of(settings: Settings) -> Standing:
         real_money=settings.trader_live and settings.real_money,
         broker=settings.broker,
         account=settings.account,
-        speaker=settings.spoken_by,
+        model=settings.model_label,
         market=settings.market,
         day=settings.replay_date if settings.market == "replay" else today,
     )
 
 
 def standing_of_run(
-    kept: Mapping[str, Any] | None, account: str, speaker: str, market: str, market_now: dt.datetime
+    kept: Mapping[str, Any] | None, account: str, model: str, market: str, market_now: dt.datetime
 ) -> Standing:
     """Return the standing of a run by its columns. kept: its settings, None in a run of a version that kept none."""
     live, broker = (kept or {}).get("trader_live"), (kept or {}).get("broker", account)
@@ -60,7 +60,7 @@ def standing_of_run(
         real_money=live is not False and broker in REAL_MONEY,
         broker=broker,
         account=account,
-        speaker=speaker,
+        model=model,
         market=market,
         day=market_now.astimezone(_NEW_YORK).date(),
     )

@@ -207,6 +207,7 @@ class Report(Identified, Dated, table=True):
 
     answer: the whole structured answer, also of a report that counts for nothing because it rests on no data;
     answer_schema: name of the model in `models.research` that it fits. Both are null in reports before migration 0008.
+    author: label of the model that wrote it.
     """
 
     __table_args__ = (UniqueConstraint("run_id", "symbol", "role"),)
@@ -225,7 +226,7 @@ class Report(Identified, Dated, table=True):
     answer: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
     answer_schema: str | None = None
     reason: str | None = None
-    spoken_by: str
+    author: str
     market_at: dt.datetime = Field(sa_type=Utc)
 
 
@@ -253,7 +254,8 @@ class VerdictReport(DeskTable, table=True):
 
 
 class Decision(Identified, Dated, table=True):
-    """The trader's recommended actions of a run. turn_id is null when a person decided.
+    """The trader's recommended actions of a run. turn_id is null when a person decided. author: label of the model, or
+    name of the person.
 
     processed_at: when its orders were drafted, and the decision put on record.
     """
@@ -267,5 +269,5 @@ class Decision(Identified, Dated, table=True):
     status: str
     actions: list[dict[str, Any]] = Field(default_factory=list, sa_type=JSON)
     reasoning: str = ""
-    spoken_by: str
+    author: str
     processed_at: dt.datetime | None = Field(default=None, sa_type=Utc)

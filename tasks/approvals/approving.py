@@ -61,14 +61,14 @@ class WaitingRequest(Frozen):
 
 
 class AnswerResult(Frozen):
-    """The result of an answer. order: null for a model's request. state: `expired` when it came too late. told: the
-    trade queue was notified and submits an approved order now; else it does with its next check."""
+    """The result of an answer. order: null for a model's request. state: `expired` when it came too late.
+    notified: the trade queue was, and submits an approved order now; else it does with its next check."""
 
     approval: str
     order: str | None = None
     state: ApprovalState
     by: str | None
-    told: bool = False
+    notified: bool = False
 
     @property
     def subject(self) -> str:
@@ -119,7 +119,7 @@ def answer(
         state = ApprovalState(found.state)
         answered = AnswerResult(approval=found.id, order=found.order_id, state=state, by=found.decided_by)
     if state is ApprovalState.APPROVED:
-        return answered.model_copy(update={"told": request_trade()})
+        return answered.model_copy(update={"notified": request_trade()})
     return answered
 
 

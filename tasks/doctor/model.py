@@ -55,7 +55,7 @@ def model(context: CheckContext) -> Check:
     done = _turn(context, {}, "doctor")
     seconds = time.monotonic() - began
     outcome = done.outcome
-    answered = f"{context.settings.spoken_by} answered in {seconds:.1f} s"
+    answered = f"{context.settings.model_label} answered in {seconds:.1f} s"
     if isinstance(outcome, Completed):
         counted = [turn.total_tokens for turn in done.turns if turn.total_tokens is not None]
         spent = f"{sum(counted):,} tokens" if counted else "its provider gives no count of tokens"

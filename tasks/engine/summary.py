@@ -54,7 +54,7 @@ def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
     orders = _tally(session, Order.state, run.id)
     portfolio = {"portfolio": _portfolio(session, run.account)} if OrderState.FILLED in orders else {}
     return {
-        "spokenBy": run.model,
+        "model": run.model,
         "live": settings.trader_live,
         "seconds": round((utcnow() - run.created_at).total_seconds(), 3),
         "symbols": len(run.params.get("symbols", [])),

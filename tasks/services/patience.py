@@ -12,7 +12,7 @@ from models.errors import ServiceError
 from tasks.services.plan import Plan
 from tasks.services.supervision import log_file
 
-SAY_SECONDS = 10.0
+NOTICE_SECONDS = 10.0
 # On a busy machine a process waits for its turn at the CPU; one that used none for this long waits for something else.
 STANDSTILL_SECONDS = 60.0
 
@@ -20,12 +20,12 @@ STANDSTILL_SECONDS = 60.0
 class Patience:
     """The time that late programs are given: DESK_START_SECONDS, less when none of them uses CPU."""
 
-    def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
-        self._folders, self._say = plan.folders, say
+    def __init__(self, plan: Plan, notify: Callable[[str], None]) -> None:
+        self._folders, self._notify = plan.folders, notify
         self._limit = plan.settings.start_seconds
         self._standstill = min(STANDSTILL_SECONDS, self._limit)
         self._began = self._moved = time.monotonic()
-        self._next_line = self._began + SAY_SECONDS
+        self._next_line = self._began + NOTICE_SECONDS
         self._used = 0.0
 
     def check(self, late: Sequence[str], pids: Iterable[int]) -> None:
@@ -40,8 +40,8 @@ class Patience:
         if still >= self._standstill:
             raise self._over(late, f"and used no CPU for {still:.0f} s")
         if now >= self._next_line:
-            self._next_line = now + SAY_SECONDS
-            self._say(f"waiting for {self._named(late)}: {waited:.0f} s so far, at most {self._limit:g}")
+            self._next_line = now + NOTICE_SECONDS
+            self._notify(f"waiting for {self._named(late)}: {waited:.0f} s so far, at most {self._limit:g}")
 
     def _named(self, late: Sequence[str]) -> str:
         return ", ".join(f"{name} (log {log_file(name, self._folders)})" for name in late)

@@ -34,7 +34,7 @@ class Stack:
     """A running plan. Use it as a context manager, from the main thread.
 
     before_desk runs when the services answer and no worker has started: the place for migrations.
-    late_workers returns the names of the workers that do not answer yet. say takes a line about what is late.
+    late_workers returns the names of the workers that do not answer yet. notify takes a line about what is late.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class Stack:
         plan: Plan,
         before_desk: Callable[[], None] | None = None,
         late_workers: Callable[[], Sequence[str]] = tuple,
-        say: Callable[[str], None] = log.info,
+        notify: Callable[[str], None] = log.info,
     ) -> None:
         self.plan = plan
         self._before_desk = before_desk
-        self._late_workers, self._say = late_workers, say
+        self._late_workers, self._notify = late_workers, notify
         self._supervisor = Supervisor(plan.folders)
         self._process_table = ProcessTable(plan.folders.processes_file)
         self._held = ExitStack()
@@ -94,7 +94,7 @@ class Stack:
     def _until_none(self, late: Callable[[], Sequence[str]]) -> None:
         """Wait until no program is late. Raises ServiceError at once when one has ended, and when those that are late
         took too long or came to a standstill."""
-        patience = Patience(self.plan, self._say)
+        patience = Patience(self.plan, self._notify)
         while names := late():
             patience.check(names, [each.pid for each in self._none_down() if each.name in names])
             time.sleep(POLL_SECONDS)

@@ -19,9 +19,9 @@ from tools.market.factory import build_market
 REDIS_SECONDS = 5.0
 
 
-def desk_stack(plan: Plan, say: Callable[[str], None]) -> Stack:
+def desk_stack(plan: Plan, notify: Callable[[str], None]) -> Stack:
     """Return the stack of a whole plan. Enter it to start; its exit stops all. Raises DeskError when no worker could
-    work. say: takes a line about what is late."""
+    work. notify: takes a line about what is late."""
     require_able(plan.settings)
 
     def late() -> list[str]:
@@ -33,7 +33,7 @@ def desk_stack(plan: Plan, say: Callable[[str], None]) -> Stack:
         redis_clients.wait_ready(redis_url(plan.settings), REDIS_SECONDS)
         store.upgrade(plan.settings.database)
 
-    return Stack(plan, before_desk=migrate, late_workers=late, say=say)
+    return Stack(plan, before_desk=migrate, late_workers=late, notify=notify)
 
 
 def require_able(settings: Settings) -> None:

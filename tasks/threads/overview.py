@@ -54,12 +54,12 @@ class TurnLine(Frozen):
 
 
 class ThreadView(Frozen):
-    """A thread and its turns. untold: why its prompts cannot be shown, if they cannot."""
+    """A thread and its turns. missing: why its prompts cannot be shown, if they cannot."""
 
     thread: ThreadRow
     forks: list[str]
     turns: list[TurnLine]
-    untold: str | None = None
+    missing: str | None = None
 
 
 def threads(session: Session, registered: Sequence[Registered], limit: int, role: str | None = None) -> list[ThreadRow]:
@@ -96,13 +96,13 @@ def view(session: Session, registered: Sequence[Registered], vault: ThreadCopies
     forks = session.exec(select(KeptThread.thread_id).where(KeptThread.parent_id == thread_id)).all()
     current = next((one for one in registered if one.record.thread_id == thread_id), None)
     thread = _current(current, kept) if current is not None else _past(kept) if kept is not None else _ephemeral(turns)
-    past, untold = (
+    past, missing = (
         transcript_of(session, vault, thread_id) if kept is not None else ([], "it is a thread of one conversation")
     )
     # Turns from before a fork are its parent's: they have the parent's rows.
     before = session.exec(select(Turn).where(col(Turn.codex_turn_id).in_([one.turn_id for one in past]))).all()
     lines = _lines(past, [*before, *turns], thread.role)
-    return ThreadView(thread=thread, forks=sorted(forks), turns=lines, untold=untold)
+    return ThreadView(thread=thread, forks=sorted(forks), turns=lines, missing=missing)
 
 
 def transcript_of(session: Session, vault: ThreadCopies, thread_id: str) -> tuple[list[TranscriptTurn], str | None]:

@@ -13,7 +13,7 @@ from models.tables.runs import Run
 
 _REPORTS = text(
     """
-    select r.run_id as run, r.role, r.status, r.verdict, r.confidence, r.summary, r.reason, r.spoken_by,
+    select r.run_id as run, r.role, r.status, r.verdict, r.confidence, r.summary, r.reason, r.author,
            r.answer, r.answer_schema,
            t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn,
            t.total_tokens as tokens,
@@ -28,7 +28,7 @@ _REPORTS = text(
 ).columns(answer=JSON)
 _HITS = text(
     """
-    select h.lens, h.confidence, h.thesis, t.model as spoken_by,
+    select h.lens, h.confidence, h.thesis, t.model as author,
            t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn
     from candidate c
     join candidate_hit ch on ch.candidate_id = c.id
@@ -49,7 +49,7 @@ _ORDERS = text(
     """
     select o.id as "order", o.verdict_id as verdict, o.state, o.action, o.side, o.quantity, o.contract, o.legs,
            o.denial_code, o.denial_reason, p.payload_hash, p.price, p.notional,
-           d.id as decision, d.status as decision_status, d.spoken_by,
+           d.id as decision, d.status as decision_status, d.author,
            t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn
     from "order" o
     join decision d on d.id = o.decision_id

@@ -79,7 +79,7 @@ def _decision(session: Session, order: Order) -> dict[str, Any]:
     return {
         "decision": decision.id,
         "status": decision.status,
-        "spoken_by": decision.spoken_by,
+        "author": decision.author,
         "reasoning": decision.reasoning,
         "why": why,
         "turn": turn.id if turn else None,

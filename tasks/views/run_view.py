@@ -86,7 +86,7 @@ class Progress(Frozen):
     kind: str
     state: str
     begun: bool
-    spoken_by: str
+    model: str
     steps: dict[str, tuple[int, int]]
     candidates: dict[str, int]
     turns_in_flight: int
@@ -100,7 +100,7 @@ class RunView(Frozen):
     """A whole run. For a trade run the candidates are its source run's, and `judged_by` is that run's model;
     `settings` are those that it was opened with, None for a run of an older version; `portfolio` is there when orders
     were filled, `portfolio_research` when the run was one over the portfolio.
-    role_models: the roles with another model than `spoken_by`."""
+    role_models: the roles with another model than `model`."""
 
     run_id: str
     kind: str
@@ -108,7 +108,7 @@ class RunView(Frozen):
     source_run: str | None
     judged_by: str
     account: str
-    spoken_by: str
+    model: str
     role_models: dict[str, str]
     market: str
     market_now: dt.datetime
@@ -176,7 +176,7 @@ def progress(session: Session, run_id: str) -> Progress:
         run,
         run_id=run.id,
         begun=session.exec(taken_up).first() is not None,
-        spoken_by=run.model,
+        model=run.model,
         steps={kind: (done, total) for kind, (done, total) in steps.items()},
         candidates=_phases(session, run_id),
         turns_in_flight=in_flight,
@@ -223,12 +223,12 @@ def view(session: Session, run: Run) -> RunView:
         run_id=run.id,
         source_run=source,
         judged_by=session.get_one(Run, source).model if source else run.model,
-        spoken_by=run.model,
+        model=run.model,
         role_models=_role_models(session, run),
         standing=standing_of_run(run.settings, run.account, run.model, run.market, run.market_now),
         candidates=candidates(session, run),
         decision=decision.status if decision else None,
-        decided_by=decision.spoken_by if decision else None,
+        decided_by=decision.author if decision else None,
         reasoning=decision.reasoning if decision else None,
         actions=_actions(session, decision) if decision else [],
         portfolio=Portfolio.model_validate(ledger) if ledger else None,

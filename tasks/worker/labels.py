@@ -20,21 +20,21 @@ def label_of(desk: Desk) -> dict[str, Any]:
     """Return the label of a run that this process opens, by column."""
     return {
         "provider": desk.settings.provider,
-        "model": desk.settings.spoken_by,
+        "model": desk.settings.model_label,
         "market": desk.market.name,
         "market_now": desk.market.clock.now(),
     }
 
 
 @lru_cache(maxsize=256)
-def require_speaker(desk: Desk, run_id: str) -> None:
+def require_model(desk: Desk, run_id: str) -> None:
     """Raise UsageError when this process has another model than the run's label names, or cannot have its market.
     Neither ever changes, so the database is asked once a run."""
     with desk.store.read() as session:
         run = session.get_one(Run, run_id)
     here = desk.settings
-    if (run.provider, run.model) != (here.provider, here.spoken_by):
-        raise UsageError(f"in run {run.id} {run.model} speaks; this worker has {here.spoken_by}", remedy=REMEDY)
+    if (run.provider, run.model) != (here.provider, here.model_label):
+        raise UsageError(f"run {run.id} has the model {run.model}; this worker has {here.model_label}", remedy=REMEDY)
     _require_models(desk, run)
     desk.market_of(run_id)
 

@@ -20,7 +20,7 @@ from tasks.engine import budgets, policy
 from tasks.engine.admission import PARK_SECONDS
 from tasks.engine.leases import EndReason, HeldStep, StepEnded
 from tasks.engine.steps import ClaimedStep
-from tasks.worker.labels import require_speaker
+from tasks.worker.labels import require_model
 from tasks.worker.work import RetryLater, attempts_of
 
 PARK_ANSWER_SECONDS = 10.0
@@ -44,7 +44,7 @@ def run_role(
     UsageError when this worker differs from the run's label, StepEnded when the turn was interrupted and has ended,
     Postponed when it may not start yet.
     """
-    require_speaker(desk, step.run_id)
+    require_model(desk, step.run_id)
     with desk.store.read() as session:
         why = budgets.used_up(session, desk.settings_of(step.run_id), step.run_id) if budgeted else None
         remembered = memory(session) if memory is not None and why is None else None

@@ -119,7 +119,7 @@ def _head(one: PastReport) -> str:
 
 
 def _by(one: PastReport, labels: Mapping[str, str]) -> str:
-    return f", by {one.spoken_by}" if one.spoken_by != labels.get(one.role) else ""
+    return f", by {one.author}" if one.author != labels.get(one.role) else ""
 
 
 def _actions(actions: Sequence[Mapping[str, Any]]) -> str:

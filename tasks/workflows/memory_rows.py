@@ -36,7 +36,7 @@ class PastReport(NamedTuple):
     confidence: str
     summary: str
     key_risks: list[str]
-    spoken_by: str
+    author: str
 
 
 class PastHit(NamedTuple):
@@ -102,7 +102,7 @@ def _past() -> Executable:
 def _verdict() -> Select[Any]:
     names = (col(Verdict.rating), col(Verdict.confidence), col(Verdict.summary), col(Verdict.key_risks))
     newest = (
-        select(col(Run.market_now), null().label("role"), *names, null().label("spoken_by"))
+        select(col(Run.market_now), null().label("role"), *names, null().label("author"))
         .join(Verdict, col(Verdict.run_id) == col(Run.id))
         .where(*_seen(), col(Verdict.symbol) == bindparam("symbol"))
         .order_by(col(Run.market_now).desc(), col(Verdict.created_at).desc())
@@ -113,7 +113,7 @@ def _verdict() -> Select[Any]:
 
 
 def _reports() -> Select[Any]:
-    names = ("market_at", "role", "verdict", "confidence", "summary", "key_risks", "spoken_by")
+    names = ("market_at", "role", "verdict", "confidence", "summary", "key_risks", "author")
     newest = (col(Report.market_at).desc(), col(Report.created_at).desc())
     place = func.row_number().over(partition_by=col(Report.role), order_by=newest).label("place")
     known = (

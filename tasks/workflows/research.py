@@ -220,7 +220,7 @@ def _report(desk: Desk, step: ClaimedStep, run: RoleRun, context: ToolContext) -
         answer=value or None,
         answer_schema=ROLES[step.role].schema.__name__ if value else None,
         reason=reason,
-        spoken_by=turn.model,
+        author=turn.model,
         market_at=context.clock.now(),
     )
 

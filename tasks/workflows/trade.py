@@ -52,7 +52,7 @@ def open_trade(app: Celery, source_run: str) -> Run:
         remedy = "start a run with a larger budget, or set DESK_TRADE_ON_PARTIAL=true"
         raise UsageError(f"run {source_run} was cut short: {cut}", remedy=remedy)
     if not verdicts:
-        raise UsageError(f"run {source_run} has no verdicts to trade on", remedy="`desk runs show RUN` tells why")
+        raise UsageError(f"run {source_run} has no verdicts to trade on", remedy="`desk runs show RUN` has the reason")
     run = new_run(desk, RunKind.TRADE, {"source_run": source_run}, parent=source_run)
     return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.DECIDE, finish)])
 
@@ -117,7 +117,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
             value.get("actions", []), {one["symbol"]: (one["rating"], one["confidence"]) for one in verdicts}
         ),
         reasoning=value.get("reasoning") or reason or "",
-        spoken_by=turn.model,
+        author=turn.model,
     )
     rows = (turned.turns, turned.calls, [decision])
     if not value:

@@ -62,5 +62,5 @@ def test_a_runtime_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
 def test_reports_name_the_roles_own_model() -> None:
     given = Settings(provider="endpoint", provider_url="http://127.0.0.1:1/v1", role_models="risk=codex:mini")
     assert role_labels(given)["risk"] == "endpoint:mini"
-    assert role_labels(given)["quick"] == given.spoken_by
+    assert role_labels(given)["quick"] == given.model_label
     assert set(role_labels(Settings(role_models="risk=codex:mini")).values()) == {"rulebook (rules, no model)"}

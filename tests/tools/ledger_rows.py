@@ -75,7 +75,7 @@ def add_report(session: Session, run: Run, candidate: Candidate, role: str, **ch
         "confidence": "high",
         "summary": f"{role} of {candidate.symbol}",
         "key_risks": ["one", "two"],
-        "spoken_by": "rulebook (rules, no model)",
+        "author": "rulebook (rules, no model)",
         "market_at": run.market_now,
     }
     return add(session, Report(**values | changes))
@@ -96,7 +96,7 @@ def filled_order(session: Session) -> Order:
         turn_id=turn.id,
         account="paper",
         status="completed",
-        spoken_by="rulebook (rules, no model)",
+        author="rulebook (rules, no model)",
     )
     add(session, decision)
     return Order(

@@ -35,7 +35,7 @@ def test_the_newest_of_each_role_and_the_newest_verdict(
         "confidence": "high",
         "summary": "risk 2 days ago",
         "keyRisks": ["one", "two"],
-        "spokenBy": "rulebook (rules, no model)",
+        "author": "rulebook (rules, no model)",
         "marketAt": (NOW - 2 * DAY).astimezone(dt.UTC).isoformat(),
         "runId": verdict["runId"],
     }

@@ -109,7 +109,7 @@ def _limit(context: SubmissionContext, order: Order, quote: Quote, now: dt.datet
 def _approve(
     session: Session, context: SubmissionContext, order: Order, quote: Quote, decision: Decision, note: str | None
 ) -> None:
-    settings, by = context.settings, decision.spoken_by
+    settings, by = context.settings, decision.author
     names = ("run_id", "decision_id", "ordinal", "account", "symbol", "contract", "action", "side", "quantity")
     asked = {name: getattr(order, name) for name in names}
     audit.record(session, settings, "drafted", order=order.id, by=by, why=decision.reasoning, **asked)

@@ -129,7 +129,7 @@ async def resume(server: AppServer, spec: ConversationSpec, thread_id: str) -> O
         try:
             return _opened(await server.client.request("thread/resume", params), "resumed")
         except RpcError as error:
-            if not any(word in str(error) for word in UNLOADING):
+            if not any(text in str(error) for text in UNLOADING):
                 raise
             if loop.time() > until:
                 raise ThreadInUse(f"thread {thread_id} is still in use here: {error}") from error

@@ -58,7 +58,7 @@ end
 return {token, generation, raw}
 """
 )
-# Written by whoever holds the lease, over the very generation that it found, and never over a later lease's.
+# Written by the holder of the lease, over the very generation that it found, and never over a later lease's.
 _SAVE = (
     _STANDS_AT
     + """

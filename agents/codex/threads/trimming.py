@@ -29,11 +29,12 @@ class Shortened:
 
 @dataclass(slots=True)
 class _Turn:
-    """Places of a turn's messages among the rollout's lines. answer: of its last message, once the turn is complete."""
+    """Places of a turn's messages among the rollout's lines. message: the model's last one so far; answer: the same,
+    once the turn is complete."""
 
     started_at: float | None
     asked: int | None = None
-    said: int | None = None
+    message: int | None = None
     answer: int | None = None
     items: list[int] = field(default_factory=list)
 
@@ -66,7 +67,7 @@ def _turns(lines: list[bytes]) -> list[_Turn]:
         elif not turns:
             continue
         elif kind == "event_msg" and event == "task_complete":
-            turns[-1].answer = turns[-1].said
+            turns[-1].answer = turns[-1].message
         elif kind == "response_item":
             _place(turns[-1], number, payload)
     return turns
@@ -86,7 +87,7 @@ def _place(turn: _Turn, number: int, item: Mapping[str, Any]) -> None:
     if role == "user" and turn.asked is None:
         turn.asked = number
     elif role == "assistant":
-        turn.said = number
+        turn.message = number
 
 
 def _in_short(turn: _Turn, lines: list[bytes]) -> dict[int, bytes]:

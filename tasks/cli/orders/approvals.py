@@ -46,7 +46,7 @@ def listing(as_json: Json = False) -> None:
 @commands.command()
 def approve(
     id_: Id,
-    why: Annotated[str | None, typer.Option(help="A word for the record.")] = None,
+    why: Annotated[str | None, typer.Option(help="A reason for the record.")] = None,
     answers: Annotated[list[str] | None, typer.Option("--answer", help="To a model's question: ID=TEXT.")] = None,
 ) -> None:
     """Let an order go to the broker, as it was previewed, or a model do what it asks for."""
@@ -79,7 +79,7 @@ def _decide(id_: str, yes: bool, why: str | None, answers: dict[str, list[str]])
         raise typer.Exit(TOO_LATE)
     print_line(f"{found.subject} {found.state} by {found.by}")
     if yes and found.order is not None:
-        when = "now" if found.told else f"within {settings.orders_seconds:g} s of its worker being reachable"
+        when = "now" if found.notified else f"within {settings.orders_seconds:g} s of its worker being reachable"
         print_line(f"the trade queue submits it {when}; see: desk orders show {found.order}")
 
 

@@ -67,7 +67,7 @@ def mandate(as_json: Json = False) -> None:
     settings, store = opened()
     with store.read() as session:
         found = [_standing(session, settings, broker) for broker in sorted(REAL_MONEY)]
-    emit(found, lambda _: "\n".join(row["said"] for row in found), as_json=as_json)
+    emit(found, lambda _: "\n".join(row["text"] for row in found), as_json=as_json)
     if not any(row["in_force"] for row in found):
         raise typer.Exit(NONE_IN_FORCE)
 
@@ -85,7 +85,7 @@ def described(terms: MandateTerms) -> str:
 def _standing(session: Session, settings: Settings, broker: str) -> dict[str, Any]:
     terms = in_force(session, settings, broker)
     if not isinstance(terms, MandateTerms):
-        return {"broker": broker, "in_force": False, "why": terms.reason, "said": f"{broker}: {terms.reason}"}
+        return {"broker": broker, "in_force": False, "why": terms.reason, "text": f"{broker}: {terms.reason}"}
     used = usage_of(session, broker, terms.version)
     spent = f"used: {used.orders} of {terms.max_orders} orders, {money(used.notional)} of {money(terms.max_notional)}"
     return {
@@ -93,7 +93,7 @@ def _standing(session: Session, settings: Settings, broker: str) -> dict[str, An
         "in_force": True,
         "mandate": terms.model_dump(mode="json"),
         "used": {"orders": used.orders, "notional": str(used.notional)},
-        "said": f"{described(terms)}\n{spent}",
+        "text": f"{described(terms)}\n{spent}",
     }
 
 

@@ -17,10 +17,10 @@ def conversations_report(rows: Sequence[ConversationRow]) -> RenderableType | No
     """Return None when there were none; the whole list is in --json."""
     if not rows:
         return None
-    talking = [row for row in rows if row.active_turn_id is not None and row.closed_at is None]
-    shown = talking + [row for row in rows if row.kept and row not in talking]
+    running = [row for row in rows if row.active_turn_id is not None and row.closed_at is None]
+    shown = running + [row for row in rows if row.kept and row not in running]
     threads = len({row.thread_id for row in rows})
-    tally = f"{len(rows)} in {threads} threads, {len(talking)} with a turn that runs now"
+    tally = f"{len(rows)} in {threads} threads, {len(running)} with a turn that runs now"
     parts: list[RenderableType] = [Text.assemble(("Conversations ", "bold"), tally)]
     parts += [_line(row) for row in shown[:MOST]]
     if len(shown) > MOST:

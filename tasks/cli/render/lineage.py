@@ -60,7 +60,7 @@ def _order(order: Row) -> Iterable[RenderableType]:
         yield _in(1, f"suppressed, {order['denial_code']}: {paragraph(order['denial_reason'])}", "yellow")
     if order["payload_hash"]:
         yield _in(1, f"preview {order['notional']:,.2f} at {order['price']:,.2f}, sha256\n{order['payload_hash']}")
-    yield _in(1, f"decision {order['decision']}: {order['decision_status']}, by {order['spoken_by']}")
+    yield _in(1, f"decision {order['decision']}: {order['decision_status']}, by {order['author']}")
     yield _turn(2, order)
 
 
@@ -74,7 +74,7 @@ def _verdict(row: Row | None) -> Iterable[RenderableType]:
 
 
 def _report(row: Row, run: str) -> Iterable[RenderableType]:
-    yield _in(1, f"report {row['role']}: {_answer(row)}, by {row['spoken_by']}")
+    yield _in(1, f"report {row['role']}: {_answer(row)}, by {row['author']}")
     if row["run"] != run:
         yield _in(2, f"of run {row['run']}: the role was not due", "dim")
     calls = "1 tool call" if row["tools"] == 1 else f"{row['tools']} tool calls"
@@ -93,6 +93,6 @@ def _answer(row: Row) -> str:
 
 
 def _hit(row: Row) -> Iterable[RenderableType]:
-    yield _in(1, f"screen hit {row['lens']} ({row['confidence']}), by {row['spoken_by']}")
+    yield _in(1, f"screen hit {row['lens']} ({row['confidence']}), by {row['author']}")
     yield _in(2, paragraph(row["thesis"]))
     yield _turn(2, row)

@@ -191,7 +191,7 @@ def _protected(orders: Sequence[Row]) -> Iterable[Text]:
 def _ground(found: Row) -> Iterable[Text]:
     decision, verdict = found["decision"], found["verdict"]
     why = paragraph(decision["why"] or decision["reasoning"], _LONGEST)
-    yield Text(f"trader, {decision['spoken_by']}: {why}")
+    yield Text(f"trader, {decision['author']}: {why}")
     yield Text(f"  thread {decision['thread'] or '-'}", style="dim")
     if verdict is None or verdict["verdict"] is None:
         yield Text("verdict: none")
@@ -228,7 +228,7 @@ def order_history(found: Row, entries: Sequence[AuditEntry]) -> RenderableType:
             _moment(None, f"verdict {verdict['rating']} ({verdict['confidence']}): {paragraph(verdict['summary'])}")
         )
     why = paragraph(decision["why"] or decision["reasoning"], _LONGEST)
-    lines.append(_moment(decision["at"], f"trader {decision['spoken_by']}: {why}"))
+    lines.append(_moment(decision["at"], f"trader {decision['author']}: {why}"))
     lines += _log(entries)
     return _screen(lines)
 

@@ -82,7 +82,7 @@ def progress_panel(seen: Progress) -> RenderableType:
     table.add_row("tokens", f"{seen.tokens:,}")
     table.add_row("elapsed", f"{seen.seconds:.1f} s" if seen.begun else f"{seen.seconds:.1f} s, not started yet")
     title = f"{seen.kind} {seen.run_id[:SHORT_ID]} {seen.state}"
-    return Panel(table, title=title, subtitle=seen.spoken_by, title_align="left", subtitle_align="left", width=78)
+    return Panel(table, title=title, subtitle=seen.model, title_align="left", subtitle_align="left", width=78)
 
 
 def _bar(done: int, total: int, width: int = 28) -> Text:
@@ -148,7 +148,7 @@ def _headline(run: RunView) -> Text:
         run.run_id,
         f": {run.kind} ",
         (run.state, _COLOURS.get(run.state, "")),
-        f"{seconds}\n{spent}model {run.spoken_by}{_role_models(run)}\n",
+        f"{seconds}\n{spent}model {run.model}{_role_models(run)}\n",
         f"{run.market} market at {now:%Y-%m-%d %H:%M %Z}, account {run.account}\n",
         standing_line(run.standing),
     )

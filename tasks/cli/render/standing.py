@@ -20,5 +20,5 @@ def desk_line(standing: Standing, home: Path, *, running: bool, held: bool) -> T
     held: a `desk up` holds the home, also while it starts or ends."""
     yet = " yet, one is starting or ending" if held else ""
     none = f"no `desk up` runs on {home}{yet}; by this terminal's settings"
-    whose = f"the desk that runs on {home}" if running else none
-    return Text.assemble(f"{whose}: ", standing_line(standing))
+    owner = f"the desk that runs on {home}" if running else none
+    return Text.assemble(f"{owner}: ", standing_line(standing))

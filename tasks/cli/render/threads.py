@@ -34,8 +34,8 @@ def thread_report(view: ThreadView) -> RenderableType:
         head.append(f"forked from {thread.parent_id}" + (f" before {thread.before_turn}" if thread.before_turn else ""))
     if view.forks:
         head.append(f"forks {', '.join(view.forks)}")
-    if view.untold is not None:
-        head.append(f"prompts are not shown: {view.untold}")
+    if view.missing is not None:
+        head.append(f"prompts are not shown: {view.missing}")
     lines = [Text(paragraph(one, 300), overflow="fold") for one in head]
     return Group(*lines, Text(), *(_turn(line) for line in view.turns))
 

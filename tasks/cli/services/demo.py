@@ -83,7 +83,7 @@ def _lines(made: Plan, found: Proofs | None) -> list[str]:
         return []
     home = relative(made.folders.home)
     return [
-        f"run {found.run_id} {found.state}; model: {made.settings.spoken_by}; prices: {made.settings.market} "
+        f"run {found.run_id} {found.state}; model: {made.settings.model_label}; prices: {made.settings.market} "
         f"of {made.settings.replay_date}",
         f"{found.screened} symbols screened; hits by lens: {_counts(found.lenses)}",
         f"{found.candidates} candidates; verdicts: {_counts(found.verdicts)}",

@@ -34,14 +34,14 @@ def doctor(as_json: Json = False) -> None:
         checks = run_checks(context, ALL)
     settings, running = loaded.settings, loaded.running
     standing = standing_of(settings)
-    plain = {"model": standing.speaker, "running": running, "standing": standing, "checks": checks}
+    plain = {"model": standing.model, "running": running, "standing": standing, "checks": checks}
     line = desk_line(standing, settings.home, running=running, held=is_up(settings.home))
-    emit(plain, lambda _: Group(line, _report(checks, standing.speaker)), as_json=as_json)
+    emit(plain, lambda _: Group(line, _report(checks, standing.model)), as_json=as_json)
     if any(each.status is CheckStatus.FAIL for each in checks):
         raise typer.Exit(FAILED)
 
 
-def _report(checks: Sequence[Check], spoken_by: str) -> RenderableType:
+def _report(checks: Sequence[Check], model: str) -> RenderableType:
     made = table(("Check", "Status", "Found"), [])
     for each in checks:
         found = Text(inert(each.detail))
@@ -49,4 +49,4 @@ def _report(checks: Sequence[Check], spoken_by: str) -> RenderableType:
             found.append(f"\nremedy: {inert(each.remedy)}", style="bold")
         made.add_row(each.name, Text(each.status.value, style=COLOURS[each.status]), found)
     counts = ", ".join(f"{sum(each.status is status for each in checks)} {status}" for status in CheckStatus)
-    return Group(made, Text(f"{counts}; the model is {spoken_by}"))
+    return Group(made, Text(f"{counts}; the model is {model}"))

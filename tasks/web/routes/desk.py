@@ -1,4 +1,4 @@
-"""The route of the desk itself: whether it is live, with which broker, speaker, market and day."""
+"""The route of the desk itself: whether it is live, with which broker, model, market and day."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ router = APIRouter(tags=["desk"], route_class=JsonRoute)
 
 @router.get("/")
 def desk(context: Context) -> ServiceStatus:
-    """Show the running desk: live or preview, broker, account, speaker, market and day, and its settings; without a
+    """Show the running desk: live or preview, broker, account, model, market and day, and its settings; without a
     `desk up`, those of this service."""
     theirs = context.running_desk()
     settings = theirs or context.settings

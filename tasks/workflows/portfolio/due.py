@@ -46,10 +46,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A role that is due. words: text of the reason with its figure."""
+    """A role that is due. text: the reason with its figure."""
 
     reason: DueReason
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

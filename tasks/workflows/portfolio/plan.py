@@ -95,7 +95,7 @@ def plan(
         last = HoldingSnapshot(row.last_at, row.last_price, row.last_unrealized) if row and report else None
         answer = due(last, seen, limits, asked=asked)
         if isinstance(answer, Due):
-            found.append(DueRole(role=role, reason=answer.reason, why=answer.words))
+            found.append(DueRole(role=role, reason=answer.reason, why=answer.text))
         elif last is not None and report is not None:
             why = "; ".join((f"looked {ago(now - last.at)} ago", *answer.blind))
             skipped.append(SkippedRole(role=role, due_at=answer.due_at, why=why, report_id=report.id))

@@ -35,7 +35,7 @@ def test_a_fresh_configuration_uses_the_rulebook_replays_and_cannot_trade_live(h
     )
     assert settings.trader_live is False
     assert settings.lenses == LENSES
-    assert "rule" in settings.spoken_by
+    assert "rule" in settings.model_label
     assert settings.model == "gpt-5.5"
 
 
@@ -329,7 +329,7 @@ def test_a_second_terminal_uses_the_settings_of_the_running_desk(here: Path, up:
     assert loaded.settings.provider_url == "https://example.org/v1"
     assert {loaded.origins[name].source for name in (*names, "provider_url")} == {"desk up"}
     same = of(here, DESK_PROVIDER="endpoint", DESK_PROVIDER_URL="https://user:hunter2@example.org/v1?key=hunter2")
-    assert (same.spoken_by, same.replay_date) == (theirs.spoken_by, theirs.replay_date)
+    assert (same.model_label, same.replay_date) == (theirs.model_label, theirs.replay_date)
 
 
 @pytest.mark.parametrize(

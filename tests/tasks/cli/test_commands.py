@@ -144,7 +144,7 @@ def test_status_shows_that_no_desk_runs_and_the_standing_of_this_terminal(tmp_pa
     environ = {"DESK_BROKER": "alpaca-live", "TRADER_LIVE": "1"}
     shown = " ".join(desk(tmp_path, "status", **environ).stdout.split())  # long lines are wrapped
     assert shown.startswith(f"no `desk up` runs on {tmp_path}; by this terminal's settings: LIVE; broker alpaca-live")
-    assert "(REAL MONEY); account alpaca-live; speaker rulebook (rules, no model); market replay on 2010-08-12" in shown
+    assert "(REAL MONEY); account alpaca-live; model rulebook (rules, no model); market replay on 2010-08-12" in shown
     found = json.loads(desk(tmp_path, "status", "--json", **environ).stdout)
     assert (found["running"], found["standing"]["real_money"]) == (False, True)
 

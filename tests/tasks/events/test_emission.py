@@ -46,7 +46,7 @@ def test_a_run_from_its_opening_to_its_end(store: Store) -> None:
         assert not graph.close_run(session, run.id, RunState.DONE, {}, [])
     started, completed = run_events(store, run.id)
     assert started.type is EventType.RUN_STARTED
-    assert (started.payload["kind"], started.payload["spoken_by"]) == ("screen", run.model)
+    assert (started.payload["kind"], started.payload["model"]) == ("screen", run.model)
     assert completed.type is EventType.RUN_COMPLETED
     assert (completed.payload["state"], completed.payload["notes"]) == ("partial", ["too few data"])
 

@@ -170,17 +170,17 @@ BUSY = "while True: pass"
 def test_a_late_worker_is_waited_for_while_it_works_and_named(
     make_plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "SAY_SECONDS", 0.1)
+    monkeypatch.setattr(patience, "NOTICE_SECONDS", 0.1)
     made = with_programs(make_plan(DESK_PROVIDER="codex"), program("slow", BUSY))
     lines: list[str] = []
-    log = made.folders.logs / "slow.log"
+    alone = f"waiting for slow (log {made.folders.logs / 'slow.log'}): "  # the other programs are up
 
     def late() -> list[str]:
-        return ["slow"] if len([line for line in lines if "slow" in line]) < 3 else []
+        return ["slow"] if len([line for line in lines if line.startswith(alone)]) < 3 else []
 
-    with Stack(made, late_workers=late, say=lines.append):
+    with Stack(made, late_workers=late, notify=lines.append):
         pass
-    assert lines[-1].startswith(f"waiting for slow (log {log}): ")
+    assert lines[-1].startswith(alone)
     assert lines[-1].endswith(" s so far, at most 600")
 
 

@@ -80,7 +80,7 @@ def test_a_thread_of_one_conversation_is_shown_without_its_prompt(desk: Processe
         from_run = session.connection().exec_driver_sql("select thread_id from turn where role = 'quick'").first()
     assert from_run is not None
     seen = result_of(desk, "show", from_run[0])
-    assert seen["untold"] == "it is a thread of one conversation"
+    assert seen["missing"] == "it is a thread of one conversation"
     assert [turn["prompt"] for turn in seen["turns"]] == [None]
     assert "(prompt not kept)" in command(desk, "show", from_run[0])[1]
 

@@ -13,7 +13,7 @@ from models.tables.orders import Order, Preview
 from models.tables.runs import CandidateHit, Decision, Report, Run, ScreenHit, ToolCall, Turn, Verdict, VerdictReport
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 
-SPEAKER = "rulebook (rules, no model)"
+MODEL = "rulebook (rules, no model)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _researched(session: Session, run: Run, symbols: tuple[str, ...]) -> dict[st
     candidates = {name: a_candidate(session, run, name, rank=place) for place, name in enumerate(symbols, start=1)}
     for lens in ("technical", "catalyst"):
         step = a_step(session, run, kind=StepKind.SCREEN_SHARD, role=f"screener_{lens}", state=StepState.DONE)
-        turn = a_turn(session, step, thread_id=f"thread-{lens}", model=SPEAKER, total_tokens=1000)
+        turn = a_turn(session, step, thread_id=f"thread-{lens}", model=MODEL, total_tokens=1000)
         hits = [_hit(run.id, step.id, turn.id, lens, name) for name in symbols]
         session.add_all(hits)
         session.flush()
@@ -102,7 +102,7 @@ def _judged(session: Session, run: Run, symbol: str, candidate_id: str) -> Verdi
     session.flush()
     for role, calls in (("quick", 2), ("risk", 1)) if symbol == "ACME" else (("quick", 0), ("risk", 0)):
         step = a_step(session, run, subject=symbol, role=role, state=StepState.DONE)
-        turn = a_turn(session, step, thread_id=f"thread-{symbol}-{role}", model=SPEAKER, total_tokens=100)
+        turn = a_turn(session, step, thread_id=f"thread-{symbol}-{role}", model=MODEL, total_tokens=100)
         _called(session, turn, calls)
         report = Report(
             run_id=run.id,
@@ -115,7 +115,7 @@ def _judged(session: Session, run: Run, symbol: str, candidate_id: str) -> Verdi
             verdict="CONFIRMED",
             confidence="high",
             summary="steady",
-            spoken_by=SPEAKER,
+            author=MODEL,
             market_at=MARKET_NOW,
         )
         session.add(report)
@@ -141,7 +141,7 @@ def _called(session: Session, turn: Turn, count: int) -> None:
 
 def _decided(session: Session, run: Run, symbols: tuple[str, ...]) -> Decision:
     step = a_step(session, run, kind=StepKind.DECIDE, state=StepState.DONE, subject="")
-    turn = a_turn(session, step, role="trader", subject="paper", thread_id="thread-trader", model=SPEAKER)
+    turn = a_turn(session, step, role="trader", subject="paper", thread_id="thread-trader", model=MODEL)
     decision = Decision(
         run_id=run.id,
         step_id=step.id,
@@ -150,7 +150,7 @@ def _decided(session: Session, run: Run, symbols: tuple[str, ...]) -> Decision:
         status="completed",
         actions=[an_action(name) for name in symbols],
         reasoning="both are good",
-        spoken_by=SPEAKER,
+        author=MODEL,
     )
     session.add(decision)
     session.flush()

@@ -21,7 +21,7 @@ def test_the_whole_chain_and_nothing_else(session: Session, chain: Chain) -> Non
     found = lineage(session, run_of(session, chain), " acme ")
     assert chain.ids_of(found) == chain.expected()
     assert (found["run"], found["source_run"], found["symbol"]) == (chain.run_id, None, "ACME")
-    assert {row["spoken_by"] for row in (*found["orders"], *found["reports"], *found["hits"])} == {
+    assert {row["author"] for row in (*found["orders"], *found["reports"], *found["hits"])} == {
         "rulebook (rules, no model)"
     }
 

@@ -58,7 +58,7 @@ def screened(desk: Processes, universe: str = "IBM,GE", **environ: str) -> Run:
 def test_a_run_of_the_workers_own_label_is_done(desk: Processes) -> None:
     run = screened(desk)
     assert (run.state, run.provider, run.model) == (RunState.DONE, "rulebook", RULES)
-    assert (run.market, run.market_now, run.summary["spokenBy"]) == ("replay", MARKET_NOW, RULES)
+    assert (run.market, run.market_now, run.summary["model"]) == ("replay", MARKET_NOW, RULES)
 
 
 def test_a_run_of_another_model_fails_plainly(desk: Processes) -> None:
@@ -66,7 +66,7 @@ def test_a_run_of_another_model_fails_plainly(desk: Processes) -> None:
     run = screened(desk, **endpoint)
     assert run.state == RunState.FAILED
     note = run.notes[0]
-    assert f"endpoint:big speaks; this worker has {RULES}" in note
+    assert f"has the model endpoint:big; this worker has {RULES}" in note
     assert "open runs with the workers' own DESK_PROVIDER" in note
     assert (run.summary["turns"], run.summary["hits"]) == (0, 0)
 

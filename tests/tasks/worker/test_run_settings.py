@@ -13,7 +13,7 @@ from models.settings.snapshots import snapshot
 from models.states import StepKind
 from models.tables.runs import Run, Step
 from tasks.bootstrap import desk_of
-from tasks.worker.labels import require_speaker
+from tasks.worker.labels import require_model
 from tasks.worker.work import work
 from tasks.workflows.research import open_research
 from tasks.workflows.screen import open_screen, split_universe
@@ -61,12 +61,12 @@ def test_a_run_of_an_older_version_goes_on_with_the_workers_settings(make_app: M
     worker = make_app(shard_size=100)
     assert shards_of(worker, run) == 1
     assert desk_of(worker).settings_of(run.id) == desk_of(worker).settings
-    require_speaker(desk_of(worker), run.id)
+    require_model(desk_of(worker), run.id)
 
 
 def test_a_worker_that_does_not_serve_a_roles_model_refuses_with_both(make_app: MakeApp) -> None:
     run = open_research(make_app(role_models="quick=codex:big"), ["IBM"])
     worker = desk_of(make_app())
     with pytest.raises(UsageError, match=rf"in run {run.id} quick has the model big; this worker has gpt-5\.5"):
-        require_speaker(worker, run.id)
-    require_speaker(desk_of(make_app(role_models="risk=codex:big")), run.id)  # it serves the model, for another role
+        require_model(worker, run.id)
+    require_model(desk_of(make_app(role_models="risk=codex:big")), run.id)  # it serves the model, for another role

@@ -146,7 +146,7 @@ def test_a_step_runs_on_a_runtime_that_is_not_codex() -> None:
             with desk_of(app).store.read() as session:
                 report = session.exec(select(Report)).one()
             assert get(desk_of(app).store, step).state == StepState.DONE
-            assert (report.verdict, report.summary, report.spoken_by) == ("CONFIRMED", "Steady.", "endpoint:other")
+            assert (report.verdict, report.summary, report.author) == ("CONFIRMED", "Steady.", "endpoint:other")
             assert [(one.spec.model, one.spec.effort) for one in runtime.prompts] == [("other", "low")]
         finally:
             desk_of(app).close()

@@ -23,7 +23,7 @@ from tests.tasks.workflows.conftest import Floor, plain
 from tests.tasks.workflows.scripted import action
 from tools.ledger import ensure_account
 
-SPEAKER = "endpoint:gpt-5.5"
+MODEL = "endpoint:gpt-5.5"
 
 
 def test_a_screen_of_a_file_with_chosen_lenses(floor: Floor, tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_screen_of_a_file_with_chosen_lenses(floor: Floor, tmp_path: Path) -> 
     floor.model.stances = {("MMM", "quick"): "REJECT"}
     floor.model.actions = [action("IBM"), action("MMM", "watch"), action("GE"), action("IBM", "close", side="sell")]
     found = floor.json("screen", "--universe", str(listed), "--lens", "technical,catalyst", "--max", "2")
-    assert (found["kind"], found["state"], found["spoken_by"]) == ("screen", "done", SPEAKER)
+    assert (found["kind"], found["state"], found["model"]) == ("screen", "done", MODEL)
     ibm, mmm = found["candidates"]
     assert (ibm["symbol"], ibm["origin"], ibm["screeners"]) == ("IBM", "screen", ["catalyst", "technical"])
     assert (ibm["confidence"], ibm["verdict"], ibm["verdict_confidence"]) == ("high", "BUY", "medium")
@@ -51,9 +51,9 @@ def test_a_screen_of_a_file_with_chosen_lenses(floor: Floor, tmp_path: Path) -> 
     shown = floor.desk("runs", "show", found["run_id"]).out
     assert _cells(shown)[0] == ["Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens"]
     assert _cells(shown)[1] == ["IBM", "catalyst, technical", "high", "BUY", "medium", "4", "800"]
-    assert f"Verdicts, model {SPEAKER}" in shown
+    assert f"Verdicts, model {MODEL}" in shown
     assert "missing fundamentals: no_data (no data from symbol_overview): 1 of 2 verdicts" in shown
-    assert f"Trader ({SPEAKER}): completed." in shown
+    assert f"Trader ({MODEL}): completed." in shown
     entry, exits, monitor = (shown.index(f"\n{title}\n") for title in ("Entry", "Exit", "Monitor"))
     assert entry < exits < monitor
     assert re.search(r"GE +open .*denied\n +suppressed: .*GE", shown[entry:exits])
@@ -101,7 +101,7 @@ def test_research_piped_is_plain_lines(floor: Floor) -> None:
     assert "\r" not in done.out
     lines = done.out.splitlines()
     assert re.fullmatch(r"run [0-9a-f]{32} started", lines[0])
-    assert f"speaker {SPEAKER}; market replay on 2010-08-12" in lines[1]
+    assert f"model {MODEL}; market replay on 2010-08-12" in lines[1]
     assert lines[2].startswith(
         "budgets: 3,000,000 tokens a run, 0 used (DESK_BUDGET_RUN_TOKENS), 30,000,000 tokens a UTC"
     )
@@ -161,7 +161,7 @@ def test_the_list_is_newest_first_and_names_the_model(floor: Floor) -> None:
     first = floor.desk("runs", "list", "--limit", "1").out.splitlines()[1].split("  ")
     cells = [cell.strip() for cell in first if cell.strip()]
     assert cells[:3] == [ids[1][:16], "research", "done"]
-    assert cells[4:] == ["replay 2010-08-12", SPEAKER, "1 BUY"]
+    assert cells[4:] == ["replay 2010-08-12", MODEL, "1 BUY"]
     code, drawn = floor.terminal("runs", "list", "--limit", "3")
     assert code == 0
     assert max(len(line) for line in plain(drawn).splitlines()) <= 80
@@ -244,7 +244,7 @@ def test_the_live_view_on_a_terminal(floor: Floor) -> None:
     text = plain(drawn)
     assert max(len(line) for line in text.splitlines()) <= 80
     live, closing = text[: text.rindex("Verdicts, model")], text[text.rindex("Verdicts, model") :]
-    for part in ("screen ", "reports ", "verdicts ", "trader ", "candidates ", "tokens ", "elapsed ", SPEAKER):
+    for part in ("screen ", "reports ", "verdicts ", "trader ", "candidates ", "tokens ", "elapsed ", MODEL):
         assert part in live
     assert re.search(r"[1-9]\d* in flight", live)
     assert re.search(r"candidates +quick [12]", live)

@@ -24,7 +24,7 @@ from tests.tools.orders.tape import Tape, TapeClock
 from tools.registry import ToolContext
 
 DAY = dt.timedelta(days=1)
-SPEAKER = "rulebook (rules, no model)"
+MODEL = "rulebook (rules, no model)"
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def researched(session: Session, at: dt.datetime, *roles: str, rating: str = "BU
 def note(session: Session, line: str, at: dt.datetime = NOW, account: str = "paper") -> None:
     turn = add_turn(session, add_run(session, at))
     decision = Decision(
-        run_id=turn.run_id, step_id=turn.step_id, turn_id=turn.id, account=account, status="completed", spoken_by="x"
+        run_id=turn.run_id, step_id=turn.step_id, turn_id=turn.id, account=account, status="completed", author="x"
     )
     add(session, decision)
     add(
@@ -118,12 +118,12 @@ def test_a_rejection_names_the_major_risk_and_the_first_role_counts_when_no_othe
     assert text.index("catalyst REJECT") < text.index("quick CONFIRMED (high): Fast.")
 
 
-def test_another_speaker_is_named(context: Context, store: Store) -> None:
+def test_another_model_is_named(context: Context, store: Store) -> None:
     with store.session() as session:
-        researched(session, NOW - DAY, "risk", "quick", risk={"spoken_by": "codex:gpt-5.5"})
+        researched(session, NOW - DAY, "risk", "quick", risk={"author": "codex:gpt-5.5"})
     text = str(remembered(context()))
     assert "risk CONFIRMED (high), by codex:gpt-5.5: " in text
-    assert SPEAKER not in text
+    assert MODEL not in text
 
 
 def test_the_memory_leaves_out_other_accounts_and_later_rows(context: Context, store: Store) -> None:
@@ -191,7 +191,7 @@ def test_the_trader_s_last_decisions(context: Context, store: Store) -> None:
                 session,
                 Decision(
                     id=new_id(), run_id=turn.run_id, step_id=turn.step_id, turn_id=turn.id, account="paper",
-                    status=status, reasoning="Because.", spoken_by="x",
+                    status=status, reasoning="Because.", author="x",
                     actions=[{"action": kind, "symbol": symbol} for kind, symbol in actions],
                 ),
             )  # fmt: skip

@@ -105,7 +105,7 @@ class Desk:
                 account=self.settings.account,
                 status="completed",
                 actions=list(actions),
-                spoken_by="a test",
+                author="a test",
             )
             session.add(decision)
         return decision.id

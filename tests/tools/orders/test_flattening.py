@@ -57,7 +57,7 @@ def test_every_position_is_closed_while_the_account_is_halted(new_desk: NewDesk)
         run, decision = session.exec(select(Run)).one(), session.exec(select(Decision)).one()
         previews = session.exec(select(Preview)).all()
     assert (run.kind, run.state, run.provider, run.notes) == ("flatten", "done", "person", ["fire"])
-    assert (decision.spoken_by, decision.turn_id, decision.reasoning) == ("somebody@here", None, "fire")
+    assert (decision.author, decision.turn_id, decision.reasoning) == ("somebody@here", None, "fire")
     assert len(previews) == 3
     assert all(row.fence == 1 for row in desk.orders())
 

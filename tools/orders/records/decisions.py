@@ -54,7 +54,7 @@ def write_decision(
         status="completed",
         actions=list(actions),
         reasoning=why,
-        spoken_by=name,
+        author=name,
         processed_at=now,
     )
     session.add(decision)
@@ -85,7 +85,7 @@ def decision_facts(session: Session, decision: Decision) -> dict[str, Any]:
         "decision": decision.id,
         "run_id": decision.run_id,
         "account": decision.account,
-        "by": decision.spoken_by,
+        "by": decision.author,
         "why": decision.reasoning or None,
         "actions": decision.actions,
         "suppressed": suppressed,

@@ -100,7 +100,7 @@ class Floor:
             turn = a_turn(session, step, thread_id=f"thread-{role}")
             report = Report(
                 run_id=run.id, step_id=step.id, candidate_id=verdict.candidate_id, turn_id=turn.id, symbol="ACME",
-                role=role, status="no_data", reason="no data from symbol_overview " * 9, spoken_by="rulebook",
+                role=role, status="no_data", reason="no data from symbol_overview " * 9, author="rulebook",
                 market_at=MARKET_NOW,
             )  # fmt: skip
             session.add(report)

@@ -43,7 +43,7 @@ def test_a_candidate_without_a_verdict_yet_is_shown_as_such(session: Session) ->
 def test_a_missing_stance_is_shown_by_its_reason_and_one_call_is_singular() -> None:
     report = {
         "role": "quick", "status": "no_data", "verdict": None, "confidence": None, "run": "r", "tools": 1, "tokens": 7,
-        "reason": "no data from signals_get", "spoken_by": "m", "summary": "word " * 60, "turn": None,
+        "reason": "no data from signals_get", "author": "m", "summary": "word " * 60, "turn": None,
     }  # fmt: skip
     found = {"symbol": "GE", "run": "r", "source_run": None, "orders": [], "verdict": None, "hits": []}
     both = [report, {**report, "role": "risk", "status": "failed", "reason": "deadline: too slow"}]

@@ -144,12 +144,12 @@ def test_a_second_terminal_has_what_the_workers_have(running: Up) -> None:
     done = desk(running.home, "research", "IBM", "--json", DESK_REPLAY_DATE=DAY)
     assert done.returncode == 0, done.stdout + done.stderr
     run = json.loads(done.stdout)
-    assert (run["state"], run["spoken_by"]) == ("done", "rulebook (rules, no model)")
+    assert (run["state"], run["model"]) == ("done", "rulebook (rules, no model)")
     (row,) = json.loads(desk(running.home, "runs", "list", "--json").stdout)
     assert (row["provider"], row["market"], row["market_now"][:10]) == ("rulebook", "replay", DAY)
 
 
-STANDING = f"LIVE; broker paper; account paper; speaker rulebook (rules, no model); market replay on {DAY}"
+STANDING = f"LIVE; broker paper; account paper; model rulebook (rules, no model); market replay on {DAY}"
 
 
 def test_every_terminal_shows_the_standing_of_the_running_desk(running: Up) -> None:

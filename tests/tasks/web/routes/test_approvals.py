@@ -78,12 +78,12 @@ def test_an_order_goes_from_the_question_to_the_fill(waiting: Waiting) -> None:
     assert approved.status_code == 200, approved.text
     assert approved.json() == {
         "approval": listed[yes]["approval"], "order": yes, "state": "approved", "by": "Ann Lee via the API",
-        "told": True,
+        "notified": True,
     }  # fmt: skip
     wait_for(lambda: waiting.state(yes) == "filled", "the approved order is filled")
     waiting.service.processes.end("trade")
     denied = waiting.answer(no, NO)
-    assert (denied.status_code, denied.json()["state"], denied.json()["told"]) == (200, "denied", False)
+    assert (denied.status_code, denied.json()["state"], denied.json()["notified"]) == (200, "denied", False)
     assert waiting.state(no) == "denied"
     assert waiting.client.get("/approvals").json() == []
     found = waiting.client.get(f"/orders/{yes}").json()
@@ -182,7 +182,7 @@ def test_without_redis_the_answer_counts_and_the_lack_of_a_message_is_reported(w
     (order,) = waiting.ask("WMT")
     waiting.service.processes.end("redis")
     answered = waiting.answer(order, YES)
-    assert (answered.status_code, answered.json()["state"], answered.json()["told"]) == (200, "approved", False)
+    assert (answered.status_code, answered.json()["state"], answered.json()["notified"]) == (200, "approved", False)
     assert waiting.state(order) == "approved"
     assert waiting.client.get("/runs").status_code == 200
     assert problem(waiting.client.get("/threads"), 503) == "redis_down", "the registry of threads is there"

@@ -25,7 +25,7 @@ def test_a_request_is_listed_and_answered_once() -> None:
         assert "size: How large?" in unanswered.json()["remedy"]
         answered = client.post("/approvals/request-1", json={**YES, "answers": {"size": ["small"]}})
         assert answered.json() == {
-            "approval": "request-1", "order": None, "state": "approved", "by": "Ann Lee via the API", "told": False,
+            "approval": "request-1", "order": None, "state": "approved", "by": "Ann Lee via the API", "notified": False,
         }  # fmt: skip
         assert client.get("/approvals").json() == []
         again = client.post("/approvals/request-1", json=NO)

@@ -32,7 +32,7 @@ def report(role: str, **changes: Any) -> Report:
     values = {"status": "completed", "verdict": Stance.CONFIRMED, "confidence": "high", "market_at": MARKET_NOW}
     return Report(
         id=f"report-{role}", run_id="run", step_id="s", candidate_id="c", turn_id="t", symbol="IBM", role=role,
-        spoken_by="x", **{**values, **changes},
+        author="x", **{**values, **changes},
     )  # fmt: skip
 
 
