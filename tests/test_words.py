@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,11 +23,13 @@ DIALECT = re.compile(
     r"(?i)\b(tells?|told|telling|said|says|spoken|speaks?|hears?|heard|words?|who|whom|whoever|whose|nobody)\b",
 )
 NAMES = re.compile(
-    r"(?i)(^|_)(tells?|told|said|says|heard|words?|who|whoever|whose|nobody|somebody|speaks?|talks?)(_|$)"
+    r"(?i)(^|_)(tells?|(un)?told|say|said|says|hears?|heard|words?|who|whom|whoever|whose|nobody|somebody|speaks?|spoken"
+    r"|speaker|talks?|talking)(_|$)"
 )
+QUESTION_TEST = re.compile(r"test_(what|who|whom|whose|whether|how|why)_")
 QUESTION = re.compile(r"(What|Whom?|Whether|How)\b")
 MOST_QUESTIONS = 0.02  # share of docstrings
-MOST_DIALECT = 0.001  # share of the words of all docstrings
+MOST_DIALECT = 0.001  # share of all text in docstrings and in comments
 MOST_FILES, MOST_LINES = 15, 400
 
 
@@ -56,13 +59,41 @@ def test_docstrings_use_the_terms_of_the_field(names: Sequence[str]) -> None:
     assert len(found) <= MOST_DIALECT * total, "\n".join(found)
 
 
-def test_functions_classes_and_arguments_have_plain_names() -> None:
-    found = []
-    for name, tree in TREES.items():
-        for node in ast.walk(tree):
-            given = node.arg if isinstance(node, ast.arg) else getattr(node, "name", None)
-            if isinstance(given, str) and NAMES.search(given):
-                found.append(f"{name}: {given}")
+def comments() -> Iterator[tuple[str, str]]:
+    """Yield (place, text) of every comment."""
+    for name in TREES:
+        with (ROOT / name).open("rb") as file:
+            for token in tokenize.tokenize(file.readline):
+                if token.type == tokenize.COMMENT:
+                    yield f"{name}:{token.start[0]}", token.string
+
+
+def test_comments_use_the_terms_of_the_field() -> None:
+    texts = list(comments())
+    found = [f"{place}: {match}" for place, text in texts for match in DIALECT.findall(text)]
+    assert len(found) <= MOST_DIALECT * sum(len(text.split()) for _, text in texts), "\n".join(found)
+
+
+def names_given(tree: ast.AST) -> Iterator[str]:
+    """Yield the name of each function, class, argument, variable and field that a module defines."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def test_everything_that_the_code_defines_has_a_plain_name() -> None:
+    found = [f"{name}: {given}" for name, tree in TREES.items() for given in names_given(tree) if NAMES.search(given)]
+    assert found == [], "\n".join(found)
+
+
+def test_tests_are_named_as_statements() -> None:
+    found = [f"{name}: {given}" for name in REST for given in names_given(TREES[name]) if QUESTION_TEST.match(given)]
     assert found == [], "\n".join(found)
 
 

@@ -172,7 +172,7 @@ def serve(listener: socket.socket) -> None:
     command = importlib.import_module("tasks.cli.main")
     root.build()  # loads every command
     server = os.getpid()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for those that wait
     while True:
         line, _ = listener.accept()
         if os.fork() == 0:

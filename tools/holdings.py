@@ -54,7 +54,7 @@ def holdings(context: ToolContext, only: str | None = None) -> list[Holding]:
     priced = replace(ledger, positions=list(chain.from_iterable(wanted.values())), ahead=())
     marks = marks_of(context, priced, gaps)
     reasons = {row["symbol"]: row["reason"] for row in gaps.rows()}
-    # A price of an earlier session says nothing about a move since: it is not known.
+    # A price of an earlier session does not show a move since: it is not known.
     prices = {name: mark.price if mark and name not in reasons else None for name, mark in marks.items()}
     ahead = {fill.symbol for fill in ledger.ahead}
     return [_holding(context, symbol, held, prices, reasons, ahead) for symbol, held in wanted.items()]

@@ -144,7 +144,7 @@ FUNDAMENTAL_LEAST = 2  # bounds that must be known before a company is judged
 
 HITS_PER_LENS = 6  # names one lens puts forward from one shard
 OVERVIEW_BATCH = 50  # companies in one overview call: more would not fit the app-server's limit on an answer
-OPTIONS_BATCH = 12  # names whose options section is requested
+OPTIONS_BATCH = 12  # names for which the options section is requested
 MOVERS = 100  # requested length of the movers list
 DECLINERS = 1  # requested length of the list of decliners, beside the name's own change
 HEADLINES = 10  # requested headlines

@@ -77,7 +77,7 @@ def _turn(context: CheckContext, change: dict[str, str], name: str) -> RoleRun:
     symbols = resolve_universe(settings.universe, desk.market)[:SYMBOLS]
     brief = screener_subject("technical", 0, symbols, settings)
     job = Assignment(run_id="doctor", step_id="doctor", attempt=1, role=ROLE, subject=name, brief=brief)
-    # The turn belongs to no run whose market could be looked up: its tools see the market of these settings.
+    # The turn belongs to no run with a market of its own: its tools see the market of these settings.
     runner = Runner({"codex": desk.runtime}, settings, lambda _run_id: desk.tool_context())
     try:
         return desk.loop.submit(runner.run(job)).result()

@@ -36,7 +36,7 @@ VISIBILITY_SECONDS = 30
 # So many new objects, and Python looks for cycles of garbage among them; its own number is 700. Looking at events that
 # wait to be written again and again was a sixth of the event loop's CPU.
 GARBAGE = 50_000
-# By name, for they lie above: the workflows, whose steps become tasks in every process that sends or does any.
+# By name, for they lie above: the workflows; their steps become tasks in every process that sends or does any.
 WORKFLOWS = "tasks.workflows"
 # A worker loads these too: the two passes that are no steps, and its control commands.
 INCLUDE = ("tasks.worker.trading", "tasks.worker.maintenance", "tasks.worker.control")

@@ -272,7 +272,7 @@ def test_an_undefined_name_in_a_prompt_is_an_error() -> None:
         template.render(role="x")
 
 
-def test_what_roles_may_ask_a_person_for() -> None:
+def test_roles_have_the_approvals_of_the_setting() -> None:
     assert role_approvals(SETTINGS) == {}
     given = SETTINGS.model_copy(update={"role_approvals": "trader:command, quick:user_input,trader:permissions"})
     assert role_approvals(given) == {"trader": {"command", "permissions"}, "quick": {"user_input"}}

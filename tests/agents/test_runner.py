@@ -193,7 +193,7 @@ def test_a_second_answer_that_does_not_fit_fails_with_its_text(ask: Ask, model: 
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"verdict":"CONFIRMED"}', "BUY it all", json.dumps({**GOOD, "x": 1})])
-def test_what_is_no_answer_of_the_schema_is_not_taken(ask: Ask, text: str) -> None:
+def test_an_answer_that_does_not_fit_the_schema_is_not_taken(ask: Ask, text: str) -> None:
     done = ask(Text(text), Text(text))
     assert isinstance(done.outcome, Failed)
     assert done.outcome.kind == "invalid_output"

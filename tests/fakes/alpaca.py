@@ -79,7 +79,7 @@ class Alpaca:
     astray: str = ""  # id of the order that every lookup by client id is answered with
     stuck: bool = False  # the list of activities takes no notice of its page token
     missing: str = ""  # name of a figure of the account and of its activities that is null
-    unique: bool = True  # the real one takes a client id once; one that does not shows who sends twice
+    unique: bool = True  # the real one takes a client id once; one that does not shows a second order
     cancels: str = "done"  # or pending: a cancellation is taken and does not come
     reserves: bool = False  # open sales hold their shares, as the real one has it; one that does not shows double sales
     asked: list[str] = field(default_factory=list)

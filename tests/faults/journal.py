@@ -14,7 +14,7 @@ from typing import Any
 # How a call ended.
 FINAL = "final"  # a whole and valid answer: the turn is paid for
 TOOL = "tool"
-FAULT = "fault"  # what a scenario told the stand-in to do instead
+FAULT = "fault"  # what a scenario made the stand-in do instead
 
 
 @dataclass(slots=True)

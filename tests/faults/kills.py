@@ -142,7 +142,7 @@ def desk_suspended(desk: FaultDesk, chance: random.Random, result: Result) -> No
     _in_flight(desk, run_id, chance)
     frozen = [process for name in (*desk.crew, "redis") for process in desk.freeze(name)]
     time.sleep(desk.pace.lease * chance.uniform(1.2, 2.0))
-    chance.shuffle(frozen)  # nobody says who wakes first
+    chance.shuffle(frozen)  # either may wake first
     for process in frozen:
         process.resume()
     ends_well(desk, result, run_id)

@@ -34,7 +34,7 @@ def stopped_in_every_phase(desk: FaultDesk, chance: random.Random, result: Resul
     """At most 10 s, no turn left open, none begun afterwards, and the trader never submits."""
     frozen = [process for name in WORKERS for process in desk.freeze(name)]
     try:
-        run_id = desk.open_run()  # which nobody begins
+        run_id = desk.open_run()  # which no worker begins
         _stop(desk, "queued", run_id, result)
     finally:
         for process in frozen:

@@ -87,7 +87,7 @@ ITEMS: Mapping[str, Sequence[str]] = {
     "commandExecution": ("id", "command", "status", "exitCode", "durationMs"),
     "fileChange": ("id", "changes", "status"),
 }
-# Types whose every value counts.
+# Types of which every value counts.
 VALUES = (
     "TurnStatus", "CodexErrorInfo", "AskForApproval", "SandboxMode", "ThreadHistoryMode", "DynamicToolSpec",
     "DynamicToolCallStatus", "DynamicToolCallOutputContentItem", "CommandExecutionStatus", "PatchApplyStatus",

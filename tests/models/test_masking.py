@@ -19,7 +19,7 @@ from models.masking import without_secrets
         ("Authorization: Bearer abcdefgh12345", "Authorization: Bearer ********"),
     ],
 )
-def test_what_may_be_secret_is_hidden(text: str, shown: str) -> None:
+def test_a_possible_secret_is_hidden(text: str, shown: str) -> None:
     assert without_secrets(text) == shown
 
 

@@ -51,7 +51,7 @@ def test_the_schema_describes_a_symbol() -> None:
 
 
 @pytest.mark.parametrize("symbol", ["A\x1b[31m", "buy IBM", "", "..", "A\nB", "\u202eMBI", "TOOLONGNAME", None, 7])
-def test_what_is_no_symbol_is_no_action(symbol: Any) -> None:
+def test_an_action_needs_a_valid_symbol(symbol: Any) -> None:
     with pytest.raises(ValidationError, match="symbol"):
         TraderAction.model_validate({**ACTION, "symbol": symbol})
 

@@ -24,7 +24,7 @@ from models.urls import masked
         ("me:secret@host", "********@host"),
     ],
 )  # fmt: skip
-def test_what_may_be_secret_is_hidden(url: str, shown: str) -> None:
+def test_a_possible_secret_is_hidden(url: str, shown: str) -> None:
     assert masked(url) == shown
 
 
@@ -38,5 +38,5 @@ def test_what_may_be_secret_is_hidden(url: str, shown: str) -> None:
         "redis://127.0.0.1:6379/0?socket_keepalive=1",
     ],
 )
-def test_what_is_not_secret_stays(url: str) -> None:
+def test_parts_that_are_not_secret_stay(url: str) -> None:
     assert masked(url) == url

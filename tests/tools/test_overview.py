@@ -8,7 +8,7 @@ from tests.tools.market.far_market import FarMarket, daily
 from tools.market.replay.market import ReplayMarket
 
 
-def test_what_the_replay_knows_of_a_company(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+def test_the_replay_has_an_overview_of_a_company(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
     answer = call(make_context(market), "symbol_overview", symbols=["AAPL", "WYE", "NOPE"])
     assert answer.has_data
     apple, wyeth = answer.payload["overviews"]

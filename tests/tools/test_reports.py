@@ -23,7 +23,7 @@ def test_the_newest_of_each_role_and_the_newest_verdict(
         add_report(session, old, add_candidate(session, old, "AAPL"), "quick", summary="s" * 900)
     answer = call(make_context(market, store), "report_latest", symbols=["AAPL", "MMM"])
     assert answer.payload["available"] is True
-    assert not answer.has_data  # the desk's own words are no data of the market
+    assert not answer.has_data  # the desk's own reports are no data of the market
     (verdict,) = answer.payload["verdicts"]
     assert (verdict["symbol"], verdict["rating"]) == ("AAPL", "CAUTION")
     quick, risk = answer.payload["reports"]
@@ -42,7 +42,7 @@ def test_the_newest_of_each_role_and_the_newest_verdict(
     assert answer.payload["missing"] == [{"symbol": "MMM", "what": "report", "reason": "the desk has none up to now"}]
 
 
-def test_what_does_not_count_is_not_seen(
+def test_reports_that_do_not_count_are_not_seen(
     market: ReplayMarket, store: Store, make_context: MakeContext, call: Call
 ) -> None:
     """A later market time, another account, another market, and a role that did not complete."""

@@ -200,7 +200,7 @@ def test_every_call_is_recorded_in_order(market: ReplayMarket, make_context: Mak
     assert answers[0].seconds > 0
 
 
-def test_what_cannot_be_recorded_is_not_answered(market: ReplayMarket, make_context: MakeContext) -> None:
+def test_a_call_that_cannot_be_recorded_is_not_answered(market: ReplayMarket, make_context: MakeContext) -> None:
     def sink(arguments: Mapping[str, Any], answer: ToolAnswer) -> None:
         raise OSError("disk full")
 

@@ -29,7 +29,7 @@ TOOL_CALL = "item/tool/call"
 STOP_SECONDS = 2.0
 _numbers = itertools.count(1)
 
-# Parts of an answer as they come: for those who follow the desk live, at a cost.
+# Parts of an answer as they come: for readers that follow the desk live, at a cost.
 DELTAS = ("item/agentMessage/delta", "item/reasoning/summaryTextDelta")
 # Every notification costs a write there and a parse here; a turn needs six of them: error, item/started,
 # item/completed, thread/tokenUsage/updated, turn/started, turn/completed. item/started is 1% of an ephemeral turn.

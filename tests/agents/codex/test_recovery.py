@@ -121,7 +121,7 @@ def asked(model: FakeResponses) -> list[str]:
         ("fresh", "retry", ["three"]),
     ],
 )
-def test_how_the_next_attempt_opens_a_kept_thread(
+def test_the_next_attempt_opens_a_kept_thread_as_its_policy_asks(
     model: FakeResponses, tmp_path: Path, registry: str, opening: Opening, reason: str, remembered: list[str]
 ) -> None:
     kept = spec(keep=True)

@@ -50,7 +50,7 @@ def test_a_change_is_found_and_named(definitions: dict[str, Any]) -> None:
     assert len(found.splitlines()) == 4
 
 
-def test_what_is_opted_out_of_exists(definitions: dict[str, Any]) -> None:
+def test_notifications_that_are_opted_out_of_exist(definitions: dict[str, Any]) -> None:
     there = schema.extract(definitions)["notifications"]
     assert set(OPT_OUT) <= set(there)
     assert set(DELTAS) <= set(OPT_OUT)

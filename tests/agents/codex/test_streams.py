@@ -23,7 +23,7 @@ from tests.golden.record import expected_of, replay, stream_of
 from tests.golden.scenes import SCENES
 from tests.golden.stage import SCOPE, Person, comparable
 
-# What the app-server says nothing of: the desk tells of it by itself.
+# Changes without a notification of the app-server: the desk emits their events by itself.
 OF_THE_DESK = ("thread", "approval")
 
 

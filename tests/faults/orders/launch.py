@@ -88,7 +88,7 @@ def with_points() -> None:
 def far_sides() -> None:
     """The exchange's calendar and Yahoo are other people's; the tests' are open at any hour and on loopback."""
     setattr(clock, "EXCHANGE", ALWAYS_OPEN)  # noqa: B010
-    setattr(yahoo_wire, "REQUESTS_A_SECOND", 1000.0)  # noqa: B010  # nobody is there to be spared
+    setattr(yahoo_wire, "REQUESTS_A_SECOND", 1000.0)  # noqa: B010  # no test process is there to be spared
 
     build_yahoo = yahoo.build_yahoo
 

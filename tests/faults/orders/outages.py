@@ -69,7 +69,7 @@ def stream_lost(desk: FaultDesk, chance: random.Random, result: Result) -> None:
     try:
         if how == CUT:
             until(lambda: not _listening(desk), "the stream is cut")
-        time.sleep(1.0)  # what it has told before is looked after first
+        time.sleep(1.0)  # it handles its earlier notifications first
         began = time.monotonic()
         fill_open(desk, handed)
         handed.append(hand_over(desk, chance, ORDERS))

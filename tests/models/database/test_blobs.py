@@ -43,7 +43,7 @@ def blobs(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> BlobS
     return blob_store(urls[request.param], store)
 
 
-def test_what_is_put_can_be_got(blobs: BlobStore) -> None:
+def test_a_stored_blob_can_be_read(blobs: BlobStore) -> None:
     assert blobs.get(DIGEST) is None
     for _ in range(2):
         blobs.put(DIGEST, b"packed")
@@ -62,7 +62,7 @@ def test_the_old_is_deleted_and_the_young_is_not(blobs: BlobStore) -> None:
     assert (blobs.get(DIGEST), blobs.get(OTHER)) == (None, b"others")
 
 
-def test_what_is_put_again_is_young_again(blobs: BlobStore) -> None:
+def test_a_blob_stored_again_is_young_again(blobs: BlobStore) -> None:
     blobs.put(DIGEST, b"packed")
     between = utcnow()
     assert blobs.stored(between) == {DIGEST}

@@ -65,7 +65,7 @@ def store(url: str) -> Iterator[Store]:
     made.close()
 
 
-# Cases that look for the words of SQLite's errors; what they show is shown here in another way.
+# Cases that look for the text of SQLite's errors; what they show is shown here in another way.
 SQLITE_TERMS = {"test_a_step_is_unique_in_its_run"}
 
 
@@ -132,7 +132,7 @@ def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
         assert session.exec(select(Account)).all() == []
 
 
-def test_what_something_rests_on_cannot_be_deleted(store: Store) -> None:
+def test_a_referenced_row_cannot_be_deleted(store: Store) -> None:
     with store.session() as session:
         step = a_step(session, a_run(session))
         turn_id = a_turn(session, step).id

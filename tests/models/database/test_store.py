@@ -64,7 +64,7 @@ def test_a_failed_transaction_leaves_nothing(url: str) -> None:
         assert session.exec(select(Account)).all() == []
 
 
-def test_what_is_written_in_a_reading_session_is_not_kept(url: str) -> None:
+def test_a_write_in_a_reading_session_is_not_kept(url: str) -> None:
     store = Store(url)
     with store.read() as session:
         session.add(Account(name="paper", cash=1.0))

@@ -87,7 +87,7 @@ def test_writers_of_the_same_runs_at_once_leave_no_gap_and_wait_for_each_other(s
             assert [one.payload["number"] for one in found if one.payload["writer"] == writer] == list(range(25))
 
 
-def test_what_is_trimmed_is_not_read(store: Store) -> None:
+def test_trimmed_events_are_not_read(store: Store) -> None:
     write(store, *(a_note("r", number) for number in range(5)))
     with store.session() as session:
         assert event_log.trim(session, "r", 3) == 3

@@ -286,7 +286,7 @@ def test_a_running_desk_is_the_weakest_source(here: Path, up: Up) -> None:
     assert of(here, DESK_REDIS_URL="redis://other").redis_url != settings.redis_url
 
 
-def test_what_a_desk_left_counts_only_while_it_runs(here: Path, up: Up) -> None:
+def test_the_published_settings_of_a_desk_count_only_while_it_runs(here: Path, up: Up) -> None:
     environ = {"DESK_HOME": str(here / "home"), "DESK_MODEL": "mine"}
     up.leave({"redis_url": "unix:///here.sock", "provider": "codex", "model": "theirs"})
     with pytest.raises(SettingError, match="theirs"):
@@ -405,7 +405,7 @@ def test_a_halt_reads_what_it_can_and_names_the_rest(here: Path, up: Up) -> None
 
 
 @pytest.mark.parametrize("text", ["x", "[1]", "3"])
-def test_what_no_desk_pinned_is_named(here: Path, text: str) -> None:
+def test_an_invalid_pinned_list_is_named(here: Path, text: str) -> None:
     with pytest.raises(SettingError, match="DESK_PINNED holds no JSON object"):
         of(here, DESK_PINNED=text)
     assert load_for_halt({"DESK_HOME": str(here / "home"), "DESK_PINNED": text}, here)[1]

@@ -85,7 +85,7 @@ def counts(name: str, desk: Settings) -> bool:
     return needed.get(name, True)
 
 
-def test_what_is_shown_used_and_kept_agrees_in_1000_random_sequences(tmp_path: Path) -> None:
+def test_shown_used_and_kept_settings_agree_in_1000_random_sequences(tmp_path: Path) -> None:
     (tmp_path / ".env").touch()
     (tmp_path / "desk.toml").touch()
     lock = running.lock_path(tmp_path)
@@ -99,7 +99,7 @@ def test_what_is_shown_used_and_kept_agrees_in_1000_random_sequences(tmp_path: P
             first = some(chance, 12)
             desk = load({**own, **first}, tmp_path, join=False).settings
             running.write(tmp_path, snapshot(desk))
-            # A worker that the desk started, in whose folder a file has come to stand meanwhile.
+            # A worker that the desk started; in its folder a file has come to stand meanwhile.
             pinned = {PINNED_VARIABLE: json.dumps(plain(desk)), "TRADER_LIVE": "1" if desk.trader_live else "0"}
             worker = load({**own, **some(chance, 5), **pinned}, tmp_path, own_switch=True).settings
             second = {**some(chance, 3), **dict(chance.sample(sorted(first.items()), min(len(first), 3)))}

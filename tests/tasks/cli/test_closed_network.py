@@ -71,7 +71,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 BY_UP = {"up": "up", "worker": "worker trade", "beat": "beat", "flower": "flower", "rulebook": "rulebook", "api": "api"}
 BY_DEMO = {"demo": "demo --live"}
-# The keys are a poison of our own: who uses them shows.
+# The keys are poison: a use of them shows.
 SWITCHED_ON = {"TRADER_LIVE": "1", "ALPACA_API_KEY": "poison-key", "ALPACA_SECRET_KEY": "poison-secret"}
 
 

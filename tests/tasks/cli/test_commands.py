@@ -33,7 +33,7 @@ def test_the_commands_are_there_and_each_has_its_help() -> None:
     assert [name for name, command in commands.items() if not command.help] == []
 
 
-def test_the_outline_has_what_the_commands_say_of_themselves() -> None:
+def test_the_outline_has_the_help_of_the_commands() -> None:
     """`desk --help` shows the outline, which no command was loaded for: tasks/cli/outline.py has to follow them."""
     whole: dict[str, Any] = get_command(build()).commands  # type: ignore[attr-defined]
     shown: dict[str, Any] = get_command(outline()).commands  # type: ignore[attr-defined]

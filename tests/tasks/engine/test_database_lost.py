@@ -93,7 +93,7 @@ def test_patience_has_an_end(short_timeout_store: Store) -> None:
     assert accounts(short_timeout_store) == []
 
 
-def test_what_the_database_refuses_is_not_tried_again(short_timeout_store: Store) -> None:
+def test_a_refused_statement_is_not_tried_again(short_timeout_store: Store) -> None:
     calls: list[int] = []
 
     def twice(session: Session) -> None:

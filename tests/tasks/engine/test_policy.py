@@ -62,7 +62,7 @@ def test_attempts_are_those_of_the_step_and_of_the_kind() -> None:
     assert next_attempt("server_error", 3, 5) is None, "the kind's own limit"
 
 
-def test_what_is_not_the_steps_fault_uses_up_nothing() -> None:
+def test_a_failure_that_is_not_the_steps_fault_uses_up_nothing() -> None:
     for kind in ("rate_limited", "redis_down", "database_down", "drained"):
         wait = next_attempt(kind, tried=99, left=0)
         assert wait is not None

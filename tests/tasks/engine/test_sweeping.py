@@ -48,7 +48,7 @@ def test_a_join_waits_less_than_a_turn(store: Store) -> None:
     assert resent(store) == set()
 
 
-def test_what_is_noted_as_unsent_goes_with_the_next_sweep(store: Store) -> None:
+def test_a_step_noted_as_unsent_is_sent_by_the_next_sweep(store: Store) -> None:
     one, other, running = report("IBM"), report("AAPL"), report("MMM")
     opened(store, one, other, running)
     claimed(store, running.id)

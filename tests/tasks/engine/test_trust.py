@@ -108,7 +108,7 @@ def test_a_lost_holder_loses_its_step_once_the_clock_is_trusted(app: Celery, sto
     assert claim(store, step.id)
 
 
-def test_what_is_worn_out_is_not_failed_in_doubt(app: Celery, store: Store, clock: Clock) -> None:
+def test_a_worn_out_step_is_not_failed_in_doubt(app: Celery, store: Store, clock: Clock) -> None:
     step = held(store, attempts=1)
     lost_before(store, step.id)
     change(store, Step, step.id, lease_until=ago(-LEASE), sent_at=ago(1))
@@ -210,7 +210,7 @@ def test_a_lease_written_by_a_clock_that_was_wrong_between_two_sweeps_ends_too(
     assert (get(store, step.id).lease_until or ago(0)) - steps.utcnow() < dt.timedelta(seconds=LEASE)
 
 
-def test_what_was_due_before_the_clock_was_put_back_stays_due(app: Celery, store: Store, clock: Clock) -> None:
+def test_a_step_due_before_the_clock_was_put_back_stays_due(app: Celery, store: Store, clock: Clock) -> None:
     clock.offset = 3600
     sweep(app)
     step, later = report("IBM"), report("AAPL")

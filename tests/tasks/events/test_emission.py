@@ -92,7 +92,7 @@ def test_an_end_that_is_refused_emits_no_event(store: Store) -> None:
     assert step_events(store, run.id) == []
 
 
-def test_what_the_sweep_gives_up(store: Store) -> None:
+def test_steps_that_the_sweep_fails_have_events(store: Store) -> None:
     worn, lost = report("IBM"), report("GE")
     run, _ = opened(store, worn, lost)
     set_step(store, worn.id, attempt=2, error="no data")
@@ -132,7 +132,7 @@ def test_a_run_that_is_stopped(store: Store, settings: Settings) -> None:
     with store.session() as session:
         stopping.mark(session, run.id)
     with store.session() as session:
-        stopping.mark(session, run.id)  # asked for twice, told once
+        stopping.mark(session, run.id)  # requested twice, published once
     set_step(store, held.id, lease_until=ago(1))
     with store.session() as session:
         assert stopping.settle(session, settings, run.id) == 0

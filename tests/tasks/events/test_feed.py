@@ -212,7 +212,7 @@ def test_deltas_come_on_request_and_are_never_stored(store: Store, settings: Set
         assert sequences(event_log.read(session, run_id, 0, 10)) == [1, 2, 3]
 
 
-def test_what_cannot_be_read_in_a_stream_is_read_in_the_database(
+def test_an_unreadable_stream_entry_is_read_in_the_database(
     store: Store, settings: Settings, redis_own: RedisServer
 ) -> None:
     run_id = opened(store)

@@ -51,7 +51,7 @@ def test_whatever_a_stream_holds_each_run_comes_in_order_and_once(
         begin = positions.get(run, 0)
         mine = [one.sequence for one in got if one.run_id == run and one.sequence is not None]
         assert mine == list(range(begin + 1, begin + 1 + len(mine)))
-        # Nothing is kept back that could go on: what follows was never told.
+        # Nothing is kept back that could go on: what follows was never published.
         assert Entry(run, begin + len(mine) + 1) not in sent
         assert sum(one.run_id == run and one.sequence is None for one in got) == sent.count(Entry(run, None))
 
@@ -87,7 +87,7 @@ def test_more_than_can_be_held_is_read_again() -> None:
     assert order.gaps() == {"a": HELD_MOST + 9}
 
 
-def test_what_is_gone_is_skipped_and_what_was_held_behind_it_goes_on() -> None:
+def test_lost_events_are_skipped_and_those_held_behind_them_go_on() -> None:
     order = EventSequencer({"a": 2})
     assert order.take([stored("a", 5), stored("a", 9)]) == []
     order.skip("a", 4)

@@ -80,7 +80,7 @@ def test_a_page_that_was_asked_for_before_the_event_is_not_the_answer() -> None:
     assert sequences(asyncio.run(main())) == [11]
 
 
-def test_what_is_asked_for_is_there_though_the_pages_beginning_was_trimmed() -> None:
+def test_events_are_there_although_the_beginning_of_their_page_was_trimmed() -> None:
     log = Log(PAGE, trimmed=100)
     pages = Pages(log.read)
     assert after(pages, 100) == list(range(101, PAGE + 1))

@@ -81,7 +81,7 @@ def test_the_end_of_a_step_takes_its_events(store: Store) -> None:
     assert recorder._buffer.count == 0
 
 
-def test_what_could_not_be_written_with_the_step_is_written_by_itself(store: Store, recorder: Recorder) -> None:
+def test_events_that_could_not_be_written_with_the_step_are_written_alone(store: Store, recorder: Recorder) -> None:
     with pytest.raises(Undone):
         recorder.record(STEP, [of_thread("t1", 1), of_thread("t1", 2)])
         with recorder.taken("s1"):
@@ -183,7 +183,7 @@ def test_more_than_it_holds_is_left_out_and_counted(store: Store, monkeypatch: p
     assert sequences(stored(store)) == [1, 2, 3, 4, 5]
 
 
-def test_what_is_put_back_may_be_more_than_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_put_back_may_be_more_than_the_buffer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.events.buffer.QUEUED_MOST", 5)
     older, buffer = EventBuffer(), EventBuffer()
     assert older.add(SCOPE, [a_note(RUN, number) for number in range(5)]) == 0
@@ -207,7 +207,7 @@ def test_a_newer_row_is_kept_when_an_older_one_is_put_back() -> None:
     assert [row["status"] for row in buffer.take().rows.values()] == ["completed"]
 
 
-def test_what_can_never_be_written_stops_nothing(store: Store, recorder: Recorder) -> None:
+def test_an_event_that_can_never_be_written_stops_nothing(store: Store, recorder: Recorder) -> None:
     recorder.record(SCOPE, [event(EventType.ITEM_COMPLETED, RUN, text=object())])
     wait_for(lambda: recorder.dropped == 1, "it is left out")
     recorder.record(SCOPE, [a_note(RUN, 1)])
@@ -215,7 +215,7 @@ def test_what_can_never_be_written_stops_nothing(store: Store, recorder: Recorde
     assert sequences(stored(store)) == [1]
 
 
-def test_what_the_database_refuses_is_left_out_alone(store: Store) -> None:
+def test_an_event_that_the_database_refuses_is_left_out_alone(store: Store) -> None:
     """As Postgres refuses a NUL in a lifecycle, which is no reason to wait until it is back."""
     refuse = "create trigger {0} before insert on {0} when {1} like '%bad%' begin select raise(abort, 'no'); end"
     with store.session() as session:
@@ -241,7 +241,7 @@ def test_deltas_are_not_stored(store: Store, recorder: Recorder) -> None:
     assert [one.type for one in stored(store)] == [EventType.ITEM_COMPLETED]
 
 
-def test_what_is_recorded_while_its_thread_writes_is_written_though_it_is_closed_then(
+def test_events_recorded_during_a_write_are_written_although_it_is_closed_then(
     store: Store, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, recorded = recorder._write, threading.Event()

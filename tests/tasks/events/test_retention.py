@@ -85,7 +85,7 @@ def test_of_a_long_run_the_newest_are_kept(store: Store, settings: Settings, mon
         assert min(session.exec(select(EventBatch.first)).all()) == 142
 
 
-def test_what_belongs_to_no_run_goes_by_its_own_age(store: Store, settings: Settings) -> None:
+def test_events_outside_any_run_go_by_their_own_age(store: Store, settings: Settings) -> None:
     old = event(EventType.ORDER_TRADING, DESK).model_copy(update={"occurred_at": utcnow() - 31 * DAY})
     write(store, old, old)
     write(store, event(EventType.ORDER_TRADING, DESK))

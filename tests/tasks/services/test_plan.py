@@ -42,7 +42,7 @@ def test_by_default_everything_is_embedded_on_loopback_and_a_private_socket(make
     assert made.settings.rulebook_url == made.urls["rulebook_url"]
 
 
-def test_what_the_user_named_is_used_and_not_started(make_plan: Callable[..., Plan]) -> None:
+def test_services_that_the_user_named_are_used_and_not_started(make_plan: Callable[..., Plan]) -> None:
     made = make_plan(Choice(), DESK_REDIS_URL="redis://127.0.0.1:6379/0", DESK_RULEBOOK_URL="http://127.0.0.1:9/v1")
     assert names(made) == WHOLE[2:]
     assert set(made.urls) == {"flower_url"}

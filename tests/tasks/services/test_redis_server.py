@@ -64,7 +64,7 @@ def test_a_socket_address_is_read_back_by_the_client() -> None:
         "unix:///run/redis.sock?db=first",
     ],
 )
-def test_what_no_client_can_use_is_an_error_that_keeps_the_password(url: str) -> None:
+def test_a_url_that_no_client_can_use_is_an_error_that_keeps_the_password(url: str) -> None:
     with pytest.raises(
         SettingError, match=r"DESK_REDIS_URL=.* is not an address of a Redis \(write redis://"
     ) as caught:

@@ -113,7 +113,9 @@ def test_one_stack_a_home_found_by_others_and_mended(make_plan: Callable[..., Pl
     assert load_settings(environ, home).redis_url is None
 
 
-def test_what_a_crash_left_does_not_count_while_the_next_one_starts(make_plan: Callable[..., Plan], home: Path) -> None:
+def test_the_leftovers_of_a_crash_do_not_count_while_the_next_desk_starts(
+    make_plan: Callable[..., Plan], home: Path
+) -> None:
     made = make_plan(DESK_PROVIDER="codex")
     running.write(home, {"redis_url": "unix:///gone.sock", "provider": "endpoint"})
     seen: list[dict[str, str]] = []

@@ -64,5 +64,5 @@ def test_a_run_s_id_is_its_trace_s() -> None:
 
 
 @pytest.mark.parametrize("run_id", ["desk", "", "0" * 32, "A" * 32, "x" * 32])
-def test_what_is_no_run_has_no_trace(run_id: str) -> None:
+def test_an_id_that_is_no_run_has_no_trace(run_id: str) -> None:
     assert headers_of(run_id) == {}

@@ -59,7 +59,7 @@ def test_a_run_that_was_stopped_before_it_began_is_recorded_with_its_kind(store:
     assert (summary.mode, summary.duration_ms, summary.turns, summary.candidate_count) == ("trader", 0.0, 0, 0)
 
 
-def test_what_a_person_does_is_no_mode(store: Store) -> None:
+def test_a_run_of_a_person_has_no_mode(store: Store) -> None:
     with store.session() as session:
         assert completed(session, a_run(session, kind=RunKind.FLATTEN, state=RunState.DONE)) == []
 

@@ -106,7 +106,7 @@ def test_no_preflight_is_granted(floor: Floor) -> None:
 
 
 @pytest.mark.parametrize("given", [FORM, "multipart/form-data; boundary=x", "text/plain", "application/jsonx", ""])
-def test_what_a_form_can_send_is_not_read(floor: Floor, given: str) -> None:
+def test_content_types_of_forms_are_refused(floor: Floor, given: str) -> None:
     """Of all that a page may send without asking first, none is JSON."""
     path = f"/runs/{floor.chain.run_id}/stop"
     headers = {"Content-Type": given} if given else {}

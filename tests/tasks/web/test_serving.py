@@ -151,7 +151,7 @@ def test_an_address_of_its_own_is_a_name_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hosts", ["https://desk.example", "*", "desk.example:80", "a b", "desk.example/x"])
-def test_what_is_no_host_name_is_refused(tmp_path: Path, hosts: str) -> None:
+def test_an_invalid_host_name_is_refused(tmp_path: Path, hosts: str) -> None:
     error = desk(tmp_path / "home", "config", DESK_API_HOSTS=hosts)
     assert error.returncode == 2
     assert "give names by comma, without scheme, port or *" in error.stderr

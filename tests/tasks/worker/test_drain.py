@@ -98,7 +98,7 @@ def test_turns_that_end_in_time_are_let_end(made: Desk) -> None:
     assert attempts(made, run_id)["drained"] == 0
 
 
-def test_what_does_not_end_in_time_is_given_back_and_done_at_once_elsewhere(made: Desk) -> None:
+def test_a_turn_that_does_not_end_in_time_is_given_back_and_done_at_once_elsewhere(made: Desk) -> None:
     made.workers("research", DESK_DRAIN_SECONDS="0.5")
     run_id = research(made)
     wait_in_flight(made, run_id)

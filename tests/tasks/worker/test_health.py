@@ -90,7 +90,7 @@ def test_a_reconnect_goes_on_on_the_same_socket_and_the_end_leaves_none(
     assert list(sockets.ask_all(home)) == []
 
 
-def test_what_a_killed_worker_left_is_no_answer_and_no_hindrance(home: Path) -> None:
+def test_the_socket_of_a_killed_worker_is_no_answer_and_no_hindrance(home: Path) -> None:
     sockets.make_folder(home)
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(sockets.health_path(home, NODE)))

@@ -76,7 +76,7 @@ def run_of(store: Store, run_id: str) -> Run:
         return session.get_one(Run, run_id)
 
 
-def test_what_waits_ends_and_what_is_held_is_waited_for(store: Store, settings: Settings) -> None:
+def test_waiting_steps_end_and_held_ones_are_waited_for(store: Store, settings: Settings) -> None:
     run_id, (first, second) = opened(store, "AAPL", "MMM")
     step = claimed(store, first)
     found = mark(store, run_id)

@@ -250,7 +250,7 @@ def test_a_role_that_runs_alone_is_in_no_chord_and_sends_the_conclusion_itself(a
     assert queued(app) == {"ops": [("desk.conclude", [join.id])]}
 
 
-def test_what_an_end_writes_beside_its_rows_is_written_with_it_or_not_at_all(app: Celery, store: Store) -> None:
+def test_further_writes_of_an_end_are_written_with_it_or_not_at_all(app: Celery, store: Store) -> None:
     step, counts = report(), []
 
     def ends(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:

@@ -79,7 +79,7 @@ def test_lenses_may_be_given_again_and_the_whole_index_is_named(floor: Floor) ->
     assert found["actions"] == []
 
 
-def test_what_is_held_is_researched_again_in_a_screen(floor: Floor) -> None:
+def test_a_held_name_is_researched_again_in_a_screen(floor: Floor) -> None:
     with floor.store.session() as session:
         ensure_account(session, "paper", 100_000.0)
         session.add(Position(account="paper", symbol="GE", quantity=10, average_cost=15.0, filled_at=MARKET_NOW))
@@ -195,7 +195,7 @@ WRONG: list[Wrong] = [
 
 
 @pytest.mark.parametrize("named", [["magic"], [","], [""], ["technical,magic"]])
-def test_what_is_no_lens_is_named(named: list[str]) -> None:
+def test_an_unknown_lens_is_named(named: list[str]) -> None:
     with pytest.raises(SettingError, match="is not a lens"):
         start.screen(lens=named)
 

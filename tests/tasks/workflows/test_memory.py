@@ -152,7 +152,7 @@ def test_long_reports_leave_room_for_the_short_lines(context: Context, store: St
     assert [line.endswith("…") for line in lines] == [False, True, True, True, True, False]
 
 
-def test_what_a_lens_put_forward_last(context: Context, store: Store) -> None:
+def test_the_memory_of_a_screen_has_the_lens_s_last_hits(context: Context, store: Store) -> None:
     with store.session() as session:
         for at, lens, symbol, thesis in (
             (NOW - 3 * DAY, "technical", "AAPL", "old"),

@@ -166,7 +166,7 @@ def test_one_role_that_is_due_runs_alone_and_the_verdict_rests_on_the_others_las
     own = found["run_id"]
     assert rests_on(floor, own) == {"quick": first, "fundamentals": own, "risk": first, "catalyst": first}
     verdict = verdict_of(floor, own)
-    # The replay has no company figures: what the role said of them does not count.
+    # The replay has no company figures: the role's answer on them does not count.
     assert (verdict.rating, verdict.completed) == ("BUY", ["quick", "risk", "catalyst"])
     assert verdict.missing == ["fundamentals: no_data (no data from symbol_overview)"]
     assert "risk CONFIRMED (high), 0 h before: It is steady." in verdict.summary
@@ -208,7 +208,7 @@ def test_when_nothing_is_due_the_run_ends_without_a_turn(floor: Floor) -> None:
     assert linked == [first] * 8
 
 
-def test_what_its_role_had_no_data_for_or_declined_was_looked_at_and_what_failed_was_not(floor: Floor) -> None:
+def test_no_data_and_a_refusal_count_as_researched_and_a_failure_does_not(floor: Floor) -> None:
     hold(floor, "IBM")
     floor.model.instead = {"risk": Status(401)}
     first = researched(floor)

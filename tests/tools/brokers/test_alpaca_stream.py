@@ -59,7 +59,7 @@ def test_fills_are_streamed_and_are_the_same_as_polled_ones(
     assert figures(streamed) == figures(polled) == [("4", 4, 100), ("10", 6, 101)]
 
 
-def test_what_a_cut_stream_missed_is_polled_for(alpaca: Alpaca, broker: AlpacaBroker) -> None:
+def test_updates_that_a_cut_stream_missed_are_polled_for(alpaca: Alpaca, broker: AlpacaBroker) -> None:
     updates = Updates()
     broker.listen(updates)
     wait_until(lambda: alpaca.listening() == 1)

@@ -164,7 +164,7 @@ def test_an_order_for_the_open_takes_the_next_open_alone(ask: Ask, limit: float 
     assert (answer.status, [price for price, _ in prices(answer)]) == (status, [103.0] if answer.fills else [])
 
 
-def test_what_a_session_cannot_take_is_left_to_the_next(ask: Ask) -> None:
+def test_a_quantity_that_a_session_cannot_take_is_left_to_the_next(ask: Ask) -> None:
     market = sessions((95, 96, 91, 94), (90, 91, 89, 90), volume=60)
     answer = ask(market, DAYS[2], **STOP)
     assert [(fill.price, fill.quantity) for fill in answer.fills] == [(92.0, 6), (90.0, 4)]

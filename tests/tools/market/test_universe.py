@@ -46,7 +46,7 @@ def test_a_file_in_the_working_folder(market: ReplayMarket, tmp_path: Path, monk
         ("names.txt", "cannot be read"),
     ],
 )
-def test_what_is_wrong_is_named(market: ReplayMarket, text: str, message: str) -> None:
+def test_an_error_in_a_universe_is_named(market: ReplayMarket, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         resolve_universe(text, market)
     assert "one symbol a line" in caught.value.remedy

@@ -110,7 +110,7 @@ def test_a_verdict_of_the_parent_run_counts_and_the_own_one_comes_first(new_desk
         ("INSUFFICIENT", False, True),
     ],
 )
-def test_what_each_rating_allows(new_desk: NewDesk, rating: str, opens: bool, reduces: bool) -> None:
+def test_each_rating_allows_its_actions(new_desk: NewDesk, rating: str, opens: bool, reduces: bool) -> None:
     desk = new_desk(trader_live=False)
     desk.hold("AAA", 10)
     rated = {"AAA": rating, "BBB": rating}
@@ -185,7 +185,7 @@ def test_selling_more_than_is_held(new_desk: NewDesk) -> None:
     )
     assert "would go short" in denied(over, DenialCode.LONG_ONLY)
     assert inside.state == PREVIEWED
-    denied(again, DenialCode.LONG_ONLY)  # the shares are spoken for
+    denied(again, DenialCode.LONG_ONLY)  # the shares are reserved
     short = new_desk(trader_live=False, allow_short=True)
     assert short.run(action(side="sell"))[0].state == PREVIEWED
 

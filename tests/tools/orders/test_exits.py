@@ -44,7 +44,7 @@ def _hole(market: Tape, age: dt.timedelta = DAY) -> None:
 
 
 @pytest.mark.parametrize("later", [dt.timedelta(minutes=1), dt.timedelta(hours=1)])
-def test_what_was_just_bought_can_be_sold_and_not_bought_again(new_desk: NewDesk, later: dt.timedelta) -> None:
+def test_a_name_just_bought_can_be_sold_and_not_bought_again(new_desk: NewDesk, later: dt.timedelta) -> None:
     market = Tape({"AAA": 100.0})
     market.clock.at = market.clock.at.replace(hour=11)
     desk = new_desk(market, cooldown_hours=24, max_trades_per_day=1, max_orders_per_minute=1)
@@ -57,7 +57,7 @@ def test_what_was_just_bought_can_be_sold_and_not_bought_again(new_desk: NewDesk
     assert _code(desk.run(action())[0]) == DenialCode.COOLDOWN
 
 
-def test_what_is_held_is_closed_without_a_verdict_and_nothing_is_opened_so(new_desk: NewDesk) -> None:
+def test_a_held_position_is_closed_without_a_verdict_and_nothing_is_opened_so(new_desk: NewDesk) -> None:
     desk = new_desk()
     desk.hold("AAA", 10)
     desk.hold("BBB", 10)

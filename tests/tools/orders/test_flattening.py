@@ -211,7 +211,7 @@ class Thief:
         return state.model_copy(update={"positions": kept})
 
 
-def test_what_is_no_longer_held_is_not_sold_and_the_rest_is(new_desk: NewDesk) -> None:
+def test_a_position_that_is_gone_is_not_sold_and_the_rest_is(new_desk: NewDesk) -> None:
     desk = new_desk()
     for symbol, price in (("AAA", 100.0), ("BBB", 50.0), ("CCC", 20.0)):
         desk.hold(symbol, 5, price)

@@ -201,7 +201,7 @@ def test_killed_while_the_broker_works_it_fills_once(new_desk: NewDesk) -> None:
     decision = desk.decide(action())
 
     def fail() -> None:
-        assert [row.state for row in desk.orders()] == ["submitting"]  # written before the broker heard of it
+        assert [row.state for row in desk.orders()] == ["submitting"]  # written before the broker got it
         raise Killed
 
     market.on_fill = fail
@@ -313,7 +313,7 @@ def test_an_answer_that_contradicts_itself_is_not_booked(new_desk: NewDesk, answ
 
 
 @pytest.mark.parametrize("status", ["rejected", "expired"])
-def test_what_a_broker_refuses_moves_no_money(new_desk: NewDesk, status: str) -> None:
+def test_a_refused_order_moves_no_money(new_desk: NewDesk, status: str) -> None:
     desk = new_desk()
     desk.broker = FarBroker(desk, _answer_of(status, message="no"))
     decision = desk.decide(action())
@@ -323,7 +323,7 @@ def test_what_a_broker_refuses_moves_no_money(new_desk: NewDesk, status: str) ->
     assert (desk.cash(), desk.positions(), desk.fills()) == (100_000, {}, [])
 
 
-def test_what_an_earlier_call_previewed_is_checked_anew(new_desk: NewDesk) -> None:
+def test_an_order_previewed_by_an_earlier_call_is_checked_anew(new_desk: NewDesk) -> None:
     desk = new_desk(max_symbol_share=0.01)
     gated, first = desk.decide(action()), desk.decide(action(quantity=1))
     assert desk.process(gated, trader_live=False)[0].state == OrderState.PREVIEWED

@@ -189,7 +189,7 @@ def test_reduce_only_lets_legs_close_and_not_open(new_desk: NewDesk) -> None:
     assert closed.state == OrderState.FILLED
 
 
-def test_what_is_held_is_reduced_without_a_verdict(new_desk: NewDesk) -> None:
+def test_a_held_position_is_reduced_without_a_verdict(new_desk: NewDesk) -> None:
     desk = new_desk()
     desk.hold("AAA", 10)
     (sold,) = desk.run(action(kind="reduce", quantity=4.0), ratings={})

@@ -18,7 +18,7 @@ def test_every_code_has_a_meaning_and_only_settings_that_exist() -> None:
     for code, meaning in CODES.items():
         assert meaning.denies, code
         assert set(meaning.settings) <= set(Settings.model_fields), code
-    # A limit that no code names would be one that nobody can find.
+    # A limit that no code names could not be found.
     named = {name for meaning in CODES.values() for name in meaning.settings}
     assert {
         name for name in Settings.model_fields if name.startswith("max_") and name.endswith(LIMITS)

@@ -25,7 +25,9 @@ def stage(new_desk: Callable[..., Desk], alpaca: Alpaca, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("code", "play"), [(code, outside) for code, outside, _ in FUNNEL], ids=NAMES)
-def test_what_breaks_a_code_of_the_funnel_is_denied_with_it(stage: Stage, code: DenialCode, play: Play) -> None:
+def test_an_order_that_breaks_a_rule_of_the_funnel_is_denied_with_its_code(
+    stage: Stage, code: DenialCode, play: Play
+) -> None:
     refused = play(stage)
     assert refused.state == OrderState.DENIED, refused
     assert refused.denied is not None
@@ -34,7 +36,7 @@ def test_what_breaks_a_code_of_the_funnel_is_denied_with_it(stage: Stage, code: 
 
 
 @pytest.mark.parametrize("play", [inside for _, _, inside in FUNNEL], ids=NAMES)
-def test_what_is_just_inside_is_sent(stage: Stage, play: Play) -> None:
+def test_an_order_just_inside_a_limit_is_sent(stage: Stage, play: Play) -> None:
     assert play(stage).state == OrderState.FILLED
 
 

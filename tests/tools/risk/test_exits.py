@@ -95,7 +95,9 @@ def uncovers(order: OrderTicket, around: RiskContext) -> bool:
 
 @settings(max_examples=500, deadline=None)
 @given(case=exits())
-def test_what_takes_the_cover_from_a_written_option_opens(case: tuple[OrderTicket, RiskContext, RiskLimits]) -> None:
+def test_an_order_that_takes_the_cover_from_a_written_option_opens(
+    case: tuple[OrderTicket, RiskContext, RiskLimits],
+) -> None:
     order, around, bounds = case
     if uncovers(order, around):
         assert not only_reduces(order, around)

@@ -187,7 +187,7 @@ def test_a_name_that_did_not_trade_on_the_replays_day_is_denied_with_the_date_of
     assert traded.state == PREVIEWED
 
 
-def test_what_the_market_does_not_carry(new_desk: NewDesk) -> None:
+def test_a_name_that_the_market_lacks_is_not_listed(new_desk: NewDesk) -> None:
     market = Sectors({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0})
     market.sectors, market.failing = {"AAA": None, "CCC": None}, frozenset({"CCC"})
     desk = new_desk(market, trader_live=False)
@@ -245,7 +245,7 @@ def test_an_order_without_an_answer_blocks_what_opens_on_its_symbol(new_desk: Ne
     assert first in denied(desk.run(action("AAA", kind="close"))[0], DenialCode.DUPLICATE)
 
 
-def test_what_an_open_order_has_filled_is_not_pledged_twice(new_desk: NewDesk) -> None:
+def test_the_filled_part_of_an_open_order_is_not_reserved_twice(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0, "BBB": 50.0}, opens={"AAA": None})
     desk = new_desk(market, trader_live=False, starting_cash=2_000, max_symbol_share=1)
     sent = send(desk, "AAA", OrderState.PARTIALLY_FILLED)  # 10 at 100

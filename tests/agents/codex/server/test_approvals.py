@@ -84,7 +84,7 @@ def test_the_turns_deadline_ends_the_wait(model: FakeResponses, tmp_path: Path, 
             assert result.failure is not None
             assert result.failure.kind == "timeout"
             await until(lambda: person.given_up == 1)
-            person.decision.set_result(ApprovalDecision(approved=True))  # too late: nobody listens
+            person.decision.set_result(ApprovalDecision(approved=True))  # too late: the turn is over
             await asyncio.sleep(0.3)
         assert not (work_of(tmp_path) / "asked.txt").exists()
 

@@ -69,7 +69,7 @@ def test_kinds_of_errors(error: CodexError, kind: str, retryable: bool) -> None:
         (None, True),
     ],
 )
-def test_what_counts_as_a_refusal(text: str | None, refused: bool) -> None:
+def test_a_refusal_is_recognised_by_its_text(text: str | None, refused: bool) -> None:
     assert (refusal_in(text) is not None) is refused
 
 

@@ -66,7 +66,7 @@ def test_a_day_that_was_set_aside_takes_what_comes_later(tmp_path: Path) -> None
     assert [path.rpartition("/")[2] for path in rollouts(tmp_path / "aged")] == ["rollout-1.jsonl", "rollout-2.jsonl"]
 
 
-def test_what_is_no_day_is_left_alone(tmp_path: Path) -> None:
+def test_folders_that_are_no_day_are_left_alone(tmp_path: Path) -> None:
     home = tmp_path / "kept"
     strange = [a_rollout(home, day) for day in ("2026/13/40", "some/thing/else")]
     set_aside(home, 72, 14, NOW)

@@ -109,7 +109,7 @@ def test_a_stale_rollout_is_refused_though_there_is_no_other(
     run(work())
 
 
-def test_what_the_vault_does_not_take_is_not_recorded(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+def test_a_copy_that_the_vault_refuses_is_not_recorded(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     """The turn's answer is not lost; the thread goes on from the copy before it, at home and elsewhere."""
     blobs, away = tmp_path / "blobs", tmp_path / "away"
 

@@ -211,7 +211,7 @@ def test_a_thread_busy_elsewhere_is_forked_from_its_copy(
             assert model.requests[-1].tools == ["held"]
             gate.set()
             assert (await long).status == "completed"
-            # Its row says what it came from; nobody goes on in it, so no copy of it is kept.
+            # Its row has its parent; no later turn continues it, so no copy of it is kept.
             parent, aside = kept_threads(database)
             assert (parent.thread_id, aside.thread_id) == (record(registry).thread_id, conversation.thread_id)
             assert (aside.parent_id, aside.reason, aside.subject) == (parent.thread_id, "forked:busy", parent.subject)

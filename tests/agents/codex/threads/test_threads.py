@@ -90,7 +90,7 @@ def test_a_kept_thread_goes_on_in_the_next_conversation_and_after_a_restart(
         ({"context_tokens": None, "rollout_size": 401}, {"thread_tokens": 99}, {}, "rollover:tokens"),
     ],
 )
-def test_why_a_kept_thread_starts_afresh(
+def test_a_kept_thread_starts_afresh_for_each_reason(
     model: FakeResponses, tmp_path: Path, registry: str, changed: dict[str, Any], settings: dict[str, Any],
     wanted: dict[str, Any], reason: str,
 ) -> None:  # fmt: skip
@@ -115,7 +115,7 @@ def test_why_a_kept_thread_starts_afresh(
     ("changed", "settings"),
     [({"created_at": 1.0}, {}), ({}, {"thread_tokens": 100}), ({"context_tokens": None}, {"thread_tokens": 100})],
 )
-def test_why_a_kept_thread_is_resumed(
+def test_a_kept_thread_is_resumed_without_a_reason_against_it(
     model: FakeResponses, tmp_path: Path, registry: str, changed: dict[str, Any], settings: dict[str, Any]
 ) -> None:
     """Its age counts from its last use, and its tokens are those of its last model call."""

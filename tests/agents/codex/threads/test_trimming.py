@@ -68,10 +68,10 @@ def test_a_run_sends_the_last_answers_of_a_thread_and_nothing_that_tools_answere
 
     run(work())
     first, last = [seen.body for seen in model.calls()][-2:]
-    said = texts(first, "user", "assistant")
-    assert said[1::2] == [f"answer to question {number}" for number in left]
-    assert [text[: len(NOTE)] for text in said[:-1:2]] == [NOTE] * len(left)
-    assert said[-1] == "question 4"
+    sent = texts(first, "user", "assistant")
+    assert sent[1::2] == [f"answer to question {number}" for number in left]
+    assert [text[: len(NOTE)] for text in sent[:-1:2]] == [NOTE] * len(left)
+    assert sent[-1] == "question 4"
     assert [item["type"] for item in first["input"]].count("function_call_output") == 0
     assert [item["type"] for item in last["input"]].count("function_call_output") == 1, "of the turn itself"
     assert record(registry).reason == "resumed"

@@ -109,9 +109,9 @@ def test_buying_power_runs_out_in_the_order_of_confidence(http: httpx.Client) ->
     verdicts = [verdict("AA", "BUY", "low"), verdict("BB", "BUY", "high"), verdict("CC", "BUY", "high")]
     turn = trade(http, desk, verdicts)
     assert actions(turn) == {"BB": "open", "CC": "watch", "AA": "watch"}
-    told = {row["symbol"]: row["reasoning"] for row in turn.answer["actions"]}
-    assert "no cash is left" in told["CC"]
-    assert "0.00" not in told["CC"]
+    reasons = {row["symbol"]: row["reasoning"] for row in turn.answer["actions"]}
+    assert "no cash is left" in reasons["CC"]
+    assert "0.00" not in reasons["CC"]
     assert sized(turn)["BB"] == pytest.approx(10_100 * (1 - limits.CASH_RESERVE), abs=0.01)
     assert sum(row["notional"] or 0 for row in turn.answer["actions"]) <= 10_100
 
@@ -141,7 +141,7 @@ def test_less_than_one_share_is_not_opened(http: httpx.Client) -> None:
         (portfolio(100_000.0, 100_000.0), LIMITS, False),
     ],
 )
-def test_what_is_not_known_opens_nothing(
+def test_an_unknown_figure_opens_nothing(
     http: httpx.Client, money: dict[str, Any], bounds: dict[str, Any], signals: bool
 ) -> None:
     desk = priced(*(["AA"] if signals else []))

@@ -88,7 +88,7 @@ def test_nothing_is_written_outside_the_data_folder_unless_a_path_is_given(tmp_p
         ({"--hours": "169"}, "hours"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_arms_nothing(
+def test_senseless_terms_are_refused_and_arm_nothing(
     changes: dict[str, str], error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DESK_HOME", str(tmp_path))

@@ -210,7 +210,7 @@ def test_an_order_without_research_has_a_story_too(floor: Floor) -> None:
     assert "the log has no line on this order" in shown
 
 
-def test_what_a_model_or_a_broker_wrote_cannot_steer_the_terminal(floor: Floor) -> None:
+def test_text_of_a_model_or_a_broker_cannot_steer_the_terminal(floor: Floor) -> None:
     with floor.store.session() as session:
         order = session.get_one(Order, floor.order_id)
         order.message, order.broker_order_id = "a\x1b[2Jb", "x\x07y"

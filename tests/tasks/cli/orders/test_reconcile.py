@@ -57,7 +57,9 @@ def test_an_account_that_holds_something_is_reported_taken_over_and_resumed(alpa
     assert max(len(line) for line in second.stdout.splitlines()[:2]) <= 100
 
 
-def test_what_is_missing_or_wrong_is_refused_with_a_remedy_and_without_the_secret(alpaca: Alpaca, run: Run) -> None:
+def test_missing_or_wrong_credentials_are_refused_with_a_remedy_and_without_the_secret(
+    alpaca: Alpaca, run: Run
+) -> None:
     without = run("reconcile", ALPACA_SECRET_KEY="")
     assert without.returncode == 2
     assert "needs ALPACA_SECRET_KEY in the process environment" in without.stderr

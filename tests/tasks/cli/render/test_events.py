@@ -15,7 +15,7 @@ def line(type_: EventType, run_id: str = "0" * 32, *, with_run: bool = False, **
     return event_line(one, with_run=with_run).plain
 
 
-def test_what_it_is_about_comes_first_and_empty_values_are_left_out() -> None:
+def test_the_subject_comes_first_and_empty_values_are_left_out() -> None:
     found = line(EventType.STATUS_ENDED, step="abc", why=None, attempt=2, state="done", role="quick", subject="IBM")
     assert found == f"{AT.astimezone():%H:%M:%S}      7  status.ended      quick IBM done attempt=2"
 
@@ -25,7 +25,7 @@ def test_of_many_runs_each_line_names_its_own() -> None:
     assert "  desk                7  order.trading" in line(EventType.ORDER_TRADING, DESK, with_run=True)
 
 
-def test_what_a_model_wrote_cannot_steer_the_terminal_and_is_cut() -> None:
+def test_text_of_a_model_cannot_steer_the_terminal_and_is_cut() -> None:
     found = line(EventType.ITEM_COMPLETED, type="agentMessage", text="\x1b[2Ja\nb" + "c" * 500)
     assert "\x1b" not in found
     assert "\n" not in found

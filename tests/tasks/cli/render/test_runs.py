@@ -24,7 +24,7 @@ def test_the_report_of_a_run_fits_a_narrow_terminal_and_names_the_model(session:
     assert "Gate" not in shown, "a run that goes on has no figures yet"
 
 
-def test_what_a_model_wrote_cannot_steer_the_terminal() -> None:
+def test_text_of_a_model_cannot_steer_the_terminal() -> None:
     assert paragraph("a\x1b[2Jb\r\n\x07c\u202ed") == "a [2Jb c d"
     assert paragraph(None) == ""
     assert paragraph("x" * 400) == "x" * 319 + "…"

@@ -37,7 +37,7 @@ class Waiting:
 
     def ask(self, *symbols: str) -> list[str]:
         """Orders that wait from now on; their ids."""
-        lease = FencingLease(self.desk.store, "paper", "the test")  # takes the account from whoever had it
+        lease = FencingLease(self.desk.store, "paper", "the test")  # takes the account from its holder
         outcomes = replace(self.desk, lease=lease).run(*(action(symbol) for symbol in symbols))
         assert {outcome.state for outcome in outcomes} == {"approval_pending"}, outcomes
         return [str(outcome.order_id) for outcome in outcomes]

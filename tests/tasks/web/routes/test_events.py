@@ -60,9 +60,7 @@ def ids(found: list[Message]) -> list[int | None]:
     return [one.id for one in found]
 
 
-def test_what_is_stored_comes_first_then_what_happens_then_the_end(
-    running: Service, client: httpx.Client, run: str
-) -> None:
+def test_stored_events_come_first_then_new_ones_then_the_end(running: Service, client: httpx.Client, run: str) -> None:
     with client.stream("GET", f"/runs/{run}/events") as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         assert response.headers["cache-control"] == "no-store"
@@ -124,7 +122,7 @@ def test_history_that_is_gone_is_reported(running: Service, client: httpx.Client
     assert ids(read(client, run, since=6)) == [7, 8, 9, 10, 11]
 
 
-def test_what_is_no_place_in_a_run(client: httpx.Client, run: str) -> None:
+def test_a_position_outside_a_run_is_refused(client: httpx.Client, run: str) -> None:
     assert problem(client.get(f"/runs/{run}/events?since=11"), 409) == "usage_error"
     assert problem(client.get("/runs/ffff/events"), 404) == "not_found"
     for wrong in ("-1", "x", "1.5", "9" * 20):
@@ -132,7 +130,7 @@ def test_what_is_no_place_in_a_run(client: httpx.Client, run: str) -> None:
         assert problem(client.get(f"/runs/{run}/events", headers={"Last-Event-ID": wrong}), 422) == "wrong_request"
 
 
-def test_what_belongs_to_no_run_has_a_stream_too(running: Service, client: httpx.Client) -> None:
+def test_events_outside_any_run_have_a_stream_too(running: Service, client: httpx.Client) -> None:
     with client.stream("GET", "/runs/desk/events") as response:
         with running.store.session() as session:
             event_log.append(session, [event(EventType.ORDER_TRADING, "desk", state="halted")])

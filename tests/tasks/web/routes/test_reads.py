@@ -154,7 +154,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize(("path", "detail"), WRONG)
-def test_what_is_wrong_in_a_request_is_named(floor: Floor, path: str, detail: str) -> None:
+def test_an_error_in_a_request_is_named(floor: Floor, path: str, detail: str) -> None:
     response = floor.client.get(path)
     assert problem(response, 422) == "wrong_request"
     assert detail in response.json()["detail"]

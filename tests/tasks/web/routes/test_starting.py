@@ -105,7 +105,7 @@ def test_a_service_from_before_the_desk_shows_the_desks_settings_and_starts_no_r
         {"kind": "trade", **BY},
     ],
 )
-def test_what_is_no_run_starts_nothing(floor: Floor, body: dict[str, object]) -> None:
+def test_an_invalid_run_starts_nothing(floor: Floor, body: dict[str, object]) -> None:
     before = len(floor.client.get("/runs?limit=1000").json())
     assert problem(floor.client.post("/runs", json=body), 422) == "wrong_request"
     assert len(floor.client.get("/runs?limit=1000").json()) == before

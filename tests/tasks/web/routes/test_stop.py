@@ -53,7 +53,7 @@ def test_a_run_with_a_held_step_is_accepted_to_be_stopped() -> None:
             assert run_of(made, run_id).state == RunState.STOPPING
         finally:
             worker.send_signal(18)
-        # The sweep would go on with it; here is none, and who asks again does.
+        # The sweep would go on with it; here is none, and a second request does.
         wait_for(lambda: http.post(f"/runs/{run_id}/stop", json=BY).status_code == 200, "the stop is over")
         assert run_of(made, run_id).state == RunState.STOPPED
 

@@ -143,7 +143,7 @@ def test_a_log_that_cannot_be_written_holds_no_halt_up_and_a_resume_waits_for_it
     assert floor.client.post("/resume", json=ANN).status_code == 200
 
 
-def test_what_halts_nothing_is_no_success(floor: Floor) -> None:
+def test_a_halt_that_stops_nothing_is_no_success(floor: Floor) -> None:
     path, trigger = floor.desk.settings.home / "HALT", "create trigger full before update on trading begin"
     path.mkdir()
     with floor.desk.store.session() as session:

@@ -39,7 +39,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("last", "now", "reason", "text"), CASES)
-def test_what_makes_a_role_due(
+def test_a_role_is_due_for_each_reason(
     last: HoldingSnapshot | None, now: HoldingSnapshot, reason: DueReason, text: str
 ) -> None:
     assert due(last, now, LIMITS) == Due(reason, text)

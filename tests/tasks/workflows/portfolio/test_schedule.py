@@ -54,7 +54,7 @@ def test_another_account_another_market_and_a_later_day_are_not_seen(store: Stor
         assert len(session.exec(select(RoleSchedule)).all()) == 3
 
 
-def test_what_its_transaction_does_not_keep_is_not_kept(store: Store) -> None:
+def test_a_record_of_a_rolled_back_transaction_is_not_kept(store: Store) -> None:
     record(store, "risk", HoldingSnapshot(MARKET_NOW, 100.0, 0.0), report_id="first")
 
     def fails() -> None:

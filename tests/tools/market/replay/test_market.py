@@ -84,7 +84,7 @@ def test_a_name_that_left_the_market_has_no_quote(data: ReplayData) -> None:
         at(data, "2010-07-12").quote("XTO")
 
 
-def test_what_it_lacks_it_names(market: ReplayMarket) -> None:
+def test_the_replay_names_the_data_that_it_lacks(market: ReplayMarket) -> None:
     with pytest.raises(NotConfigured, match="not available: configure DESK_MARKET=yahoo for headlines"):
         market.headlines("AAPL", 5)
     with pytest.raises(NotConfigured, match="not available: configure DESK_MARKET=yahoo for options"):

@@ -123,7 +123,9 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(far: FarYahoo, tmp_path: P
     assert far.asked_for("/v8/finance/chart/AAPL") <= 2  # time zone and history
 
 
-def test_what_is_too_old_is_asked_again(market: YahooMarket, far: FarYahoo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_that_is_too_old_is_requested_again(
+    market: YahooMarket, far: FarYahoo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     market.bars("AAPL", 3)
     asked = far.asked_for("/v8/finance/chart/AAPL")
     monkeypatch.setattr("tools.market.yahoo.market.BARS_AGE", dt.timedelta(0))

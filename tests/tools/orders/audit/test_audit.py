@@ -35,7 +35,7 @@ def desk(tmp_path: Path) -> Iterator[LogDesk]:
     made.store.close()
 
 
-def test_what_is_recorded_is_read_again_in_order(desk: LogDesk) -> None:
+def test_recorded_lines_are_read_again_in_order(desk: LogDesk) -> None:
     denied = Denied(code=DenialCode.COLLAR, reason="too far", measured="9%", limit="5%")
     at = dt.datetime(2010, 8, 12, 15, 55, tzinfo=dt.timezone(dt.timedelta(hours=-4)))
     desk.record("drafted", order="one", quantity=50.0, cash=Decimal("1.10"), at_market=at)
@@ -174,7 +174,7 @@ def test_half_a_line_that_a_full_disk_left_is_struck_out(desk: LogDesk) -> None:
     assert desk.kinds() == [OPENED, "a", ABANDONED, "b"]
 
 
-def test_what_cannot_be_put_on_record_does_not_happen(desk: LogDesk) -> None:
+def test_a_change_that_cannot_be_recorded_does_not_happen(desk: LogDesk) -> None:
     desk.path.mkdir(parents=True)
     with pytest.raises(OrderError, match="cannot be written") as raised, desk.store.session() as session:
         session.add(Account(name="paper", cash=1.0))

@@ -25,7 +25,7 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
         arming.signing_key(path)
 
 
-def test_what_is_no_key_is_refused_without_being_shown(tmp_path: Path) -> None:
+def test_an_invalid_key_is_refused_without_being_shown(tmp_path: Path) -> None:
     path = tmp_path / "mandate.key"
     path.touch(0o600)
     path.write_text("my password")

@@ -178,7 +178,7 @@ def test_a_signature_by_another_key_is_none(person: Person, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("signature", ["", "not base64!", "AAAA"])
-def test_what_is_no_signature_is_none(person: Person, signature: str) -> None:
+def test_an_invalid_signature_is_refused(person: Person, signature: str) -> None:
     person.arm()
     person.alter(signature=signature)
     assert person.denied() == "bad signature"
@@ -323,7 +323,7 @@ def test_the_price_found_when_it_is_sent_counts_if_it_is_higher(armed: Book, pri
         assert measured(found) == ("notional 10,000.01 in all", "at most 10,000.00")
 
 
-def test_what_was_paid_for_earlier_orders_counts_if_it_is_more(armed: Book) -> None:
+def test_the_price_paid_for_earlier_orders_counts_if_it_is_more(armed: Book) -> None:
     for price in (9_000.0, 8_000.0):
         sent = armed.sent(4_000.0, quantity=0.5)
         armed.session.add(
@@ -361,7 +361,7 @@ def test_a_symbol_that_is_not_named_does_not_go(armed: Book) -> None:
     assert measured(armed.check(armed.order(1.0, symbol="GE"))) == ("GE", "one of ACME, IBM")
 
 
-def test_what_was_not_sent_or_went_elsewhere_counts_for_nothing(armed: Book) -> None:
+def test_orders_not_sent_or_sent_elsewhere_count_for_nothing(armed: Book) -> None:
     armed.order(10_000.0)  # approved only
     armed.sent(10_000.0, version=9)
     armed.sent(10_000.0, account="paper")

@@ -91,7 +91,7 @@ def test_a_dry_run_names_the_rule_that_denies(new_desk: NewDesk) -> None:
         ({"quantity": 1, "action": "hold"}, "argument 'action' is 'hold'"),
     ],
 )
-def test_what_cannot_be_previewed(new_desk: NewDesk, arguments: dict[str, Any], why: str) -> None:
+def test_an_order_that_cannot_be_previewed_is_refused(new_desk: NewDesk, arguments: dict[str, Any], why: str) -> None:
     desk = new_desk()
     answer = _preview(desk, _run_of(desk, _researched(desk, action())), **arguments)
     assert not answer.success

@@ -318,7 +318,7 @@ def test_the_trade_queue_cancels_what_is_open_though_it_cannot_write_it_down(new
     wire = desk.broker = Wire(desk)
     desk.run(action(), action("BBB"), action("CCC"))  # the first one waits for a person
     assert sorted(row.state for row in desk.orders()) == ["approval_pending", "submitted", "submitted"]
-    with desk.store.session() as session:  # as after a crash: what the broker said of it was lost
+    with desk.store.session() as session:  # as after a crash: the broker's answer was lost
         session.exec(update(Order).where(col(Order.symbol) == "BBB").values(state="submitting"))
         session.exec(update(Approval).values(expires_at=utcnow()))
     halting.write_file(desk.settings, "fire", "somebody")
@@ -360,7 +360,7 @@ def _log(desk: Desk) -> list[AuditEntry]:
     return chain.reading.entries
 
 
-def test_what_was_done_is_on_record(new_desk: NewDesk) -> None:
+def test_each_change_is_on_record(new_desk: NewDesk) -> None:
     desk = new_desk()
     _halt(desk)
     desk.run(action())
@@ -373,7 +373,7 @@ def test_what_was_done_is_on_record(new_desk: NewDesk) -> None:
     ]  # fmt: skip
 
 
-def test_what_cannot_be_put_on_record_does_not_happen(new_desk: NewDesk) -> None:
+def test_a_change_that_cannot_be_recorded_does_not_happen(new_desk: NewDesk) -> None:
     desk = new_desk()
     (desk.settings.home / "audit").write_text("in the way")
     with pytest.raises(OrderError, match="cannot be written"):

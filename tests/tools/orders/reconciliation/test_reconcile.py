@@ -260,7 +260,7 @@ def test_an_assignment_is_booked_once(desk: Desk, alpaca: Alpaca) -> None:
     assert compare(desk).differences == []
 
 
-def test_what_is_seen_only_once_is_no_difference(desk: Desk, alpaca: Alpaca, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_difference_seen_only_once_is_none(desk: Desk, alpaca: Alpaca, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list of positions that lags behind the list of fills."""
     order = submit(desk, alpaca)
     before = desk.broker.state()

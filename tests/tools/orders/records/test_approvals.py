@@ -144,7 +144,7 @@ def test_a_stopped_run_takes_its_approved_orders_along(new_desk: NewDesk, state:
     assert _order(desk).denial_code == DenialCode.RUN_STOPPED
 
 
-def test_what_no_person_approved_ends_with_its_run(new_desk: NewDesk) -> None:
+def test_an_unanswered_approval_ends_with_its_run(new_desk: NewDesk) -> None:
     desk = new_desk()
     decision = desk.decide(action())
     desk.process(decision, trader_live=False)

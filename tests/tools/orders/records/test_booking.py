@@ -83,7 +83,7 @@ def test_fills_without_an_id_go_by_their_place(new_desk: NewDesk) -> None:
 
 
 @pytest.mark.parametrize("status", ["cancelled", "expired"])
-def test_what_was_filled_before_the_end_stays(new_desk: NewDesk, status: str) -> None:
+def test_a_fill_before_the_end_stays(new_desk: NewDesk, status: str) -> None:
     desk = new_desk()
     order = sent(desk)
     book_answer(desk, order, answer_of(status, ("x1", 4.0, 100.0), message="over"))
@@ -106,7 +106,7 @@ IMPOSSIBLE: list[tuple[str, BrokerAnswer, BrokerAnswer | None]] = [
 
 
 @pytest.mark.parametrize(("what", "answer", "before"), IMPOSSIBLE, ids=[what for what, _, _ in IMPOSSIBLE])
-def test_what_cannot_be_is_not_booked(
+def test_an_impossible_answer_is_not_booked(
     new_desk: NewDesk, what: str, answer: BrokerAnswer, before: BrokerAnswer | None
 ) -> None:
     desk = new_desk()
@@ -120,7 +120,7 @@ def test_what_cannot_be_is_not_booked(
 
 
 @pytest.mark.parametrize("state", ["drafted", "previewed", "approval_pending", "approved", "denied"])
-def test_what_was_never_sent_is_never_filled(new_desk: NewDesk, state: str) -> None:
+def test_an_order_never_sent_is_never_filled(new_desk: NewDesk, state: str) -> None:
     desk = new_desk()
     order = sent(desk, state)
     with pytest.raises(OrderError, match=f"is {state} and cannot become filled"):

@@ -45,7 +45,7 @@ PUT = "AAA100918P00090000"
         ),
     ],
 )
-def test_what_no_broker_takes_is_denied_with_the_value_and_what_is_allowed(
+def test_terms_that_no_broker_takes_are_denied_with_the_value_and_the_allowed_ones(
     new_desk: NewDesk, terms: dict[str, Any], measured: str, limit: str
 ) -> None:
     (order,) = new_desk().run(action(**terms))

@@ -101,7 +101,7 @@ def test_lines_are_bounded(new_desk: NewDesk) -> None:
     assert max(map(len, lines)) <= LINE_CHARS
 
 
-def test_what_is_no_action_leaves_a_line_and_breaks_nothing(new_desk: NewDesk) -> None:
+def test_an_invalid_action_leaves_a_line_and_breaks_nothing(new_desk: NewDesk) -> None:
     desk = new_desk(trader_live=False)
     desk.run("buy everything", {"symbol": None, "action": "hold"}, ratings={"AAA": "BUY"})
     with desk.store.read() as session:
