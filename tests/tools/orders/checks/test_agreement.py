@@ -36,7 +36,7 @@ def test_a_run_of_an_older_version_keeps_none_and_goes_on(new_desk: NewDesk) -> 
     ("changes", "theirs", "ours"),
     [
         ({"trader_live": False}, "TRADER_LIVE=false", "TRADER_LIVE=true"),
-        ({"max_order_notional": 1e9}, "DESK_MAX_ORDER_NOTIONAL=1000000000.0", "DESK_MAX_ORDER_NOTIONAL=10000"),
+        ({"max_order_notional": 1e9}, "DESK_MAX_ORDER_NOTIONAL=1000000000", "DESK_MAX_ORDER_NOTIONAL=10000"),
         ({"max_order_notional": 5.0}, "DESK_MAX_ORDER_NOTIONAL=5", "DESK_MAX_ORDER_NOTIONAL=10000"),
         ({"broker": "alpaca-paper"}, "DESK_BROKER=alpaca-paper", "DESK_BROKER=paper"),
         ({"approval": "manual"}, "DESK_APPROVAL=manual", "DESK_APPROVAL=not set"),
