@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +27,7 @@ from tasks.views.lineage import lineage
 from tasks.views.run_view import find_run, progress, view
 from tasks.workflows.research import open_research
 from tests.builders import MARKET_NOW, a_report, a_run, a_step, a_turn
+from tests.models.database.writers import cash_after
 from tests.models.migrations.test_migrations import report_through_versions
 from tests.stack import processes, wait_for
 from tests.tasks.cli.running import desk
@@ -159,21 +159,7 @@ def test_an_order_that_is_not_denied_needs_a_verdict(store: Store) -> None:
 
 
 def test_a_locked_row_makes_writers_wait_and_loses_nothing(store: Store) -> None:
-    with store.session() as session:
-        session.add(Account(name="paper", cash=0.0))
-
-    def add() -> None:
-        for _ in range(10):
-            with store.session() as session:
-                session.get_one(Account, "paper", with_for_update=True).cash += 1.0
-
-    threads = [threading.Thread(target=add) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    with store.read() as session:
-        assert session.get_one(Account, "paper").cash == 60.0
+    assert cash_after(store, writers=6, times=10, lock=True) == 60.0
 
 
 def test_the_chain_of_an_order_and_the_view_of_its_run(store: Store) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from models.errors import DatabaseDown, SettingError
 from models.tables.orders import Account
 from models.tables.runs import Turn
 from tests.builders import a_report, a_run, a_step, a_turn
+from tests.models.database.writers import cash_after
 
 
 @pytest.fixture
@@ -74,22 +74,7 @@ def test_a_write_in_a_reading_session_is_not_kept(url: str) -> None:
 
 
 def test_writers_of_many_threads_lose_nothing(url: str) -> None:
-    store = Store(url)
-    with store.session() as session:
-        session.add(Account(name="paper", cash=0.0))
-
-    def add() -> None:
-        for _ in range(20):
-            with store.session() as session:
-                session.get_one(Account, "paper").cash += 1.0
-
-    threads = [threading.Thread(target=add) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    with store.read() as session:
-        assert session.get_one(Account, "paper").cash == 160.0
+    assert cash_after(Store(url), writers=8, times=20) == 160.0
 
 
 def test_a_turn_that_a_report_rests_on_cannot_be_deleted(url: str) -> None:

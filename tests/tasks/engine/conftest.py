@@ -14,6 +14,7 @@ from models.database.store import Store
 from models.settings.sources import load_settings
 from tasks.bootstrap import desk_of
 from tasks.worker.app import create_app
+from tests import postgres
 from tests.databases import make_database
 
 # Other tests may use the same server; nothing else uses this database of it.
@@ -28,6 +29,19 @@ def store(tmp_path: Path) -> Iterator[Store]:
     found = Store(url)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="module")
+def server_store() -> Iterator[Store]:
+    """Yield a store over a PostgreSQL server."""
+    found = postgres.binaries()
+    if found is None:
+        pytest.skip("no PostgreSQL server binaries on this machine")
+    with postgres.shared(found) as server:
+        url = server.url(server.fresh(server.template()))
+        store = Store(url)
+        yield store
+        store.close()
 
 
 @pytest.fixture

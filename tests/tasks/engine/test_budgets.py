@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlmodel import Session
 
-from models.database.store import Store
 from models.settings import Settings
 from models.tables.runs import Run
 from tasks.cli.render import spending
@@ -16,17 +14,6 @@ from tasks.engine.budgets import Cost, cost_of, used_up
 from tasks.engine.summary import summarise
 from tasks.views.outlook import outlook
 from tests.builders import a_run, a_step, a_turn
-from tests.databases import make_database
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    url = f"sqlite:///{tmp_path / 'desk.db'}"
-    make_database(url)
-    store = Store(url)
-    with store.session() as session:
-        yield session
-    store.close()
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ from tasks.engine import graph
 from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from tasks.worker.work import Done, Ending, work
-from tests import postgres
 from tests.databases import make_database
 from tests.patience import PATIENCE
 from tests.stack import wait_for
@@ -126,18 +125,6 @@ def test_a_step_is_claimed_and_ended_through_it(app: Celery, store: Store, monke
         thread.join()
     assert (get(store, step.id).state, get(store, step.id).result) == (StepState.DONE, {"written": "once"})
     assert [outcome for _, _, outcome, _ in tried(store, step.id)] == ["done"]
-
-
-@pytest.fixture(scope="module")
-def server_store() -> Iterator[Store]:
-    found = postgres.binaries()
-    if found is None:
-        pytest.skip("no PostgreSQL server binaries on this machine")
-    with postgres.shared(found) as server:
-        url = server.url(server.fresh(server.template()))
-        store = Store(url)
-        yield store
-        store.close()
 
 
 def hang_up(store: Store) -> None:

@@ -11,7 +11,7 @@ from models.database.persistence import is_lost
 from models.database.store import Store
 from models.events import event_log
 from tests.models.events import test_event_log as log_cases
-from tests.models.migrations.test_migrations import events_go_into_batches_and_out_again
+from tests.models.migrations.test_migrations import events_through_batches
 from tests.tasks.engine import test_lost_turns as lost_cases
 from tests.tasks.events import test_feed as feed_cases
 from tests.tasks.events import test_recorder as recorder_cases
@@ -56,7 +56,9 @@ def store(postgres: Server, template: str) -> Iterator[Store]:
 
 
 def test_stored_events_go_into_batches_and_out_again(postgres: Server) -> None:
-    events_go_into_batches_and_out_again(postgres.url(postgres.fresh()))
+    before, after = events_through_batches(postgres.url(postgres.fresh()))
+    assert before
+    assert after == before
 
 
 def test_a_connection_that_is_cut_while_events_are_written_is_lost_and_replaced(store: Store) -> None:

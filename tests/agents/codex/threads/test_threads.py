@@ -391,20 +391,3 @@ def test_redis_down_is_reported(model: FakeResponses, tmp_path: Path) -> None:
 
 def test_the_settings_reach_the_registry() -> None:
     assert config("http://127.0.0.1:9/v1", Path("/x")).max_thread_turns == 40
-
-
-def test_a_thread_asked_for_while_it_is_being_unloaded_goes_on(
-    model: FakeResponses, tmp_path: Path, registry: str
-) -> None:
-    """Its resume may be answered before the unloading takes effect: then the turn finds no thread."""
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            for number in range(30):
-                kept = spec(keep=True, subject=f"S{number}")
-                first = await one_turn(runtime, kept)
-                second = await one_turn(runtime, kept)
-                assert second.failure is None
-                assert second.thread_id == first.thread_id
-
-    run(work())
