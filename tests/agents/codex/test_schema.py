@@ -64,13 +64,13 @@ def test_every_recorded_message_fits_the_schema(name: str, definitions: dict[str
         ((direction, message),) = line.items()
         if "method" not in message:
             if direction == wire.TO_SERVER:
-                _validate(definitions, ANSWERS[asked[message["id"]]], message["result"])
+                assert _problems(definitions, ANSWERS[asked[message["id"]]], message["result"]) == []
             continue
         if direction == wire.TO_CLIENT and "id" in message:
             asked[message["id"]] = message["method"]
         kind = {True: "Notification", False: "Request"}["id" not in message]
         side = "Client" if direction == wire.TO_SERVER else "Server"
-        _validate(definitions, side + kind, message)
+        assert _problems(definitions, side + kind, message) == []
 
 
 ANSWERS = {
@@ -87,7 +87,8 @@ ANSWERS = {
 
 @pytest.mark.parametrize("method", DECLINED)
 def test_a_refusal_fits_the_schema(method: str, definitions: dict[str, Any]) -> None:
-    _validate(definitions, ANSWERS[method], DECLINED[method])
+    assert _problems(definitions, ANSWERS[method], DECLINED[method]) == []
+    assert _problems(definitions, ANSWERS[method], {"unknown": 1}) != []
 
 
 def test_approvals_of_one_item_are_distinguished_by_their_ids(definitions: dict[str, Any]) -> None:
@@ -96,10 +97,10 @@ def test_approvals_of_one_item_are_distinguished_by_their_ids(definitions: dict[
     method = "item/commandExecution/requestApproval"
     first, second = json.loads((FIXTURES / "subcommand_approvals.json").read_text(encoding="utf-8"))
     for params in (first, second):
-        _validate(definitions, "CommandExecutionRequestApprovalParams", params)
+        assert _problems(definitions, "CommandExecutionRequestApprovalParams", params) == []
         for approved in (True, False):
             answer = answer_to(read_request(method, params, None), ApprovalDecision(approved))
-            _validate(definitions, ANSWERS[method], answer)
+            assert _problems(definitions, ANSWERS[method], answer) == []
     assert read_request(method, first, None).key == first["approvalId"]
     assert read_request(method, {**first, "approvalId": None}, None).key == ("id-1", "id-2", "call-1")
 
@@ -132,7 +133,7 @@ class Slowly(Person):
         return decision
 
 
-def _validate(definitions: dict[str, Any], name: str, value: Any) -> None:
+def _problems(definitions: dict[str, Any], name: str, value: Any) -> list[str]:
     # Definitions refer to each other as they stand in the file, those of the newer protocol one level deeper.
     root = {"$ref": f"#/definitions/{name}", "definitions": {**definitions, "v2": definitions}}
-    jsonschema.Draft7Validator(root).validate(value)
+    return [error.message for error in jsonschema.Draft7Validator(root).iter_errors(value)]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Iterator
 
-import pytest
 from sqlalchemy import text
 
 from models.database.store import Store
 from models.tables.columns import utcnow
 from tasks.engine.leases import LeaseKeeper
-from tests import postgres
 from tests.stack import wait_for
 from tests.tasks.engine.steps import ago, claimed, get, opened, report
 
@@ -48,24 +45,14 @@ def test_after_a_failure_the_next_renewal_does_not_wait_for_its_turn(store: Stor
             raise
 
     keeper._beat = watched  # type: ignore[method-assign]
-    with keeper.hold(held):
+    with keeper.hold(held) as kept:
         rename(store, "step", "step_away")
         wait_for(lambda: len(failed) > 0, "a renewal fails")
         rename(store, "step_away", "step")
         wait_for(lambda: lease_of(store, step.id) > first, "it is renewed", LEASE / 4)
+        assert kept.ended is None
     keeper.close()
-
-
-@pytest.fixture(scope="module")
-def server_store() -> Iterator[Store]:
-    found = postgres.binaries()
-    if found is None:
-        pytest.skip("no PostgreSQL server binaries on this machine")
-    with postgres.shared(found) as server:
-        url = server.url(server.fresh(server.template()))
-        store = Store(url)
-        yield store
-        store.close()
+    assert get(store, step.id).owner == "worker"
 
 
 def test_renewals_wait_for_no_other_connection(server_store: Store) -> None:
@@ -75,11 +62,13 @@ def test_renewals_wait_for_no_other_connection(server_store: Store) -> None:
     apart = server_store.apart()
     keeper = LeaseKeeper(apart, "worker", 1.5, 600)
     looking = server_store.apart()
-    with contextlib.ExitStack() as all_in_use, keeper.hold(held):
+    with contextlib.ExitStack() as all_in_use, keeper.hold(held) as kept:
         for _ in range(16):
             all_in_use.enter_context(server_store.read()).connection()
         before = utcnow()
         wait_for(lambda: lease_of(looking, step.id) > before + dt.timedelta(seconds=1.4), "it is renewed")
+        assert server_store.engine.pool.checkedout() == 16  # type: ignore[attr-defined]
+        assert kept.ended is None
     keeper.close()
     for store in (apart, looking):
         store.close()

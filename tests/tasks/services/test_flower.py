@@ -61,6 +61,7 @@ def test_the_metrics_count_our_tasks(flower: httpx.Client) -> None:
         return any('task="desk.report",type="task-succeeded"' in line and line.endswith(" 4.0") for line in lines)
 
     wait_for(counted, "four reports are counted")
+    assert 'task="desk.report",type="task-failed"' not in flower.get("/metrics").text
 
 
 def test_the_api_is_closed(flower: httpx.Client) -> None:

@@ -21,6 +21,8 @@ def settings(home: Path, **values: Any) -> Settings:
 
 def test_a_desk_that_lacks_nothing_passes(tmp_path: Path) -> None:
     require_able(settings(tmp_path))
+    assert list((tmp_path / "codex" / "catalog").glob("*.json")), "the binary ran and wrote its catalog"
+    assert not (tmp_path / "run").exists(), "nothing was started"
 
 
 @pytest.mark.parametrize(

@@ -113,5 +113,7 @@ def test_a_run_that_a_person_stops_is_recorded_by_the_command_that_ends_it(desk:
 
 
 def test_every_line_is_one_of_the_canonical_events(desk: TelemetryDesk, screen: Run) -> None:
-    for line in complete_lines(desk, screen, "trader.run.completed"):
-        TypeAdapter(_BY_NAME[line["event"]]).validate_python(line, strict=False)
+    lines = complete_lines(desk, screen, "trader.run.completed")
+    assert lines
+    read = [TypeAdapter(_BY_NAME[line["event"]]).validate_python(line, strict=False) for line in lines]
+    assert [one.event for one in read] == [line["event"] for line in lines]

@@ -107,6 +107,8 @@ def test_a_worker_without_a_place_for_a_socket_works_on(tmp_path: Path) -> None:
     step.start(made)
     made.timer.ticks[0]()
     step.shutdown(made)
+    assert list(sockets.ask_all(tmp_path / "file")) == []
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
 def test_the_home_is_found_where_the_settings_find_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

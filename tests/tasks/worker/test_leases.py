@@ -103,6 +103,7 @@ def test_a_later_attempt_of_the_same_worker_is_not_the_same_lease(app: Celery, s
     with working(app, step) as handler:
         change(store, Step, step, attempt=2)
         until(lambda: handler.ended == "lease lost", "the work is ended")
+    assert (get(store, step).state, get(store, step).attempt) == (StepState.RUNNING, 2), "its end is dropped"
 
 
 def test_work_past_the_step_s_deadline_is_ended(make_app: Callable[..., Celery]) -> None:
