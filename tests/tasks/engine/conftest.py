@@ -14,7 +14,6 @@ from models.database.store import Store
 from models.settings.sources import load_settings
 from tasks.bootstrap import desk_of
 from tasks.worker.app import create_app
-from tests import postgres
 from tests.databases import make_database
 
 # Other tests may use the same server; nothing else uses this database of it.
@@ -33,7 +32,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture(scope="module")
 def server_store() -> Iterator[Store]:
-    """Yield a store over a PostgreSQL server."""
+    """Yield a store over a PostgreSQL server. Its tests need the mark `process`, for its driver is imported here."""
+    postgres = pytest.importorskip("tests.postgres", reason="PostgreSQL's driver is not installed")
     found = postgres.binaries()
     if found is None:
         pytest.skip("no PostgreSQL server binaries on this machine")

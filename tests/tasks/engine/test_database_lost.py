@@ -136,6 +136,7 @@ def hang_up(store: Store) -> None:
         )  # fmt: skip
 
 
+@pytest.mark.process
 def test_a_connection_that_is_cut_in_a_transaction_costs_a_second_try(server_store: Store) -> None:
     name, calls = new_id(), []
 
@@ -151,6 +152,7 @@ def test_a_connection_that_is_cut_in_a_transaction_costs_a_second_try(server_sto
     assert accounts(server_store).count(name) == 1
 
 
+@pytest.mark.process
 def test_an_end_on_a_cut_connection_is_written_once_and_whole(server_store: Store) -> None:
     step = report("IBM")
     _, finish = opened(server_store, step)
@@ -173,6 +175,7 @@ def test_an_end_on_a_cut_connection_is_written_once_and_whole(server_store: Stor
         assert session.get_one(Step, finish).pending == 1
 
 
+@pytest.mark.process
 def test_a_cut_connection_that_was_idle_is_not_even_noticed(server_store: Store) -> None:
     name = new_id()
     hang_up(server_store)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 
+import pytest
 from sqlalchemy import text
 
 from models.database.store import Store
@@ -55,6 +56,7 @@ def test_after_a_failure_the_next_renewal_does_not_wait_for_its_turn(store: Stor
     assert get(store, step.id).owner == "worker"
 
 
+@pytest.mark.process
 def test_renewals_wait_for_no_other_connection(server_store: Store) -> None:
     step = report("IBM")
     opened(server_store, step)
