@@ -14,10 +14,10 @@ from models.errors import DeskError, ServiceError
 from models.settings import running
 from tasks import redis_clients
 from tasks.services import folders, process_table, signals
-from tasks.services.patience import Patience
 from tasks.services.plan import Plan
 from tasks.services.process_table import ProcessRecord, ProcessTable
 from tasks.services.programs import Program
+from tasks.services.start_wait import StartWait
 from tasks.services.supervision import Process, Supervisor, log_file
 
 log = structlog.get_logger(__name__)
@@ -94,9 +94,9 @@ class Stack:
     def _until_none(self, late: Callable[[], Sequence[str]]) -> None:
         """Wait until no program is late. Raises ServiceError at once when one has ended, and when those that are late
         took too long or came to a standstill."""
-        patience = Patience(self.plan, self._notify)
+        wait = StartWait(self.plan, self._notify)
         while names := late():
-            patience.check(names, [each.pid for each in self._none_down() if each.name in names])
+            wait.check(names, [each.pid for each in self._none_down() if each.name in names])
             time.sleep(POLL_SECONDS)
 
     def _not_running(self) -> list[str]:

@@ -109,7 +109,7 @@ def sweep(app: Celery) -> dict[str, int]:
 def _sweep(app: Celery) -> tuple[dict[str, int], LeaseTrust]:
     desk = desk_of(app)
     with desk.store.session() as session:
-        view = _look(desk, session)
+        view = _lease_trust(desk, session)
         worn_out = sweeping.fail_exhausted(session, trusted=view.trusted)
         freed = [*worn_out, *sweeping.fire_joins(session)]
         again = sweeping.resend(session, trusted=view.trusted)
@@ -123,7 +123,7 @@ def _sweep(app: Celery) -> tuple[dict[str, int], LeaseTrust]:
     return found, view
 
 
-def _look(desk: Desk, session: Session) -> LeaseTrust:
+def _lease_trust(desk: Desk, session: Session) -> LeaseTrust:
     lease_seconds = desk.settings.lease_seconds
     view = sweep_lease.lease_trust(session, desk.settings.maintain_seconds, lease_seconds)
     moved = sweeping.correct_times(session, lease_seconds, view.put_back)

@@ -198,9 +198,9 @@ def _settled(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
 def settle(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
     """Write a step's end, with its rows, in one transaction fenced with its owner; tried for as long as the step may
     take, for a turn was paid for."""
-    attempts, patience = desk.settings.step_attempts, desk.settings.step_deadline_seconds
+    attempts, seconds = desk.settings.step_attempts, desk.settings.step_deadline_seconds
     with desk.recorder.taken(step.id) as events:
-        return transact(desk.store, lambda session: _write(session, step, ending, attempts, events), patience)
+        return transact(desk.store, lambda session: _write(session, step, ending, attempts, events), seconds)
 
 
 def _write(

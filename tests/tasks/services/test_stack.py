@@ -20,7 +20,7 @@ from models.errors import ServiceError, UsageError
 from models.settings import running
 from models.settings.running import services_path
 from models.settings.sources import load_settings
-from tasks.services import patience
+from tasks.services import start_wait
 from tasks.services.plan import Plan
 from tasks.services.programs import Program
 from tasks.services.stack import Stack
@@ -172,7 +172,7 @@ BUSY = "while True: pass"
 def test_a_late_worker_is_waited_for_while_it_works_and_named(
     make_plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "NOTICE_SECONDS", 0.1)
+    monkeypatch.setattr(start_wait, "NOTICE_SECONDS", 0.1)
     made = with_programs(make_plan(DESK_PROVIDER="codex"), program("slow", BUSY))
     lines: list[str] = []
     alone = f"waiting for slow (log {made.folders.logs / 'slow.log'}): "  # the other programs are up
@@ -202,7 +202,7 @@ def test_the_wait_for_a_late_worker_ends(
     standstill: float,
     why: str,
 ) -> None:
-    monkeypatch.setattr(patience, "STANDSTILL_SECONDS", standstill)
+    monkeypatch.setattr(start_wait, "STANDSTILL_SECONDS", standstill)
     made = with_programs(make_plan(**environ), program("slow", code))
     made = replace(made, programs=tuple(one for one in made.programs if one.name == "slow"), urls={})
     seen: list[int] = []

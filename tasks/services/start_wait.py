@@ -17,7 +17,7 @@ NOTICE_SECONDS = 10.0
 STANDSTILL_SECONDS = 60.0
 
 
-class Patience:
+class StartWait:
     """The time that late programs are given: DESK_START_SECONDS, less when none of them uses CPU."""
 
     def __init__(self, plan: Plan, notify: Callable[[str], None]) -> None:
