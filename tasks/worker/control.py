@@ -51,13 +51,26 @@ def cancel_on_workers(app: Celery, parent_id: str, reason: str) -> None:
 
 
 def interrupt_on_workers(app: Celery, thread_id: str, turn_id: str) -> bool:
-    """Have the worker that runs this turn end it; return whether one did. Raises RedisDown."""
+    """Have the worker that runs this turn end it; return whether one did, as soon as it answers. Raises RedisDown."""
     asked = {"thread_id": thread_id, "turn_id": turn_id}
     try:
-        replies = app.control.broadcast(INTERRUPT, arguments=asked, reply=True, timeout=ANSWER_SECONDS) or []
+        app.control.broadcast(
+            INTERRUPT, arguments=asked, reply=True, timeout=ANSWER_SECONDS, callback=_raise_if_interrupted
+        )
+    except _TurnInterrupted:
+        return True
     except (OperationalError, RedisError, OSError) as error:
         raise RedisDown(f"the workers could not be notified: {error}") from None
-    return any(answer.get("interrupted") for reply in replies for answer in reply.values())
+    return False
+
+
+class _TurnInterrupted(Exception):
+    """The end of the wait for answers: no other worker runs the same turn."""
+
+
+def _raise_if_interrupted(reply: Mapping[str, Mapping[str, bool]]) -> None:
+    if any(answer.get("interrupted") for answer in reply.values()):
+        raise _TurnInterrupted
 
 
 @control_command(name=STOP)  # type: ignore[untyped-decorator]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import structlog
 from fastapi import APIRouter
+from sqlmodel import col, select
 
+from models.database.store import Store
 from models.errors import NotFound
+from models.states import StepState
+from models.tables.runs import Step
 from tasks.threads.handling import registered
 from tasks.threads.overview import ThreadRow, ThreadView, find_thread, view
 from tasks.threads.overview import threads as known
@@ -38,6 +42,13 @@ def thread(context: Context, thread_id: Id) -> ThreadView:
 def interrupt(context: Context, thread_id: Id, turn_id: Id, asked: StopRequest) -> InterruptedTurn:
     """End one running turn. Its step is tried again as after any interruption; a stop ends the whole run."""
     log.info("api.interrupt", thread=thread_id, turn=turn_id, by=asked.by)
-    if not context.notifier.interrupt(thread_id, turn_id):
+    if not _any_step_runs(context.store) or not context.notifier.interrupt(thread_id, turn_id):
         raise NotFound(f"no worker runs turn {turn_id!r} of thread {thread_id!r}", remedy="its events have both ids")
     return InterruptedTurn(thread=thread_id, turn=turn_id)
+
+
+def _any_step_runs(store: Store) -> bool:
+    """Return whether a worker holds any step. Without one there is no turn, and no worker to wait for."""
+    running = select(Step.id).where(col(Step.state) == StepState.RUNNING.value).limit(1)
+    with store.read() as session:
+        return session.exec(running).first() is not None

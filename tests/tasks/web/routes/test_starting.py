@@ -6,6 +6,7 @@ import fcntl
 
 import httpx
 import pytest
+import redis
 from sqlmodel import select
 
 from models.settings import running
@@ -109,3 +110,11 @@ def test_an_invalid_run_starts_nothing(floor: Floor, body: dict[str, object]) ->
     before = len(floor.client.get("/runs?limit=1000").json())
     assert problem(floor.client.post("/runs", json=body), 422) == "wrong_request"
     assert len(floor.client.get("/runs?limit=1000").json()) == before
+
+
+def test_where_no_step_runs_no_worker_is_asked_for_a_turn(floor: Floor) -> None:
+    with redis.Redis.from_url(floor.service.processes.environ["DESK_REDIS_URL"]) as client:
+        before = client.info("commandstats").get("cmdstat_publish")
+        answer = floor.client.post(f"/threads/{floor.chain.run_id}/turns/{floor.chain.run_id}/interrupt", json=BY)
+        assert problem(answer, 404) == "not_found"
+        assert client.info("commandstats").get("cmdstat_publish") == before
