@@ -25,7 +25,6 @@ from tests.patience import PATIENCE
 
 # The server refuses to run as root; then it runs as nobody, in a folder that is nobody's.
 UNPRIVILEGED_USER = 65534
-READY_SECONDS = 30.0
 # Nothing here has to survive a power cut.
 _QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "listen_addresses=", "max_connections=120")
 
@@ -113,11 +112,11 @@ def _tether() -> Callable[[], None] | None:
 
 
 def _await(process: subprocess.Popen[bytes], folder: Path) -> None:
-    until = time.monotonic() + READY_SECONDS
+    until = time.monotonic() + PATIENCE
     while True:
         assert process.poll() is None, f"the server ended: {(folder / 'log').read_text()[-2000:]}"
         with contextlib.suppress(psycopg.OperationalError):
             psycopg.connect(f"host={folder} user=desk dbname=postgres", connect_timeout=2).close()
             return
-        assert time.monotonic() < until, f"no answer within {READY_SECONDS:g} s"
+        assert time.monotonic() < until, f"no answer within {PATIENCE:g} s"
         time.sleep(0.05)

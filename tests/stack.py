@@ -30,7 +30,6 @@ from tests.databases import make_database
 from tests.patience import PATIENCE
 
 REPOSITORY = Path(__file__).parents[1]
-READY_SECONDS = 40.0
 
 Process = subprocess.Popen[bytes] | zygote.Started
 
@@ -201,7 +200,7 @@ def processes(forked: bool = True, **environ: str) -> Iterator[Processes]:
             desk.close()
 
 
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = READY_SECONDS) -> None:
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, f"not within {seconds:g} s: {what}"

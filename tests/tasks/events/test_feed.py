@@ -279,7 +279,7 @@ class TestDesk:
                     await asyncio.to_thread(one.join)
                 write(store, event(EventType.ORDER_TRADING, DESK, state="halted"))
                 got = [await asyncio.wait_for(first, PATIENCE)]
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(PATIENCE):
                     while len(got) < 202:
                         got.append(await anext(events))
                 return got, new
@@ -302,7 +302,7 @@ class TestDesk:
                         write(store, *(a_note(run_id, start + place) for place in range(100)))
                     await asyncio.sleep(1.1)
                 got = [await first]
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(PATIENCE):
                     while len(got) < 1000:
                         got.append(await anext(events))
                 return got

@@ -17,10 +17,10 @@ from models.database.store import Store
 from models.events import event_log
 from models.events.envelope import EventType, event
 from models.tables.runs import Run
+from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 
 _LISTENING = re.compile(r"listening on (http://\S+), the token is in (.+)")
-SECONDS = 20.0
 
 
 @dataclass(slots=True)
@@ -39,12 +39,12 @@ class Service:
     def client(self, **headers: str) -> httpx.Client:
         """Shows the token unless another Authorization is given."""
         return httpx.Client(
-            base_url=self.url, headers={"Authorization": f"Bearer {self.token}", **headers}, timeout=SECONDS
+            base_url=self.url, headers={"Authorization": f"Bearer {self.token}", **headers}, timeout=PATIENCE
         )
 
     def raw(self, request: str) -> int:
         """The status that answers these bytes, for what no client library would send."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=SECONDS) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as connection:
             connection.sendall(request.replace("\n", "\r\n").encode())
             return int(connection.recv(4096).split()[1])
 

@@ -101,7 +101,7 @@ def runs_ended(running: Service) -> Iterator[None]:
         ending.join()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.long
 def test_the_service_does_what_it_describes(tmp_path: Path) -> None:
     with service() as running, runs_ended(running):
         fill(running)
@@ -112,7 +112,7 @@ def test_the_service_does_what_it_describes(tmp_path: Path) -> None:
                 "--max-examples", str(EXAMPLES), "--seed", str(SEED), "--request-timeout", "30", "--no-color",
                 "--report", "json", "--report-json-path", "report.json",
             ],
-            cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False,
+            cwd=tmp_path, capture_output=True, text=True, timeout=2 * PATIENCE, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-8000:] + done.stderr
         assert "Traceback" not in running.processes.log("api")

@@ -93,7 +93,7 @@ def test_turns_that_end_in_time_are_let_end(made: Desk) -> None:
     worker = draining_worker(made, "research")
     made.model.let()
     assert worker.is_running()
-    assert made.processes.running.pop("research").wait(30) == 0
+    assert made.processes.running.pop("research").wait(PATIENCE) == 0
     assert {step.state for step in quick(made, run_id)} == {StepState.DONE}
     assert attempts(made, run_id)["drained"] == 0
 

@@ -25,10 +25,10 @@ from models.tables.runs import Run
 from tasks.workflows.research import open_research
 from tests import zygote
 from tests.fakes.responses import FakeResponses
+from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tasks.workflows.scripted import Scripted
 
-LIMIT = 60.0
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -62,7 +62,7 @@ class Floor:
         return subprocess.Popen(command, cwd=REPOSITORY, env=environ, **pipes)
 
     def desk(self, *arguments: str, **environ: str) -> CommandResult:
-        done = zygote.run(arguments, {**self.processes.environ, **environ}, REPOSITORY, LIMIT)
+        done = zygote.run(arguments, {**self.processes.environ, **environ}, REPOSITORY)
         return CommandResult(done.returncode, done.stdout, done.stderr)
 
     def json(self, *arguments: str) -> Any:
@@ -81,7 +81,7 @@ class Floor:
         os.close(theirs)
         drawn = b"".join(iter(lambda: _read(ours), b""))
         os.close(ours)
-        return process.wait(LIMIT), drawn.decode()
+        return process.wait(PATIENCE), drawn.decode()
 
     def research(self, *symbols: str) -> str:
         """Research run to its end, without the command; its id."""

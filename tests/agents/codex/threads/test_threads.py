@@ -17,6 +17,7 @@ from agents.kept_threads import ThreadRecord
 from models.errors import RedisDown
 from tests.agents.codex.kit import FINAL, Kit, config, deadline, one_turn, run, running, spec, turn, until
 from tests.fakes.responses import Call, Failing, FakeResponses, Silence, Text
+from tests.patience import PATIENCE
 
 KEY = "desk:thread:quick:ACME"
 LEASE = "desk:thread-lease:quick:ACME"
@@ -269,7 +270,7 @@ def test_a_lease_is_renewed_and_seen_to_be_lost(registry: str) -> None:
         async with threads.hold("quick", "ACME", lambda: 0) as lease:
             assert lease.held
             left = before = await client.pttl(LEASE)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 while left <= before:
                     await asyncio.sleep(0.02)
                     before, left = left, await client.pttl(LEASE)

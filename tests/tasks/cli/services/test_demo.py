@@ -17,6 +17,7 @@ from models.settings.sources import load_settings
 from models.tables.orders import Fill, Order
 from models.tables.runs import Run, ToolCall, Verdict
 from tasks.services import demo
+from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk
 from tests.tools.conftest import read_raw
 
@@ -100,13 +101,14 @@ def test_a_day_or_a_universe_that_cannot_be_shown_starts_nothing(
     assert not (tmp_path / "demo" / "logs").exists()
 
 
+@pytest.mark.long
 def test_another_day_another_universe_other_holes(tmp_path: Path) -> None:
     """AAPL and COST have no bar of this day: no BUY on them. Fills are at the next session's open, each with its
     stop."""
     (tmp_path / "names.txt").write_text("\n".join(["# names", *HOLED, *WHOLE]), encoding="utf-8")
     chosen = {"DESK_REPLAY_DATE": DAY, "DESK_UNIVERSE": "names.txt", "DESK_PROTECT": "stop:8%", "TRADER_LIVE": "1"}
     home = tmp_path / "demo"
-    done = desk(tmp_path, "demo", "--home", str(home), "--live", seconds=110, **chosen)
+    done = desk(tmp_path, "demo", "--home", str(home), "--live", seconds=2 * PATIENCE, **chosen)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"replay of {DAY}" in done.stdout
     assert "not taken over: DESK_HOME, TRADER_LIVE\n" in done.stdout
@@ -132,8 +134,9 @@ def test_another_day_another_universe_other_holes(tmp_path: Path) -> None:
     assert stops == {fill.symbol: ("submitted", fill.quantity, "stop") for fill in fills}
 
 
+@pytest.mark.long
 def test_the_demo_runs_the_whole_desk_and_leaves_nothing(tmp_path: Path) -> None:
-    done = desk(tmp_path, "demo", "--home", str(tmp_path / "demo"), seconds=110, **POISON)
+    done = desk(tmp_path, "demo", "--home", str(tmp_path / "demo"), seconds=2 * PATIENCE, **POISON)
     output = done.stdout
     assert done.returncode == 0, output + done.stderr
     assert "MISSING" not in output
