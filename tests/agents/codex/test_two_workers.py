@@ -64,6 +64,7 @@ def test_two_worker_processes_take_turns_in_one_thread(
     )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hold", [False, True], ids=["idle", "in an open conversation"])
 def test_killing_the_owner_between_turns_loses_nothing(model: FakeResponses, worker: Worker, hold: bool) -> None:
     numbered(model)

@@ -169,6 +169,7 @@ def test_the_network_is_closed_and_watched(closed: Closed, tmp_path: Path) -> No
     assert len(closed.lines("began")) == 2
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("switches", [{}, SWITCHED_ON], ids=["nothing set", "switched on"])
 def test_no_command_reaches_a_broker_that_is_not_paper(
@@ -188,6 +189,7 @@ def test_no_command_reaches_a_broker_that_is_not_paper(
     assert_all_on_paper(desk, filled=bool(switches))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_demo_with_fills_reaches_none_either(closed: Closed, tmp_path: Path) -> None:
     desk = walker(closed, tmp_path / "home", **SWITCHED_ON)

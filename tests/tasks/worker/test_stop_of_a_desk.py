@@ -36,6 +36,7 @@ def home() -> Iterator[Path]:
     shutil.rmtree(made, ignore_errors=True)
 
 
+@pytest.mark.long
 def test_ctrl_c_gives_the_turns_back_within_ten_seconds(home: Path) -> None:
     (home / "desk.toml").write_text("rulebook_latency_seconds = 60\n", encoding="utf-8")
     up = Up(home)

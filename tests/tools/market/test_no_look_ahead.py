@@ -132,6 +132,7 @@ def test_no_answer_has_a_date_after_now(
         assert max(seen) <= clock.now(), asked
 
 
+@pytest.mark.long
 @QUIET
 @given(choice=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_no_answer_depends_on_a_later_row(

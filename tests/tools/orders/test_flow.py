@@ -150,6 +150,7 @@ class Killed(BaseException):
     """The process ends here."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("live", [True, False])
 def test_killed_before_any_commit_it_ends_as_if_undisturbed(template_db: Path, tmp_path: Path, live: bool) -> None:
     undisturbed = make_desk(template_db, tmp_path / "calm", trader_live=live)

@@ -7,6 +7,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as rules
 from hypothesis import strategies as st
@@ -51,6 +52,7 @@ DECISIONS = st.lists(
 _homes = itertools.count()
 
 
+@pytest.mark.long
 @rules(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )

@@ -7,6 +7,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, example, given
 from hypothesis import settings as rules
 from hypothesis import strategies as st
@@ -51,6 +52,7 @@ SMALL = [action(symbol, notional=200.0) for symbol in SYMBOLS]
 _homes = itertools.count()
 
 
+@pytest.mark.long
 @rules(max_examples=40, deadline=None, suppress_health_check=QUIET)
 @given(steps=STEPS, live=st.booleans())
 @example(steps=[(QUIETLY, BUY), (QUIETLY, BUY)], live=True)
