@@ -31,7 +31,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fast", action="store_true", help="only tests that start no process; a start is an error")
+    parser.addoption(
+        "--fast", action="store_true", help="only tests that start no process (a start is an error) and take no long"
+    )
 
 
 def pytest_configure() -> None:
@@ -53,9 +55,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             # Other tests run its lines too, and to count them in each of its examples would double its time.
             item.add_marker(pytest.mark.no_cover)
     if config.getoption("--fast"):
-        left_out = [item for item in items if item.get_closest_marker("process")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("process")]
+        left_out = {item for item in items if any(map(item.get_closest_marker, ("process", "long")))}
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
         starts.refuse_starts()
     items[:] = long_first(items, getattr(config, "workerinput", {}).get("workercount", 1))
 

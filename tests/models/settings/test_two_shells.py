@@ -10,6 +10,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from models.errors import SettingError
 from models.settings import Settings, running
 from models.settings.owners import Owner
@@ -85,6 +87,7 @@ def counts(name: str, desk: Settings) -> bool:
     return needed.get(name, True)
 
 
+@pytest.mark.long
 def test_shown_used_and_kept_settings_agree_in_1000_random_sequences(tmp_path: Path) -> None:
     (tmp_path / ".env").touch()
     (tmp_path / "desk.toml").touch()

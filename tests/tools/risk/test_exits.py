@@ -105,6 +105,7 @@ def test_an_order_that_takes_the_cover_from_a_written_option_opens(
         assert not isinstance(check(order, around, bounds.model_copy(update={"allow_short": True})), Cleared)
 
 
+@pytest.mark.long
 @settings(max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(case=exits())
 def test_no_rule_made_for_entries_denies_an_order_that_only_reduces(
