@@ -21,9 +21,11 @@ from hypothesis import is_hypothesis_test
 
 from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
-from tests import starts
+from tests import dialects, starts
 from tests.order import long_first
 from tests.patience import PATIENCE
+
+MEMORY_BYTES = 2 * 2**30
 
 # Where the environment forbids it, each of some hundred processes would compile the whole desk anew.
 sys.dont_write_bytecode = False
@@ -36,8 +38,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
+    dialects.share()
+    if config.getoption("--fast"):
+        _keep_folders_in_memory()
+
+
+def _keep_folders_in_memory() -> None:
+    """Put the tests' folders where nothing waits for a disk, if there is such a place with room."""
+    memory = Path("/dev/shm")
+    if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > MEMORY_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 def pytest_collection_finish() -> None:
