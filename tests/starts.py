@@ -20,10 +20,14 @@ STARTERS = {
     "agents.codex.server.catalog.prepare",
     "agents.codex.server.catalog.slim_catalog",
     "agents.codex.server.client.Client",
+    "tasks.doctor.check.run_checks",
     "tasks.doctor.machine",
     "tasks.doctor.model",
+    "tasks.services.plan",
+    "tasks.services.redis",
     "tasks.services.stack.Stack",
     "tasks.services.supervision.Supervisor",
+    "tasks.services.up.require_able",
 }  # fmt: skip
 EVENTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec")
 _refusing: list[bool] = []
