@@ -33,9 +33,12 @@ from tasks.services import tether
 from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
 from tests.patience import PATIENCE
+from tools.market.clock import exchange_hours
 
 ROOT = Path(__file__).parents[1]
 FLUSH_FAILED = 120  # Python's exit code when its output cannot be written at the end
+# What workers load when they run, and most commands: half a second of CPU each time.
+LATER = ("celery.bin.celery", "celery.apps.worker", "celery.concurrency.thread", "celery.worker.consumer", "talib")
 INT_BYTES = 4  # bytes of a length, a process id or an exit code on the line between test and server
 
 
@@ -175,6 +178,9 @@ def serve(listener: socket.socket) -> None:
     """Forks a process for each order. Comes back in the forked one alone, as the command."""
     command = importlib.import_module("tasks.cli.main")
     root.build()  # loads every command
+    for later in LATER:
+        importlib.import_module(later)
+    exchange_hours()
     gc.freeze()  # else each child's first look for garbage copies all that it shares with the others
     server = os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for those that wait
