@@ -1,18 +1,18 @@
-"""A worker in a process of its own, which a test may kill: it runs the turns that its standard input asks for.
+"""A worker in a process of its own, which a test may kill: it runs the turns that it is asked for through a pipe.
 
-Run as `python -m tests.agents.codex.threads.one_worker NAME HOME MODEL_URL REDIS_URL DATABASE_URL`. Each line of the
-input is a JSON
-object: {"text": ...} opens a conversation of its own for one turn and ends it; with "hold" the conversation stays open
-after the turn. Each turn is answered by one JSON line once it is over and recorded.
+Each question is a dict: {"text": ...} opens a conversation of its own for one turn and ends it; with "hold" the
+conversation stays open after the turn. Each turn is answered by one dict once it is over and recorded. The processes
+are forked from one that has loaded this module: loading is most of what such a worker costs.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
+import contextlib
+import multiprocessing
 import sys
 from contextlib import AsyncExitStack
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,19 +25,27 @@ from tests.agents.codex.kit import deadline, running, spec, turn
 from tests.agents.codex.threads.vaults import vault_over
 from tests.patience import PATIENCE
 
-REPOSITORY = Path(__file__).parents[4]
 LEASE_SECONDS = 6.0  # shorter ones run out within a turn on a busy machine
+_forking = multiprocessing.get_context("forkserver")
+_forking.set_forkserver_preload([__name__])
 
 
-async def serve(name: str, home: str, model: str, redis_url: str, database: str) -> None:
+def work(pipe: Connection, *arguments: str) -> None:
+    """Serve until the pipe's other end closes. arguments: name, home, and the URLs of model, Redis and database."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    asyncio.run(serve(pipe, *arguments))
+
+
+async def serve(pipe: Connection, name: str, home: str, model: str, redis_url: str, database: str) -> None:
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as held:
         vault = held.enter_context(vault_over(database))
         runtime = await held.enter_async_context(
             running(model, Path(home), redis_url, vault=vault, worker=name, lease_seconds=LEASE_SECONDS)
         )
-        while line := await loop.run_in_executor(None, sys.stdin.readline):
-            print(json.dumps(await one(runtime, held, json.loads(line))), flush=True)
+        with contextlib.suppress(EOFError):
+            while True:
+                pipe.send(await one(runtime, held, await loop.run_in_executor(None, pipe.recv)))
 
 
 async def one(runtime: CodexRuntime, held: AsyncExitStack, asked: dict[str, Any]) -> dict[str, Any]:
@@ -60,30 +68,25 @@ class OneWorker:
         self._arguments = arguments
 
     def __enter__(self) -> OneWorker:
-        command = [sys.executable, "-m", "tests.agents.codex.threads.one_worker", *self._arguments]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, cwd=REPOSITORY, stdin=pipe, stdout=pipe, text=True)
+        self._pipe, theirs = _forking.Pipe()
+        self._process = _forking.Process(target=work, args=(theirs, *self._arguments))
+        self._process.start()
+        theirs.close()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
+        self._pipe.close()
         if kind is not None:
-            self.process.kill()
-        self.process.wait(PATIENCE)
+            self._process.kill()
+        self._await_end()
 
     def ask(self, text: str, *, hold: bool = False) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"text": text, "hold": hold}) + "\n")
-        self.process.stdin.flush()
+        self._pipe.send({"text": text, "hold": hold})
 
     def answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, "the worker ended without an answer"
-        answer: dict[str, Any] = json.loads(line)
+        answer: dict[str, Any] = self._pipe.recv()  # EOFError: the worker ended without an answer
         return answer
 
     def turn(self, text: str, *, hold: bool = False) -> dict[str, Any]:
@@ -93,10 +96,9 @@ class OneWorker:
     def kill(self) -> None:
         """As the machine would when it is out of memory: nothing is cleaned up. Its app-servers see the end of their
         input."""
-        self.process.kill()
-        self.process.wait(PATIENCE)
+        self._process.kill()
+        self._await_end()
 
-
-if __name__ == "__main__":
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout has the answers
-    asyncio.run(serve(*sys.argv[1:]))
+    def _await_end(self) -> None:
+        self._process.join(PATIENCE)
+        assert self._process.exitcode is not None, "the worker does not end"
