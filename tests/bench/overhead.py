@@ -39,10 +39,12 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """cpu_ms: of the worker's own process and Redis, a turn. rate: turns per second."""
+    """cpu_ms: of the worker's own process and Redis, a turn. rate: turns per second. app_server_ms: CPU of an
+    app-server a turn, which tells how fast the machine is."""
 
     cpu_ms: Compared
     rate: Compared
+    app_server_ms: float
 
 
 def overhead(role: str, turns: int, at_once: int, rounds: int, latency: float) -> Overhead:
@@ -59,6 +61,7 @@ def overhead(role: str, turns: int, at_once: int, rounds: int, latency: float) -
     return Overhead(
         Compared.of(*([one.cpu.worker + one.cpu.redis for one in some] for some in (on, off))),
         Compared.of(*([one.rate for one in some] for some in (on, off))),
+        statistics.median(one.cpu.app_servers for one in on),
     )
 
 
