@@ -29,6 +29,7 @@ from agents.runtime import (
     TurnResult,
     has_history,
 )
+from models.database.store import new_row
 from models.errors import DeskError, Postponed, kind_of
 from models.research import Completed, Failed, Interrupted, Outcome, Refused, output_schema
 from models.settings import Settings
@@ -204,16 +205,22 @@ class _Record:
         self.answers.append(RecordedCall(arguments, answer, utcnow()))
 
     def turn(self, conversation: Conversation, result: TurnResult, outcome: Outcome, started: Any) -> None:
-        row = self._row(started, result.status, outcome)
-        row.thread_id, row.thread_reason, row.codex_turn_id = result.thread_id, conversation.reason, result.turn_id
-        row.text = storable(result.text[:KEPT_TEXT_CHARS])
-        for name, value in result.usage.model_dump().items():
-            setattr(row, name, value)
+        row = self._row(
+            started,
+            result.status,
+            outcome,
+            thread_id=result.thread_id,
+            thread_reason=conversation.reason,
+            codex_turn_id=result.turn_id,
+            text=storable(result.text[:KEPT_TEXT_CHARS]),
+            **result.usage.model_dump(),
+        )
         self.turns.append(row)
         seen = len(self.calls)
         for ordinal, (arguments, answer, _at) in enumerate(self.answers[seen:], start=seen):
             self.calls.append(
-                ToolCall(
+                new_row(
+                    ToolCall,
                     turn_id=row.id,
                     ordinal=ordinal,
                     tool=storable(answer.tool),
@@ -229,8 +236,9 @@ class _Record:
         """Add the row of a turn that never started: a report refers to a turn."""
         self.turns.append(self._row(utcnow(), "failed", outcome))
 
-    def _row(self, started: Any, status: str, outcome: Outcome) -> Turn:
-        return Turn(
+    def _row(self, started: Any, status: str, outcome: Outcome, **more: Any) -> Turn:
+        return new_row(
+            Turn,
             run_id=self.job.run_id,
             step_id=self.job.step_id,
             attempt=self.job.attempt,
@@ -245,6 +253,7 @@ class _Record:
             failure_kind=outcome.kind if isinstance(outcome, Failed) else None,
             started_at=started,
             finished_at=utcnow(),
+            **more,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Literal, Self
@@ -236,13 +235,10 @@ class VerdictResult(Frozen):
     missing: list[str]
 
 
-def output_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the strict JSON schema of a wire model: every property required, nothing else allowed, no references."""
-    return copy.deepcopy(_schema_of(model))
-
-
 @cache
-def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
+def output_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the strict JSON schema of a wire model: every property required, nothing else allowed, no references.
+    Shared: do not change it."""
     schema = model.model_json_schema(by_alias=True)
     strict: dict[str, Any] = _strict(schema, schema.get("$defs", {}))
     return strict

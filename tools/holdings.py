@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import chain
 
 from sqlalchemy import Executable, bindparam, select
@@ -13,6 +12,7 @@ from sqlmodel import Session, col
 
 from models.contracts import multiplier_of
 from models.errors import DeskError
+from models.tables.composing import composed_once
 from models.tables.orders import Position
 from tools.market.clock import exchange_day
 from tools.market.quotes import quote_of
@@ -65,7 +65,7 @@ def holds(session: Session, account: str, symbol: str) -> bool:
     return symbol in map(underlying_of, session.connection().execute(_symbols(), {"account": account}).scalars())
 
 
-@cache
+@composed_once
 def _symbols() -> Executable:
     return select(col(Position.symbol)).where(col(Position.account) == bindparam("account"))
 

@@ -10,9 +10,8 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import orjson
 from alembic import command
@@ -27,10 +26,12 @@ from sqlmodel import Session, SQLModel
 from models.errors import DatabaseDown, SettingError
 from models.events import event_log
 from models.events.batch import Batch
+from models.tables.composing import composed_once
 from models.urls import masked, require_database
 
+Row = TypeVar("Row", bound=SQLModel)
+
 BUSY_SECONDS = 20
-_BEGIN = "desk_begin"
 _READS = "desk_reads"
 # A server that vanished is noticed within seconds, not when the kernel gives up after minutes.
 _PSYCOPG = {
@@ -50,7 +51,7 @@ class Store:
         self.url = url
         self.is_sqlite = _backend(url) == "sqlite"
         self.engine = _sqlite_engine(url) if self.is_sqlite else _server_engine(url)
-        self._writer = self.engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+        self.writer = _sqlite_writer(self.engine) if self.is_sqlite else self.engine
         # A deferred SQLite transaction reads one snapshot by itself.
         snapshot = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
         self._reader = self.engine.execution_options(**snapshot)
@@ -62,7 +63,7 @@ class Store:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Yield one writing transaction: committed on leaving, rolled back on an error."""
-        with self._queue, Session(self._writer, expire_on_commit=False) as session:
+        with self._queue, Session(self.writer, expire_on_commit=False) as session:
             with session.begin():
                 yield session
                 event_log.write(session)
@@ -92,6 +93,13 @@ def writes(session: Session) -> bool:
     return _READS not in session.info
 
 
+def new_row(table: type[Row], **values: Any) -> Row:
+    """Return a row for `insert_rows`. It is a plain object, which no session can track; making a tracked one costs five
+    times as much."""
+    row: Any = table.model_construct(**values)
+    return cast(Row, row)
+
+
 def insert_rows(session: Session, rows: Sequence[SQLModel]) -> None:
     """Insert new rows of one table in one statement. The session does not track them: rows that are only ever inserted
     do not need a unit of work."""
@@ -99,7 +107,7 @@ def insert_rows(session: Session, rows: Sequence[SQLModel]) -> None:
         session.connection().execute(_insert(type(rows[0])), [row.model_dump() for row in rows])
 
 
-@cache
+@composed_once
 def _insert(model: type[SQLModel]) -> Insert:
     return insert(model.__table__)  # type: ignore[attr-defined]
 
@@ -124,7 +132,19 @@ def _sqlite_engine(url: str) -> Engine:
     arguments = {"check_same_thread": False, "timeout": BUSY_SECONDS}
     engine = create_engine(url, connect_args=arguments, pool_timeout=120, json_serializer=_json_text)
     event.listen(engine, "connect", _prepare_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
+    return _beginning(engine, "BEGIN")
+
+
+def _sqlite_writer(engine: Engine) -> Engine:
+    """Return an engine on the same connections whose transactions hold the write lock from their begin."""
+    writer = create_engine(engine.url, pool=engine.pool, json_serializer=_json_text)
+    return _beginning(writer, "BEGIN IMMEDIATE")
+
+
+def _beginning(engine: Engine, statement: str) -> Engine:
+    """Let each transaction of an engine begin with this statement, and return the engine. An event listener could do
+    so too, but with any listener SQLAlchemy does more for every statement."""
+    engine.dialect.do_begin = lambda connection: connection.cursor().execute(statement)  # type: ignore
     return engine
 
 
@@ -147,10 +167,6 @@ def _prepare_sqlite(connection: sqlite3.Connection, record: Any) -> None:
     connection.isolation_level = None
     for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", f"busy_timeout={BUSY_SECONDS * 1000}"):
         connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
 
 
 def _server_engine(address: str) -> Engine:

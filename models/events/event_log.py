@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import chain, islice
 from typing import Any
 
@@ -16,6 +15,7 @@ from models.errors import HistoryTrimmed
 from models.events.batch import MOST, Batch, batches, rows_of
 from models.events.envelope import Envelope
 from models.tables.columns import utcnow
+from models.tables.composing import composed_once
 from models.tables.events import EventBatch, EventHead
 
 # Keys of a session's info: events to store before its commit, and batches to publish after it.
@@ -101,7 +101,7 @@ def _take(session: Session, run_id: str, count: int) -> int:
     return last - count + 1
 
 
-@lru_cache
+@composed_once
 def _advance(dialect: str) -> ReturningInsert[Any]:
     """Return the statement that advances a run's head and returns its last sequence. Parameters: run, count, now."""
     count, now = bindparam("count", type_=_heads.c.last.type), bindparam("now", type_=_heads.c.updated_at.type)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import Any
 
 import sqlalchemy
@@ -18,6 +17,7 @@ from models.prices import prices
 from models.research import Frozen, ReportStatus
 from models.settings import Settings
 from models.tables.columns import utcnow
+from models.tables.composing import composed_once
 from models.tables.runs import Report, Step, Turn
 from tasks.engine import kinds
 
@@ -76,7 +76,7 @@ def usage_of_budgets(session: Session, settings: Settings, run_id: str) -> Itera
         yield BudgetUse(scope="UTC day", used=by_day, limit=of_day, setting="DESK_BUDGET_DAY_TOKENS")
 
 
-@cache
+@composed_once
 def _used() -> Select[Any]:
     """Return the statement of the tokens of a run and of a day, built once: it is run before each turn. Parameters:
     run, first (the day's least id)."""

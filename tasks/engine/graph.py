@@ -197,10 +197,14 @@ def finish(
     if children and _goes_on(session, step.run_id):
         ready = add(session, step.run_id, children, attempts or step.max_attempts)
     # Siblings before the parent, in the order in which one that ends just now takes its locks.
-    siblings = and_(col(Step.parent_id) == step.parent_id, col(Step.kind) == step.kind)
-    waiting = and_(siblings, col(Step.state) == StepState.READY)
-    needless = end_steps(session, waiting, StepState.STOPPED, cancels) if cancels else 0
+    needless = _end_siblings(session, step, cancels) if cancels else 0
     return ready + count_down(session, step.parent_id, 1 + needless)
+
+
+def _end_siblings(session: Session, step: ClaimedStep, reason: str) -> int:
+    """End the waiting steps of the same kind and parent, and return how many ended."""
+    siblings = and_(col(Step.parent_id) == step.parent_id, col(Step.kind) == step.kind)
+    return end_steps(session, and_(siblings, col(Step.state) == StepState.READY), StepState.STOPPED, reason)
 
 
 def cancelled(session: Session, parents: Iterable[str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -25,6 +24,7 @@ from sqlalchemy import (
 
 from models.states import AttemptEnd, RunState, StepState
 from models.tables.columns import Utc
+from models.tables.composing import composed_once
 from models.tables.runs import Attempt, Run, Step, Sweep
 from tasks.engine.policy import ALONE_AFTER, LOSSES
 from tasks.engine.steps import ClaimedStep, ReadyStep
@@ -40,7 +40,7 @@ def columns(*names: str) -> list[Column[Any]]:
     return [_c[name] for name in names]
 
 
-@cache
+@composed_once
 def claim(*, lost: bool = False) -> Update:
     """Return the update that claims a free step, for a ClaimedStep. Parameters: step, owner, now, until.
 
@@ -94,7 +94,7 @@ def _expired(*, trusted: bool = True) -> ColumnElement[bool]:
     return and_(_c.state == StepState.RUNNING, _c.lease_until < now, ~doubted if trusted else doubted)
 
 
-@cache
+@composed_once
 def lost() -> Select[Any]:
     """Return the query of a step with an expired lease, for `graph.record_attempt`; it locks the row. Parameters: step,
     now."""
@@ -102,20 +102,20 @@ def lost() -> Select[Any]:
     return select(*columns(*names)).where(_c.id == bindparam("step"), _expired()).with_for_update()
 
 
-@cache
+@composed_once
 def put_off(*, trusted: bool) -> Update:
     """Return the update that marks a step with an expired lease, or a seemingly expired one, as unsent, so that a later
     sweep sends it again. Parameters: step, now."""
     return update(_steps).where(_c.id == bindparam("step"), _expired(trusted=trusted)).values(sent_at=None)
 
 
-@cache
+@composed_once
 def attempt_ended() -> Insert:
     """Return the insert of an attempt. Parameters: its columns."""
     return insert(_attempts)
 
 
-@cache
+@composed_once
 def fenced(*columns: str) -> Update:
     """Return the update of `columns` of a step still held. Parameters: step, held_by, held_attempt, and each column as
     new_NAME."""
@@ -131,7 +131,7 @@ def fenced(*columns: str) -> Update:
     )
 
 
-@cache
+@composed_once
 def count_down() -> Update:
     """Return the update that counts ended children off a waiting step and makes it ready with the last. Parameters:
     parent, count, now. One statement, so that two last children cannot each find the other still running."""

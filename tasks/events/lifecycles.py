@@ -6,7 +6,6 @@ A row that has ended stays ended: an older state that is written later changes n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Insert, Table, or_
@@ -15,6 +14,7 @@ from sqlmodel import Session, SQLModel
 
 from agents.runtime import ConversationState, Lifecycle
 from models.events.lifecycle import TurnLifecycle
+from models.tables.composing import composed_once
 from models.tables.events import RuntimeConversation, RuntimeItem, RuntimeTurn
 
 # Name of the row's table and its primary key: at most one waiting row has it.
@@ -66,7 +66,7 @@ def _conversation(state: ConversationState) -> Row:
     }
 
 
-@lru_cache
+@composed_once
 def _upsert(name: str, dialect: str) -> Insert:
     table: Table = _MODELS[name].__table__  # type: ignore[attr-defined]
     insert = (sqlite if dialect == "sqlite" else postgresql).insert(table)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Executable, Select, bindparam, func, null, select, union_all
 from sqlmodel import Session, col
 
 from models.research import ReportStatus
+from models.tables.composing import composed_once
 from models.tables.runs import Decision, Report, Run, ScreenHit, Verdict
 from tools.registry import ToolContext
 from tools.reports import seen_runs
@@ -84,7 +84,7 @@ def _rows(session: Session, context: ToolContext, statement: Executable, **asked
     return session.connection().execute(statement, {**asked, "own": context.run_id or ""})
 
 
-@cache
+@composed_once
 def _seen() -> tuple[Any, ...]:
     """Return the conditions of runs that a prompt may repeat. A run's own are left out: they would depend on which of
     its steps was faster."""
@@ -92,7 +92,7 @@ def _seen() -> tuple[Any, ...]:
     return *runs, col(Run.id) != bindparam("own")
 
 
-@cache
+@composed_once
 def _past() -> Executable:
     """Return the statement of the newest reports and, with a role of null, the newest verdict: each turn runs it, and
     a statement more costs more than its rows."""
@@ -126,7 +126,7 @@ def _reports() -> Select[Any]:
     return select(*(known.c[name] for name in names)).where(known.c.place == 1)
 
 
-@cache
+@composed_once
 def _hits() -> Executable:
     names = ("symbol", "confidence", "thesis")
     newest = (col(Run.market_now).desc(), col(ScreenHit.id).desc())
@@ -146,7 +146,7 @@ def _hits() -> Executable:
     )
 
 
-@cache
+@composed_once
 def _decisions() -> Executable:
     return (
         select(col(Run.market_now), col(Decision.actions), col(Decision.reasoning))

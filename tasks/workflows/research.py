@@ -16,6 +16,7 @@ from agents.roles import ROLES, default_roles, following, rejecting, required_ro
 from agents.runner import RoleRun
 from agents.subjects import validator_subject
 from agents.verdict import reduce_reports
+from models.database.store import new_row
 from models.research import Instrument, ReportStatus, RoleReport, Skipped, Stance
 from models.settings import Settings
 from models.states import RunKind, StepKind
@@ -204,8 +205,8 @@ def _report(desk: Desk, step: ClaimedStep, run: RoleRun, context: ToolContext) -
     status, reason = status_of(run)
     value = value_of(run)
     counted = value if status is ReportStatus.COMPLETED else {}
-    return Report(
-        id=new_id(),
+    return new_row(
+        Report,
         run_id=step.run_id,
         step_id=step.id,
         candidate_id=step.payload["candidate_id"],

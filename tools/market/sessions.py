@@ -34,7 +34,7 @@ def history_of(bars: Bars, sessions: Sequence[dt.date]) -> History:
 
     A bar of a day that is no session of the market is left out.
     """
-    inside = bars.last(sum(day >= sessions[0] for day in bars.dates))
+    inside = bars.last(len(bars.dates) - bisect.bisect_left(bars.dates, sessions[0]))
     count = len(inside.dates)
     if count <= len(sessions) and inside.dates[0] == sessions[-count]:
         return History(bars.symbol, inside, inside, inside)

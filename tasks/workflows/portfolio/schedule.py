@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from sqlalchemy.dialects import postgresql, sqlite
@@ -12,6 +11,7 @@ from sqlmodel import Session, col, select
 
 from models.research import ReportStatus
 from models.tables.columns import utcnow
+from models.tables.composing import composed_once
 from models.tables.threads import RoleSchedule
 from tasks.workflows.portfolio.due import HoldingSnapshot
 
@@ -70,7 +70,7 @@ class RoleScheduleStore:
         session.connection().execute(_upsert(session.get_bind().dialect.name), values)
 
 
-@cache
+@composed_once
 def _upsert(dialect: str) -> Any:
     # Two runs may end a review at once: the second must find the row, not fail on it.
     table = RoleSchedule.__table__  # type: ignore[attr-defined]

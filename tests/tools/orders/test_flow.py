@@ -181,13 +181,13 @@ def _killed_after(desk: Desk, decision: str, commits: int) -> bool:
         if left[0] < 0:
             raise Killed
 
-    event.listen(desk.store.engine, "commit", fail)
+    event.listen(desk.store.writer, "commit", fail)
     try:
         desk.process(decision)
     except Killed:
         return True
     finally:
-        event.remove(desk.store.engine, "commit", fail)
+        event.remove(desk.store.writer, "commit", fail)
     return False
 
 

@@ -79,7 +79,7 @@ class ReplayMarket:
         rows = self._data.rows(symbol, self.clock.session())
         rows = slice(max(rows.start, rows.stop - sessions), rows.stop)
         columns = self._data.columns
-        dates = [dt.date.fromordinal(day) for day in columns.day[rows].tolist()]
+        dates = list(map(dt.date.fromordinal, columns.day[rows].tolist()))
         figures = (columns.open, columns.high, columns.low, columns.close, columns.volume)
         return DailyBars(symbol, dates, False, *(values[rows] for values in figures))
 

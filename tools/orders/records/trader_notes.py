@@ -6,7 +6,6 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from functools import cache
 from typing import Any
 
 import sqlalchemy
@@ -17,6 +16,7 @@ from models.legs import legs_of
 from models.orders import RiskLimits
 from models.settings import Settings
 from models.states import ORDER_FINAL, ORDER_WORKING, OrderState
+from models.tables.composing import composed_once
 from models.tables.orders import Fill, Order, Preview, TraderNote
 from models.tables.runs import Decision
 from tools.decimals import exact, money, plain
@@ -82,7 +82,7 @@ def last_notes(
     return dict(found)
 
 
-@cache
+@composed_once
 def _newest() -> Any:
     """Return the statement for the last notes, built once: each turn runs it, and composing it costs more than
     running it."""
