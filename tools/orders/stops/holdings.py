@@ -8,7 +8,8 @@ from decimal import ROUND_FLOOR, Decimal
 
 from sqlmodel import Session, col, select
 
-from models.contracts import multiplier_of, parse_contract
+from models.contracts import SHARES_PER_CONTRACT, multiplier_of, parse_contract
+from models.legs import legs_of
 from models.states import ORDER_WORKING
 from models.tables.orders import Fill, Order, Position
 from tools.decimals import exact
@@ -42,13 +43,11 @@ def working_protection(session: Session, account: str, symbol: str | None = None
 
 
 def in_the_way(session: Session, order: Order) -> list[str]:
-    """Return ids of protective orders that hold shares which this order gives away, or a call that it writes would
+    """Return ids of protective orders that hold shares which this order gives away, or calls that it writes would
     need."""
-    contract = parse_contract(order.contract or "")
-    if contract is not None and (contract.kind != "call" or order.side != "sell"):
-        return []
+    side = "sell" if _calls_written(order) else None if order.contract or order.legs else order.side
     found = working_protection(session, order.account, order.symbol)
-    return [row.id for row in found if row.id != order.id and row.side == order.side]
+    return [row.id for row in found if row.id != order.id and row.side == side]
 
 
 def left_of(session: Session, order: Order) -> Decimal:
@@ -87,7 +86,7 @@ def _closing(session: Session, row: Position, side: str) -> Decimal:
             col(Order.state).in_(ORDER_WORKING),
         )
     ).all()
-    return sum((left_of(session, order) for order in orders), ZERO)
+    return sum((left_of(session, order) for order in orders if not order.legs), ZERO)
 
 
 def _covering(session: Session, row: Position, held: Decimal) -> Decimal:
@@ -103,17 +102,26 @@ def _covering(session: Session, row: Position, held: Decimal) -> Decimal:
         select(Order).where(
             col(Order.account) == row.account,
             col(Order.symbol) == row.symbol,
-            col(Order.contract).is_not(None),
-            col(Order.side) == "sell",
-            col(Order.action).in_(("open", "add")),
+            col(Order.protects).is_(None),
             col(Order.state).in_(ORDER_WORKING),
         )
     ).all()
     for order in orders:
-        contract = parse_contract(order.contract or "")
-        if contract is not None and contract.kind == "call":
-            needed += left_of(session, order) * exact(multiplier_of(contract.symbol))
+        if calls := _calls_written(order):
+            # A leg counts in full until its order has ended.
+            units = exact(order.quantity or 0) if order.legs else left_of(session, order)
+            needed += units * calls * exact(SHARES_PER_CONTRACT)
     return needed
+
+
+def _calls_written(order: Order) -> int:
+    """Return how many calls one unit of an order writes more than it buys: each may need 100 shares."""
+    if order.legs:
+        calls = (leg for leg in legs_of(order.legs) if (found := parse_contract(leg.contract)) and found.kind == "call")
+        return max(-sum(leg.signed for leg in calls), 0)
+    contract = parse_contract(order.contract or "")
+    written = order.side == "sell" and order.action in ("open", "add")
+    return int(written and contract is not None and contract.kind == "call")
 
 
 def _opening(session: Session, row: Position) -> tuple[str | None, dt.datetime | None]:
