@@ -18,6 +18,7 @@ from tests.tools.risk.cases import (
     Case,
     limit,
     quoted,
+    stop_limit,
 )
 from tests.tools.risk.figures import NOW, PUT, account, held, reserve
 
@@ -64,6 +65,13 @@ AMOUNTS: list[Case] = [
         DenialCode.COLLAR,
         ({**SELL, **limit(94.99)}, {"account": account(AAA=10)}, {}),
         ({**SELL, **limit(95)}, {"account": account(AAA=10)}, {}),
+    ),
+    # A stop-limit's limit is measured from its stop, wherever the price is.
+    (DenialCode.COLLAR, (stop_limit(110, 115.51), {}, {}), (stop_limit(110, 115.5), {}, {})),
+    (
+        DenialCode.COLLAR,
+        ({**SELL, **stop_limit(90, 85.49)}, {"account": account(AAA=10)}, {}),
+        ({**SELL, **stop_limit(90, 85.5)}, {"account": account(AAA=10)}, {}),
     ),
     (
         DenialCode.QUOTE_STALE,

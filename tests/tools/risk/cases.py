@@ -9,6 +9,7 @@ from models.market import Quote
 from models.orders import DenialCode
 from models.research import Instrument
 from tests.tools.risk.figures import PUT, account, held
+from tools.market.clock import NEW_YORK
 
 Changes = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]  # of the ticket, the context and the limits
 Case = tuple[DenialCode, Changes, Changes]
@@ -30,6 +31,20 @@ TECH = {"AAA": "tech", "BBB": "tech", "CCC": "oil"}
 
 def quoted(at: dt.datetime) -> dict[str, Any]:
     return {"quote": Quote(symbol="AAA", price=100.0, at=at, source="test")}
+
+
+def stop_limit(stop: float, limit: float) -> dict[str, Any]:
+    return {"order_type": "stop_limit", "stop_price": stop, "limit_price": limit}
+
+
+def auction(time_in_force: str, clock: str, broker: str = "alpaca-paper", **changes: Any) -> Changes:
+    """Changes of an order for an auction on 2010-08-12, at a New York time; the session is off before 9:30 and after
+    16:00."""
+    time = dt.time.fromisoformat(clock)
+    now = dt.datetime.combine(dt.date(2010, 8, 12), time, NEW_YORK)
+    is_open = dt.time(9, 30) <= time < dt.time(16)
+    context = {"now": now, "verdict_at": now, "broker": broker, "market_open": is_open, **quoted(now), **changes}
+    return {"time_in_force": time_in_force, "account": broker}, context, {}
 
 
 def limit(price: float) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from models.orders import DenialCode
 from models.research import Rating
 from models.states import TradingState
-from tests.tools.risk.cases import SECOND, SELL, Case
+from tests.tools.risk.cases import SECOND, SELL, Case, auction
 from tests.tools.risk.figures import HOUR, NOW, account
 
 HOLDS = account(AAA=10)
@@ -128,4 +128,14 @@ CONDUCT: list[Case] = [
     ),
     (DenialCode.MARKET_CLOSED, ({}, {"market_open": False, "next_open": NOW + HOUR}, {}), ({}, {}, {})),
     (DenialCode.MARKET_CLOSED, ({}, {"market_open": None}, {}), ({}, {"market_open": True}, {})),
+    # Alpaca takes orders for the opening until 9:28, for the closing until 15:50, and for the next day from 19:00.
+    (DenialCode.MARKET_CLOSED, auction("opg", "09:28"), auction("opg", "09:27:59")),
+    (DenialCode.MARKET_CLOSED, auction("opg", "18:59:59"), auction("opg", "19:00")),
+    (DenialCode.MARKET_CLOSED, auction("cls", "15:50"), auction("cls", "15:49:59")),
+    (DenialCode.MARKET_CLOSED, auction("cls", "18:59:59"), auction("cls", "19:00")),
+    (DenialCode.MARKET_CLOSED, auction("day", "09:27:59"), auction("opg", "09:27:59")),
+    (DenialCode.MARKET_CLOSED, auction("opg", "09:27", market_open=None), auction("opg", "09:27")),
+    # Paper puts it into the next auction instead.
+    (DenialCode.MARKET_CLOSED, auction("cls", "15:55"), auction("cls", "15:55", "paper")),
+    (DenialCode.MARKET_CLOSED, auction("opg", "12:00"), auction("opg", "12:00", "paper")),
 ]

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import jsonschema
 import pytest
+from pydantic import ValidationError
 
 from agents.rulebook import thresholds as limits
-from models.research import TraderOutput, output_schema
+from models.research import Rating, TraderOutput, output_schema
 from tests.agents.rulebook.market import CALM, Desk
 from tests.agents.rulebook.turns import Turn, ask, converse
 
+SCHEMA = output_schema(TraderOutput)
+CALL, PUT = "AA101218C00060000", "AA101218P00040000"
 LIMITS = {"maxOrderNotional": 10_000.0, "maxSymbolShare": 0.1, "cooldownHours": 24.0}
 
 
@@ -37,7 +41,8 @@ def trade(http: httpx.Client, desk: Desk, verdicts: list[dict[str, Any]], *tools
         "constraints": {"stockOnly": True, "optionsMode": "stocks-only"},
         **changes,
     }
-    turn = converse(http, "trader", [ask(subject)], desk.tools(*tools), output_schema(TraderOutput))
+    turn = converse(http, "trader", [ask(subject)], desk.tools(*tools), SCHEMA)
+    jsonschema.Draft7Validator(SCHEMA).validate(turn.answer)
     output = TraderOutput.model_validate(turn.answer)
     assert all(
         text.startswith("Rule, not a model: ") for text in [output.reasoning, *(a.reasoning for a in output.actions)]
@@ -83,6 +88,73 @@ def test_each_verdict_has_its_action(http: httpx.Client, rating: str, held: bool
     desk = priced("AA")
     desk.portfolio = portfolio(100_000.0, 100_500.0, *([position("AA", 10)] if held else []))
     assert actions(trade(http, desk, [verdict("AA", rating)])).get("AA") == action
+
+
+HELD: dict[str, list[dict[str, Any]]] = {
+    "nothing": [],
+    "shares": [position("AA", 10)],
+    "one share": [position("AA", 1)],
+    "a short": [position("AA", -10)],
+    "shares of which some are bound": [{**position("AA", 150), "boundByCalls": 100}, position(CALL, -1)],
+    "shares that are bound": [{**position("AA", 100), "boundByCalls": 100}, position(CALL, -1)],
+    "a bought call": [position(CALL, 2)],
+    "a written put": [position(PUT, -1)],
+    "a contract without a count": [{**position(PUT, 0), "quantity": None}],
+}
+MODES = [(True, "stocks-only"), (False, "both"), (False, "options-only")]
+
+
+def test_every_action_fits_the_schema_with_all_its_order_terms(http: httpx.Client) -> None:
+    """Every rating on every kind of holding, in every mode, with money and without: `trade` validates each answer."""
+    kinds, sales = set(), set()
+    for name, held in HELD.items():
+        for stock_only, mode in MODES:
+            for cash in (100_000.0, 60.0, 0.0, None):
+                desk = priced(*(f"A{rating[:2]}" for rating in Rating), "AA")
+                desk.portfolio = portfolio(cash, cash, *held)
+                # One verdict on the holding, and a fresh name with each rating, as shares and as an option.
+                for rating in Rating:
+                    fresh = [verdict(f"A{other[:2]}", other, instrument="equity") for other in Rating]
+                    option = verdict("AO", rating, instrument="option")
+                    rules = {"stockOnly": stock_only, "optionsMode": mode}
+                    turn = trade(http, desk, [verdict("AA", rating), *fresh, option], constraints=rules)
+                    rows = turn.answer["actions"]
+                    assert all(set(row) == set(SCHEMA["properties"]["actions"]["items"]["properties"]) for row in rows)
+                    kinds |= {row["action"] for row in rows}
+                    sales |= {(name, row["side"], row["contract"]) for row in rows if row["symbol"] == "AA"}
+    assert kinds == {"open", "reduce", "close", "hold", "watch"}
+    assert {("a bought call", "sell", CALL), ("a written put", "buy", PUT)} <= sales
+    assert {("shares", "sell", None), ("shares of which some are bound", "buy", CALL)} <= sales
+
+
+TERMS: list[tuple[dict[str, Any], bool]] = [
+    ({"orderType": "stop", "stopPrice": 45.0, "timeInForce": "gtc"}, True),
+    ({"orderType": "stop_limit", "stopPrice": 45.0, "limitPrice": 44.0, "timeInForce": "day"}, True),
+    ({"orderType": "trailing_stop", "trailPercent": 5.0, "timeInForce": "gtc"}, True),
+    ({"orderType": "market", "timeInForce": "opg"}, True),
+    ({"orderType": "limit", "limitPrice": 1.2, "legs": [f"sell 1 {PUT}", "buy 1 AA101218P00035000"]}, True),
+    ({"orderType": "limit", "limitPrice": 1.2, "contract": PUT, "timeInForce": "day"}, True),
+    ({"orderType": "stop_loss"}, False),
+    ({"timeInForce": "gtd"}, False),
+    ({"legs": [{"contract": PUT}]}, False),
+    ({"takeProfit": 60.0}, False),
+]
+
+
+@pytest.mark.parametrize(("terms", "fits"), TERMS)
+def test_the_schema_takes_the_order_terms_and_no_others(http: httpx.Client, terms: dict[str, Any], fits: bool) -> None:
+    turn = trade(http, priced("AA"), [verdict("AA", "BUY")])
+    (action,) = turn.answer["actions"]
+    answer = {**turn.answer, "actions": [{**action, **terms}]}
+    wrong = list(jsonschema.Draft7Validator(SCHEMA).iter_errors(answer))
+    assert (wrong == []) == fits, wrong
+    if fits:
+        (parsed,) = TraderOutput.model_validate(answer).actions
+        sent = parsed.model_dump(mode="json", by_alias=True)
+        assert {name: sent[name] for name in terms} == terms
+    else:
+        with pytest.raises(ValidationError):
+            TraderOutput.model_validate(answer)
 
 
 def test_changed_verdict_or_holding_changes_that_symbol_alone(http: httpx.Client) -> None:
