@@ -24,6 +24,11 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    # At the broker without a verdict there was only what closes; a reduction is counted as that.
+    op.execute(
+        "UPDATE \"order\" SET action = 'close' "
+        "WHERE action = 'reduce' AND verdict_id IS NULL AND state NOT IN ('drafted', 'denied')"
+    )
     with op.batch_alter_table("order", schema=None) as batch_op:
         batch_op.drop_constraint(op.f("ck_order_verdict"), type_="check")
         batch_op.create_check_constraint(op.f("ck_order_verdict"), _BEFORE)
