@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import structlog
 
 from models.errors import DeskError, FencedOff
 from models.protection import parse_protection
+from models.tables.orders import Order
 from tools.market.clock import exchange_day
-from tools.orders.protection.placing import Unprotected, place
+from tools.orders.protection.coverage import Unprotected, obstacle, unprotected
+from tools.orders.protection.placing import place
 from tools.orders.records.accounts import books_day
 from tools.orders.records.snapshots import Snapshot, take_snapshot
 from tools.orders.stops.holdings import ShareHolding, holdings, left_of, working_protection
@@ -30,17 +34,20 @@ def keep_protected(context: SubmissionContext, snapshot: Snapshot | None = None)
         withdraw(context, order_id)
     if parse_protection(context.settings.protect) is None:
         return []
-    found = []
+    reasons = {}
     for holding in _bare(context):
         try:
             left = place(context, holding.symbol, snapshot or take_snapshot(context.market, ()))
         except FencedOff:
             raise
         except DeskError as error:
-            left = Unprotected(holding.symbol, float(holding.free), str(error))
+            left = Unprotected(holding.symbol, float(holding.free), float(holding.free), str(error))
         if left is not None:
-            log.warning("orders.unprotected", symbol=left.symbol, quantity=left.quantity, why=left.why)
-            found.append(left)
+            reasons[left.symbol] = left
+    with context.store.read() as session:
+        found = [reasons.get(row.symbol, row) for row in unprotected(session, context.settings) if row.free]
+    for row in found:
+        log.warning("orders.unprotected", symbol=row.symbol, quantity=row.quantity, why=row.why)
     return found
 
 
@@ -55,7 +62,11 @@ def _has_work(context: SubmissionContext) -> bool:
 
 def misfits(context: SubmissionContext) -> list[str]:
     """Return ids of working protective orders that are not what their positions need, the oldest first. Of two on one
-    symbol neither fits."""
+    symbol neither fits.
+
+    One that could not be replaced now, as without a mandate, is better than none: it stays unless it would close more
+    than is free.
+    """
     rule = parse_protection(context.settings.protect)
     found = []
     with context.store.read() as session:
@@ -64,16 +75,18 @@ def misfits(context: SubmissionContext) -> list[str]:
         symbols = [order.symbol for order in orders]
         for order in orders:
             holding, left = held.get(order.symbol), left_of(session, order)
-            if holding is None or not holding.free or symbols.count(order.symbol) > 1:
-                fits = False
-            elif rule is None:  # what was placed under a rule stays while it closes no more than is free
-                fits = left <= holding.free and (order.side == "sell") == (holding.held > 0)
-            else:
-                stop = stop_for(rule, order.symbol, holding.held, holding.free, holding.cost)
-                fits = stop.is_that_of(order, left)
-            if not fits:
+            if holding is None or symbols.count(order.symbol) > 1 or _closes_more(order, left, holding):
                 found.append(order.id)
+            elif rule is not None:  # what was placed under a rule stays without one
+                stop = stop_for(rule, order.symbol, holding.held, holding.free, holding.cost)
+                if not stop.is_that_of(order, left) and obstacle(session, context.settings, order.symbol) is None:
+                    found.append(order.id)
     return found
+
+
+def _closes_more(order: Order, left: Decimal, holding: ShareHolding) -> bool:
+    """Return whether a protective order could close more than is free, or would open."""
+    return left > holding.free or (order.side == "sell") != (holding.held > 0)
 
 
 def _bare(context: SubmissionContext) -> list[ShareHolding]:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
-from dataclasses import dataclass
 
 import structlog
 from sqlmodel import Session, col, func, select
 
-from models.orders import Denied
 from models.protection import parse_protection
-from models.states import OrderState, RunKind, TradingState
+from models.states import OrderState, RunKind
 from models.tables.columns import utcnow
 from models.tables.orders import Account, Order
 from models.tables.runs import Decision
 from tools.decimals import money, plain
 from tools.ledger import account_view
 from tools.orders.audit import log as audit
-from tools.orders.checks import mandates
 from tools.orders.checks.evaluation import SizedOrder, ticket_of
 from tools.orders.checks.previews import terms_of, write_preview
-from tools.orders.halt import halting
+from tools.orders.protection.coverage import Unprotected, obstacle
 from tools.orders.records import events, fence
 from tools.orders.records.decisions import write_decision
 from tools.orders.records.snapshots import Snapshot
@@ -34,18 +30,7 @@ log = structlog.get_logger(__name__)
 
 # Ordinals of protective orders within the decision of the order that they protect; actions have smaller ones.
 FIRST_ORDINAL = 10_000
-# After a refusal of the broker it is not asked again about the same symbol for so long.
-REFUSED_FOR = dt.timedelta(minutes=15)
 POLICY = "protection"
-
-
-@dataclass(frozen=True, slots=True)
-class Unprotected:
-    """Shares that ought to be protected and are not, with the reason."""
-
-    symbol: str
-    quantity: float
-    why: str
 
 
 def place(context: SubmissionContext, symbol: str, snapshot: Snapshot) -> Unprotected | None:
@@ -61,9 +46,9 @@ def place(context: SubmissionContext, symbol: str, snapshot: Snapshot) -> Unprot
         stop, holding = _wanted(session, context, symbol)
         if stop is None or holding is None or working_protection(session, context.broker.name, symbol):
             return None
-        why = _obstacle(session, context, symbol)
+        why = obstacle(session, context.settings, symbol)
         if why is not None:
-            return Unprotected(symbol, float(stop.quantity), why)
+            return Unprotected(symbol, float(stop.quantity), float(stop.quantity), why)
         order = _write(session, context, stop, holding)
         terms = terms_of(session, context.settings, context.market.name, context.broker.name)
         sized = SizedOrder(ticket_of(order), float(stop.reference), order.market_at)
@@ -100,28 +85,6 @@ def _trail_before(session: Session, account: str, holding: ShareHolding, stop: P
     which += [col(Order.created_at) >= holding.since, col(Order.trail_percent) == stop.trail_percent]
     newest = select(Order).where(*which, col(Order.side) == stop.side).order_by(col(Order.created_at).desc())
     return session.exec(newest.limit(1)).first()
-
-
-def _obstacle(session: Session, context: SubmissionContext, symbol: str) -> str | None:
-    """Return why no protective order may be sent now, None when one may."""
-    state, why = halting.trading_state(session, context.settings, context.broker.name)
-    if state is TradingState.HALTED:
-        return f"trading is halted: {why or 'no reason given'}"
-    last = session.exec(
-        select(Order)
-        .where(col(Order.account) == context.broker.name, col(Order.symbol) == symbol, col(Order.protects).is_not(None))
-        .order_by(col(Order.updated_at).desc())
-        .limit(1)
-    ).first()
-    if last is not None and last.state == OrderState.REJECTED and utcnow() - last.updated_at < REFUSED_FOR:
-        minutes = f"{REFUSED_FOR / dt.timedelta(minutes=1):.0f} min"
-        return f"the broker refused order {last.id}: {last.message}; it is asked again after {minutes}"
-    if not context.broker.real_money:
-        return None
-    found = mandates.in_force(session, context.settings, context.broker.name)
-    if isinstance(found, Denied):
-        return found.reason
-    return None if found.allows(symbol) else f"mandate {found.version} does not name {symbol}"
 
 
 def _write(session: Session, context: SubmissionContext, stop: ProtectiveStop, holding: ShareHolding) -> Order:

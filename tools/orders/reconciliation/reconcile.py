@@ -35,7 +35,7 @@ ATTEMPTS = 3
 PAUSE_SECONDS = 1.0
 REMEMBERED = dt.timedelta(days=7)
 _DAY = dt.timedelta(days=1)
-_PROTECTION_WAITS = dt.timedelta(minutes=10)
+_PROTECTION_WAITS = dt.timedelta(minutes=1)
 _CENT = Decimal("0.01")
 _NOT_ADOPTED = ("order", "blocked")
 
@@ -92,16 +92,20 @@ def _update_orders(store: Store, settings: Settings, broker: Broker, state: Brok
             continue
         ticket = ticket_of(order)
         found_there = broker.cancel(ticket) if order_id in disallowed else broker.lookup(ticket, preview, view)
-        answer = found_there or _expire_unknown(order)
+        answer = found_there or _expire_unknown(order, settings)
         if answer is not None:
             found += _book_answer(store, settings, order_id, answer)
     return found
 
 
-def _expire_unknown(order: Order) -> BrokerAnswer | None:
-    """Return the end of an order that the broker does not know a day later, one that protects a position earlier: it is
-    needed, and a second one could not sell the same shares. None before that."""
-    waits = _DAY if order.protects is None else _PROTECTION_WAITS
+def _expire_unknown(order: Order, settings: Settings) -> BrokerAnswer | None:
+    """Return the end of an order that the broker does not know a day later. None before that.
+
+    One that protects a position ends a minute later, or after twice the time that a request may take: it is needed,
+    and a second one could not sell the same shares.
+    """
+    request = dt.timedelta(seconds=2 * settings.broker_seconds)
+    waits = _DAY if order.protects is None else max(_PROTECTION_WAITS, request)
     if order.state != OrderState.UNKNOWN or utcnow() - (order.sent_at or order.updated_at) < waits:
         return None
     message = "the broker never knew this order, and its time is over"

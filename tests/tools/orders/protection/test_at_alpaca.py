@@ -21,7 +21,7 @@ from tools.decimals import plain
 from tools.orders import submitting
 from tools.orders.flattening import flatten
 from tools.orders.halt import halting
-from tools.orders.protection import placing
+from tools.orders.protection import coverage
 from tools.orders.reconciliation import reconcile as reconciling
 from tools.orders.records import fence
 from tools.orders.records.fence import FencingLease
@@ -141,7 +141,7 @@ def test_a_refused_stop_is_named_and_asked_for_again_later(
     alpaca.faults = ["", "403"]
     bought(desk)
     assert (working(alpaca), a_pass(desk)["unprotected"], len(alpaca.bodies)) == ([], 1, 2)
-    monkeypatch.setattr(placing, "REFUSED_FOR", dt.timedelta(0))
+    monkeypatch.setattr(coverage, "REFUSED_FOR", dt.timedelta(0))
     assert a_pass(desk)["unprotected"] == 0
     covered(desk)
 
@@ -166,13 +166,14 @@ def test_a_stop_that_never_arrived_is_replaced_once_it_cannot_arrive_any_more(de
     alpaca.faults = ["", "500"]
     bought(desk)
     assert [order.state for order in stops(desk)] == [OrderState.UNKNOWN]
-    a_pass(desk)
-    assert len(alpaca.bodies) == 2
-    with desk.store.session() as session:
-        lost = session.exec(select(Order).where(col(Order.protects).is_not(None))).one()
-        session.exec(update(Order).where(col(Order.id) == lost.id).values(sent_at=utcnow() - dt.timedelta(minutes=11)))
-    restart(desk)
-    a_pass(desk)
+    for seconds, sends in ((0, 2), (50, 2), (60, 3)):
+        with desk.store.session() as session:
+            lost = session.exec(select(Order).where(col(Order.protects).is_not(None))).one()
+            sent_at = utcnow() - dt.timedelta(seconds=seconds)
+            session.exec(update(Order).where(col(Order.id) == lost.id).values(sent_at=sent_at))
+        restart(desk)
+        a_pass(desk)
+        assert len(alpaca.bodies) == sends, f"{seconds} s after it was sent"
     assert working(alpaca) == [("stop", "10", "92")]
     covered(desk)
 

@@ -1,0 +1,73 @@
+"""Shares without a standing stop are named with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from models.states import OrderState
+from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.protection.watch import a_pass, sizes
+from tests.tools.risk.test_options import Options
+from tools.orders.halt import halting
+from tools.orders.protection.coverage import Unprotected, unprotected
+
+NewDesk = Callable[..., Desk]
+CALL = "AAA100918C00110000"
+OFF = "live trading is off (TRADER_LIVE is not 1)"
+NEXT = "the next pass over the orders places it"
+BOUND = "100 are in other orders, bound by written calls or no whole share"
+
+
+def named(desk: Desk, **changes: object) -> list[Unprotected]:
+    with desk.store.read() as session:
+        return unprotected(session, desk.settings.model_copy(update=changes))
+
+
+def test_without_a_rule_nothing_is_named(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    desk.run(action())
+    assert named(desk) == []
+    assert named(desk, protect="stop:8%") == [Unprotected("AAA", 10, 10, NEXT)]
+    assert named(desk, protect="stop:8%", trader_live=False) == [Unprotected("AAA", 10, 10, OFF)]
+
+
+def test_a_stop_that_stands_covers_its_shares_and_no_more(new_desk: NewDesk) -> None:
+    desk = new_desk(protect="stop:8%")
+    desk.run(action())
+    assert (sizes(desk), named(desk)) == ([("AAA", 10, 92)], [])
+    desk.hold("AAA", 5, 100.0)
+    assert named(desk) == [Unprotected("AAA", 5, 5, NEXT)]
+    assert a_pass(desk)["unprotected"] == 0
+    assert named(desk) == []
+
+
+def test_a_halt_is_the_reason(new_desk: NewDesk) -> None:
+    desk = new_desk(protect="stop:8%")
+    halting.halt(desk.store, "paper", "a test", "somebody")
+    desk.hold("AAA", 10, 100.0)
+    desk.hold("BBB", -3, 50.0)
+    found = named(desk)
+    assert [(row.symbol, row.quantity, row.free) for row in found] == [("AAA", 10, 10), ("BBB", 3, 3)]
+    assert all(row.why.startswith("trading is halted: a test") for row in found)
+    assert a_pass(desk)["unprotected"] == 2
+
+
+def test_a_stop_without_an_answer_does_not_stand(new_desk: NewDesk) -> None:
+    desk = new_desk(protect="trail:5%")
+    desk.run(action())
+    stop = desk.orders()[1]
+    with desk.store.session() as session:
+        stop.state = OrderState.UNKNOWN
+        session.merge(stop)
+    assert named(desk) == [Unprotected("AAA", 10, 10, f"the broker's answer on stop {stop.id} is not known")]
+
+
+def test_shares_that_can_have_no_stop_are_named_too(new_desk: NewDesk) -> None:
+    """100 of 150 cover a written call."""
+    allowed = {"stock_only": False, "options_mode": "both", "max_symbol_share": 1}
+    desk = new_desk(Options({"AAA": 100.0, CALL: 1.0}), protect="stop:8%", **allowed)
+    desk.hold("AAA", 150, 100.0)
+    desk.hold(CALL, -1, 1.0)
+    assert named(desk) == [Unprotected("AAA", 150, 50, f"{NEXT}; {BOUND}")]
+    assert a_pass(desk)["unprotected"] == 0
+    assert (sizes(desk), named(desk)) == ([("AAA", 50, 92)], [Unprotected("AAA", 100, 0, BOUND)])
