@@ -25,6 +25,7 @@ ALL = (
     CheckEntry("broker", trading.broker, 60),
     CheckEntry("audit log", safety.audit_log, 30),
     CheckEntry("mandate", safety.mandate, 10),
+    CheckEntry("protection", safety.protection, 10),
     CheckEntry("clock", trading.clock, 30),
     CheckEntry("tools", model.tools_shown, 60),
     CheckEntry("model", model.model, 200),

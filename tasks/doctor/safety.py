@@ -14,6 +14,7 @@ from tools.decimals import money
 from tools.orders.audit.log import log_path, place_of
 from tools.orders.audit.reading import CheckedChain, check_logs
 from tools.orders.checks.mandates import in_force, usage_of
+from tools.orders.protection.coverage import unprotected
 
 VERIFY = "`desk audit verify` names every line"
 
@@ -58,6 +59,25 @@ def judge(path: Path, checked: Sequence[CheckedChain]) -> Check:
         detail += f"; {len(away)} more of other data folders cannot be read from here"
         return Check("audit log", CheckStatus.WARN, detail, "`desk audit verify --with FILE` takes copies of them")
     return Check("audit log", CheckStatus.OK, detail)
+
+
+def protection(context: CheckContext) -> Check:
+    """Check that every share has the stop that DESK_PROTECT asks for."""
+    settings = context.settings
+    if settings.protect == "none":
+        return Check("protection", CheckStatus.OK, "DESK_PROTECT=none: positions get no stop")
+    well = f"DESK_PROTECT={settings.protect}: every share that is held has its stop"
+    if not_made(context):
+        return Check("protection", CheckStatus.OK, well)
+    store.require_current(settings.database)
+    with context.desk.store.read() as session:
+        found = unprotected(session, settings)
+    if not found:
+        return Check("protection", CheckStatus.OK, well)
+    listed = "; ".join(f"{row.quantity:g} {row.symbol} ({row.why})" for row in found)
+    detail = f"DESK_PROTECT={settings.protect}, and without a stop: {listed}"
+    remedy = "remove the reason: the trade worker places a stop each minute"
+    return Check("protection", CheckStatus.WARN, detail, remedy)
 
 
 def mandate(context: CheckContext) -> Check:

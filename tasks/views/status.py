@@ -33,6 +33,7 @@ from tasks.engine.admission import parked_models, turns_in_flight
 from tasks.engine.kinds import QUEUES
 from tasks.worker.app import create_app
 from tasks.worker.control import STATUS
+from tools.orders.protection.coverage import unprotected
 
 ASK_SECONDS = 1.0
 UNACKED = "unacked"
@@ -103,13 +104,23 @@ class LastSweep(Frozen):
     sweeping: bool
 
 
+class UnprotectedShares(Frozen):
+    """Shares of one symbol without a standing stop although DESK_PROTECT asks for one. why: the reason."""
+
+    symbol: str
+    quantity: float
+    why: str
+
+
 class DatabaseState(Frozen):
-    """Runs that have not ended, their steps by state, the oldest unfinished step, the last sweep."""
+    """Runs that have not ended, their steps by state, the oldest unfinished step, the last sweep, shares without the
+    stop that they ought to have."""
 
     runs: dict[str, int]
     steps: dict[str, int]
     oldest: OldestStep | None
     sweep: LastSweep
+    unprotected: list[UnprotectedShares]
 
 
 class DeskStatus(Frozen):
@@ -222,7 +233,11 @@ def read_database(settings: Settings) -> DatabaseState:
     try:
         with store.read() as session:
             return DatabaseState(
-                runs=_runs(session), steps=_steps(session), oldest=_oldest(session), sweep=_sweep(session)
+                runs=_runs(session),
+                steps=_steps(session),
+                oldest=_oldest(session),
+                sweep=_sweep(session),
+                unprotected=[UnprotectedShares.of(row) for row in unprotected(session, settings)],
             )
     finally:
         store.close()

@@ -85,6 +85,10 @@ def _database(found: DatabaseState) -> list[RenderableType]:
         hint = "; is beat running?" if late else ""
         style = "yellow" if late else ""
         parts.append(Text(f"last sweep: {last.seconds:.1f} s ago, {_tally(last.found)}{hint}", style=style))
+    parts += [
+        Text(f"without a stop: {one.quantity:g} {one.symbol} ({paragraph(one.why)})", style="yellow")
+        for one in found.unprotected
+    ]
     return parts
 
 

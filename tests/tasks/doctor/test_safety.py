@@ -17,9 +17,12 @@ from models.tables.columns import utcnow
 from models.tables.orders import AuditAnchor, Position
 from tasks import bootstrap
 from tasks.cli.orders import arming
+from tasks.cli.render.status import status_report
 from tasks.doctor import safety, trading
 from tasks.doctor.check import Check, CheckContext, CheckStatus
+from tasks.views.status import status
 from tests.databases import make_database
+from tests.tasks.cli.render.console import rendered
 from tests.tasks.doctor.test_doctor import check_context, one
 from tests.tools.orders.tape import Tape
 from tools.ledger import ensure_account
@@ -102,6 +105,36 @@ def test_a_log_of_another_host_is_reported_and_does_not_fail(context: CheckConte
         mine = session.exec(select(AuditAnchor.place).where(AuditAnchor.chain != "c")).one()
         session.get_one(AuditAnchor, "c").place = mine  # one that was begun here, and is gone
     assert one("audit log", context).status is CheckStatus.FAIL
+
+
+# Protection
+
+
+def test_no_rule_asks_for_no_stop(context: CheckContext) -> None:
+    expected = Check("protection", CheckStatus.OK, "DESK_PROTECT=none: positions get no stop")
+    assert one("protection", context) == expected
+
+
+def test_shares_without_a_stop_are_named_by_the_doctor_and_the_status(tmp_path: Path) -> None:
+    context = opened(tmp_path, protect="stop:8%", trader_live=True)
+    assert one("protection", context).status is CheckStatus.OK
+    with context.desk.store.session() as session:
+        ensure_account(session, "paper", 1_000.0)
+        session.add(Position(account="paper", symbol="AAA", quantity=10, average_cost=100, filled_at=utcnow()))
+    found = one("protection", context)
+    line = "10 AAA (the next pass over the orders places it)"
+    assert (found.status, found.detail) == (CheckStatus.WARN, f"DESK_PROTECT=stop:8%, and without a stop: {line}")
+    assert "the trade worker places a stop each minute" in found.remedy
+    shown = status(context.settings, running=False)
+    assert shown.database is not None
+    expected = {"symbol": "AAA", "quantity": 10.0, "why": "the next pass over the orders places it"}
+    assert shown.model_dump(mode="json")["database"]["unprotected"] == [expected]
+    assert f"without a stop: {line}" in rendered(status_report(shown), 200)
+    context.desk.close()
+
+
+def test_before_there_is_a_database_there_is_nothing_to_protect(tmp_path: Path) -> None:
+    assert safety.protection(check_context(tmp_path, protect="stop:8%")).status is CheckStatus.OK
 
 
 # The mandate
