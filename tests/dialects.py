@@ -8,26 +8,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy.engine import Dialect, Engine
+from sqlalchemy.engine import Engine
+from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.util import LRUCache
 
-_known: dict[tuple[Any, ...], Dialect] = {}
+STATEMENTS = 10_000  # compiled ones that are kept
 
 
 def share() -> None:
-    """Make each engine use the dialect of the first one of its kind that has connected. Call it once."""
-    made, statements = Engine.__init__, LRUCache(10_000)
+    """Let all engines keep their statements in one place, and take dialects of one kind for equal there: they compile
+    a statement to the same text. Call it once."""
+    made, statements = Engine.__init__, LRUCache(STATEMENTS)
 
-    def init(self: Engine, pool: Any, dialect: Dialect, *rest: Any, **options: Any) -> None:
-        made(self, pool, _shared(dialect), *rest, **options)
+    def init(self: Engine, *arguments: Any, **options: Any) -> None:
+        made(self, *arguments, **options)
         self._compiled_cache = statements
 
     Engine.__init__ = init  # type: ignore[method-assign]
+    DefaultDialect.__eq__ = _equal  # type: ignore[method-assign,assignment]
+    DefaultDialect.__hash__ = _hash  # type: ignore[method-assign,assignment]
 
 
-def _shared(dialect: Dialect) -> Dialect:
-    kind = (type(dialect), *(getattr(dialect, name, None) for name in ("_json_serializer", "_json_deserializer")))
-    known = _known.get(kind)
-    if known is None or not known.server_version_info:  # it has not connected yet
-        _known[kind] = known = dialect
-    return known
+def _kind(dialect: Any) -> tuple[Any, ...]:
+    serializers = (getattr(dialect, name, None) for name in ("_json_serializer", "_json_deserializer"))
+    return type(dialect), dialect.paramstyle, dialect.server_version_info, *serializers
+
+
+def _equal(one: object, other: object) -> bool:
+    return one is other or (isinstance(other, DefaultDialect) and _kind(one) == _kind(other))
+
+
+def _hash(dialect: object) -> int:
+    return hash(_kind(dialect))
