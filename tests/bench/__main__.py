@@ -49,12 +49,12 @@ def main() -> None:
 
 
 def show_throughput(sheet: Sheet, turns: int, rounds: int) -> None:
-    ephemeral = throughput("quick", turns, AT_ONCE, rounds)
-    kept = throughput("risk", turns, AT_ONCE, rounds)
-    pace = ephemeral.cpu.app_servers / APP_SERVER_MS
     sheet.head(f"(a) turns through the queue, {AT_ONCE} at once, one tool call and two model calls each, zero latency")
+    ephemeral = throughput("quick", turns, AT_ONCE, rounds)
+    pace = ephemeral.cpu.app_servers / APP_SERVER_MS
     sheet.line("CPU time here", f"{pace:.2f}", f"times that of a machine where an app-server takes {APP_SERVER_MS} ms")
     show_turns(sheet, ephemeral, "ephemeral", 0.7, pace, TURNS_A_SECOND)
+    kept = throughput("risk", turns, AT_ONCE, rounds)
     show_turns(sheet, kept, "thread-keeping", 0.95, pace, None)
     sheet.head(f"(c) resident memory of the worker and its app-servers at {AT_ONCE} turns at once")
     sheet.most("the larger of the two kinds", max(ephemeral.peak_mb, kept.peak_mb), 700, " MiB", ".0f")
