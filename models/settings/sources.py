@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,11 @@ def load_settings(
     cwd: Path | None = None,
     *,
     agree: bool = True,
+    but: Collection[str] = (),
     own_switch: bool = False,
 ) -> Settings:
     """Return the settings of this process. Raises SettingError naming the variable, its value and what is allowed."""
-    return load(environ, cwd, agree=agree, own_switch=own_switch).settings
+    return load(environ, cwd, agree=agree, but=but, own_switch=own_switch).settings
 
 
 def load(
@@ -65,15 +66,17 @@ def load(
     *,
     join: bool = True,
     agree: bool = True,
+    but: Collection[str] = (),
     own_switch: bool = False,
 ) -> Loaded:
     """Return the settings and where each came from.
 
     join: take unset values from the `desk up` that runs on this home; a value that contradicts the desk's own is a
-    SettingError. `desk up` itself joins none. agree=False: such a value is used. own_switch: the live switch is this
+    SettingError. `desk up` itself joins none. agree=False: such a value is used. but: settings that
+    may differ all the same. own_switch: the live switch is this
     process's environment's alone, as what sends orders needs it.
     """
-    return _load(environ, cwd, _raised, join=join, agree=agree, own_switch=own_switch)
+    return _load(environ, cwd, _raised, join=join, agree=agree, but=but, own_switch=own_switch)
 
 
 def load_for_halt(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> tuple[Loaded, list[str]]:
@@ -94,6 +97,7 @@ def _load(
     *,
     join: bool = True,
     agree: bool = True,
+    but: Collection[str] = (),
     own_switch: bool = False,
 ) -> Loaded:
     """report: called with each problem; when it returns, what is wrong is left out."""
@@ -112,7 +116,7 @@ def _load(
     theirs = _read(lambda: running.read(_home(origins)), report) if join else {}
     origins["trader_live"] = live_switch(environ, {} if own_switch else theirs, report)
     if agree:
-        _agree(origins, theirs)
+        _agree({name: value for name, value in origins.items() if name not in but}, theirs)
     _under(origins, {name: Value(value, name, RUNNING) for name, value in theirs.items() if name != running.PLACES})
     settings = _build(origins, report)
     if agree:

@@ -105,7 +105,7 @@ def resume(
     why: Annotated[str, typer.Option(help="The reason, for the record.")] = kill_switch.RESUMED,
 ) -> None:
     """Let this shell's account trade again; others stay as they are."""
-    settings = load_settings(agree=False)
+    settings = load_settings(but=("broker", "account"))
     still = kill_switch.resume(database(settings), settings, whoami(), why, reduce_only=reduce_only)
     print_line(f"account {settings.account} {'gives exposure back only' if reduce_only else 'trades again'}")
     for name in still:

@@ -43,6 +43,7 @@ def up(
     with signals.raised():
         try:
             out.print(f"starting the desk on {made.folders.home} ...", highlight=False)
+            out.print(standing_line(standing_of(made.settings)))
             with desk_stack(made, print_line) as stack:
                 show(out, stack)
                 _watch(out, stack)

@@ -360,6 +360,14 @@ def test_a_terminal_that_contradicts_the_running_desk_is_refused(
     assert "leave these unset here, or stop `desk up`" in error.value.remedy
 
 
+def test_a_resume_may_name_another_broker_and_nothing_else(here: Path, up: Up) -> None:
+    up.leave(snapshot(of(here)))
+    own = {"DESK_HOME": str(here / "home"), "DESK_BROKER": "alpaca-paper"}
+    assert load_settings(own, here, but=("broker", "account")).account == "alpaca-paper"
+    with pytest.raises(SettingError, match=r"DESK_MAX_ORDER_NOTIONAL=5.0.*max_order_notional=10000.0"):
+        load_settings({**own, "DESK_MAX_ORDER_NOTIONAL": "5"}, here, but=("broker", "account"))
+
+
 def test_the_endpoints_address_counts_without_its_login(here: Path, up: Up) -> None:
     endpoint = {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "https://user:hunter2@example.org/v1"}
     up.leave(snapshot(of(here, **endpoint)))

@@ -154,7 +154,8 @@ STANDING = f"LIVE; broker paper; account paper; model rulebook (rules, no model)
 
 def test_every_terminal_shows_the_standing_of_the_running_desk(running: Up) -> None:
     """It is live though no other terminal has the switch, and its limits are in force everywhere."""
-    assert any(line.strip() == STANDING for line in running.lines)
+    assert running.lines[1].strip() == STANDING, "before anything starts"
+    assert [line.strip() for line in running.lines].count(STANDING) == 2
     line_of_desk = f"the desk that runs on {running.home}: {STANDING}"
     for command in ("status", "doctor", "config"):
         assert line_of_desk in desk(running.home, command).stdout, command
@@ -209,7 +210,7 @@ def test_a_run_is_opened_with_the_running_desks_settings_and_keeps_them(running:
 def test_a_terminal_with_another_limit_or_switch_is_refused_with_both_values(
     running: Up, environ: dict[str, str], both: tuple[str, str]
 ) -> None:
-    for command in (("screen", "--no-wait"), ("risk", "codes"), ("config",)):
+    for command in (("screen", "--no-wait"), ("risk", "codes"), ("config",), ("resume",)):
         done = desk(running.home, *command, **environ)
         assert (done.returncode, done.stdout) == (2, ""), command
         assert all(value in done.stderr for value in both), done.stderr
