@@ -68,7 +68,8 @@ def fork_thread(
     """Fork a thread before one of its turns: a new thread, without effect on its parent."""
     with _desk() as desk:
         made = fork(desk, _named(desk, thread), before_turn, model)
-    text = f"thread {made.thread_id}: {made.turns} turns of {made.parent_id}, model {made.model}"
+    turns = "1 turn" if made.turns == 1 else f"{made.turns} turns"
+    text = f"thread {made.thread_id}: {turns} of {made.parent_id}, model {made.model}"
     hint = f"continue it with: desk threads ask {made.thread_id} TEXT"
     emit(made, lambda _: f"{text}\n{hint}", as_json=as_json)
 

@@ -261,7 +261,7 @@ def _short(value: Any) -> str:
 
 
 def _moment(at: dt.datetime | None, what: str) -> Text:
-    return Text.assemble((f"{at.astimezone(dt.UTC):%H:%M:%S}  " if at else " " * 10, "dim"), what)
+    return Text.assemble((f"{at.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S}  " if at else " " * 21, "dim"), what)
 
 
 def _screen(lines: Iterable[Text]) -> RenderableType:

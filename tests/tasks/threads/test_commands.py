@@ -116,6 +116,8 @@ def test_a_fork_is_asked_on_and_its_parent_stays_as_it_was(desk: Processes) -> N
     assert (few, "--before-turn 1: allowed are 2 to 3" in error) == (2, True), error
     whole = result_of(desk, "fork", parent[-10:], "--before-turn", "3", "--model", "gpt-5.4")
     assert (whole["turns"], whole["model"]) == (2, "gpt-5.4")
+    code, out, _ = command(desk, "fork", parent, "--before-turn", "2")
+    assert (code, f": 1 turn of {parent}," in out) == (0, True), out
 
 
 def test_a_reset_thread_is_gone_on_with_no_more(desk: Processes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -253,7 +254,9 @@ def test_the_commands(floor: Floor) -> None:
     assert "open buy 50 ACME: filled" in desk(floor.home, "orders", "show", short).stdout
     whole = json.loads(desk(floor.home, "orders", "show", short, "--json").stdout)
     assert len(whole["log"]) == 8
-    assert "approval_decided" in desk(floor.home, "audit", "show", "--order", short).stdout
+    history = desk(floor.home, "audit", "show", "--order", short).stdout
+    assert "approval_decided" in history
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\d+ drafted", history, re.MULTILINE), "a history spans days"
     lines = desk(floor.home, "audit", "show", "--last", "3").stdout.splitlines()
     assert [line.split()[4] for line in lines] == ["answer", "fill", "fill"]
     wrong = desk(floor.home, "orders", "show", "ffff-none")
