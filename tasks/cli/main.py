@@ -7,7 +7,9 @@ Loading the whole desk costs seconds of CPU. So a command loads its own module a
 from __future__ import annotations
 
 import gc
+import signal
 import sys
+from collections.abc import Sequence
 
 from tasks.cli import stdout
 from tasks.cli.services import ping
@@ -17,10 +19,23 @@ WRONG_USE = 2
 
 
 def main() -> None:
+    _heed_ctrl_c(sys.argv[1:])
     with stdout.watched():
         if (asked := ping.asked(sys.argv[1:])) is not None:
             raise SystemExit(ping.ping(*asked))
         _run()
+
+
+def _heed_ctrl_c(arguments: Sequence[str]) -> None:
+    """End a `desk up` by SIGINT while it still loads, too: a shell makes what a script starts in the background ignore
+    it, and `signals.raised` comes seconds later on a busy machine."""
+    if arguments[:1] == ["up"] and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _end)
+
+
+def _end(number: int, _frame: object) -> None:
+    signal.signal(number, signal.SIG_IGN)  # a second one must not disturb the end
+    raise SystemExit(128 + number)
 
 
 def _run() -> None:

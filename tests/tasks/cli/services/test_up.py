@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -230,6 +231,15 @@ def test_a_terminal_with_settings_of_its_own_is_refused(running: Up, command: tu
     assert "DESK_REPLAY_DATE='2010-08-12' (from environment)" in error
     assert f"replay_date='{DAY}'" in error
     assert "stop `desk up`" in remedy
+
+
+def test_one_that_is_still_loading_in_the_background_of_a_script_takes_ctrl_c(tmp_path: Path) -> None:
+    up = Up(tmp_path / "home")
+    while up.process.poll() is None:
+        up.process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    assert up.process.stdout is not None
+    assert (up.process.returncode, up.process.stdout.read()) == (130, "")
 
 
 def test_a_killed_worker_comes_back_and_the_end_leaves_nothing(running: Up) -> None:
