@@ -25,7 +25,7 @@ from models.settings import Settings
 from models.settings.running import is_up
 from models.settings.snapshots import differing, snapshot, with_values
 from models.settings.standing import Standing, standing_of
-from models.states import RUN_FINAL, STEP_FINAL, StepState
+from models.states import RUN_FINAL, STEP_FINAL, StepState, TradingState
 from models.tables.columns import utcnow
 from models.tables.runs import Run, Step, Sweep
 from tasks.bootstrap import desk_of, redis_url
@@ -33,6 +33,7 @@ from tasks.engine.admission import parked_models, turns_in_flight
 from tasks.engine.kinds import QUEUES
 from tasks.worker.app import create_app
 from tasks.worker.control import STATUS
+from tools.orders.halt.halting import trading_state
 from tools.orders.protection.coverage import unprotected
 
 ASK_SECONDS = 1.0
@@ -113,9 +114,13 @@ class UnprotectedShares(Frozen):
 
 
 class DatabaseState(Frozen):
-    """Runs that have not ended, their steps by state, the oldest unfinished step, the last sweep, shares without the
-    stop that they ought to have."""
+    """Runs that have not ended, their steps by state, the oldest unfinished step, the last sweep.
 
+    trading: whether the account may trade; why: the reason where it may not. unprotected: shares without the stop that
+    they ought to have."""
+
+    trading: TradingState
+    why: str
     runs: dict[str, int]
     steps: dict[str, int]
     oldest: OldestStep | None
@@ -232,7 +237,10 @@ def read_database(settings: Settings) -> DatabaseState:
     store = Store(settings.database)
     try:
         with store.read() as session:
+            trading, why = trading_state(session, settings, settings.account)
             return DatabaseState(
+                trading=trading,
+                why=why,
                 runs=_runs(session),
                 steps=_steps(session),
                 oldest=_oldest(session),

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from models.settings.standing import Standing
+from models.states import TradingState
 from tasks.cli.output import table
 from tasks.cli.render.runs import SHORT_ID, paragraph
 from tasks.cli.render.standing import desk_line, standing_line
@@ -20,6 +21,8 @@ SWEEP_LATE_SECONDS = 30.0
 def status_report(found: DeskStatus) -> RenderableType:
     """Return the status: the desk's standing, then the parts that do not answer, then the others."""
     parts: list[RenderableType] = [desk_line(found.standing, found.home, running=found.running, held=found.held)]
+    if found.database is not None and found.database.trading is not TradingState.ACTIVE:
+        parts.append(_not_trading(found.standing.account, found.database))
     parts += [Text(f"{part}: no answer ({paragraph(why)})", style="yellow") for part, why in found.trouble.items()]
     if found.workers:
         parts += _workers(found.workers, found.turns_in_flight)
@@ -45,6 +48,12 @@ def _workers(workers: list[WorkerRow], turns: int) -> list[RenderableType]:
         columns = ("App-server of", "Threads", "Pid", "Age", "In flight", "Turns", "Memory")
         parts += ["", table(columns, servers)]
     return [*parts, Text(f"turns in flight: {turns}")]
+
+
+def _not_trading(account: str, found: DatabaseState) -> Text:
+    """Return why an account sends nothing, or gives exposure back alone, whatever the live switch is."""
+    state = "is halted" if found.trading is TradingState.HALTED else "gives exposure back only"
+    return Text(f"account {account} {state}: {paragraph(found.why)}; `desk resume` lets it trade", style="bold yellow")
 
 
 def _own(one: WorkerRow, standing: Standing) -> Text:

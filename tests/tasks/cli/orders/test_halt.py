@@ -141,6 +141,9 @@ def test_a_halt_and_a_resume_that_go_well_are_confirmed(desk: Desk) -> None:
     assert all_was_done(desk)
     shown = command(desk.settings.home, "approvals").stdout
     assert shown == "nothing waits for approval\n"
+    status = " ".join(command(desk.settings.home, "status").stdout.split())
+    assert "account paper is halted: fire" in status
+    assert "`desk resume` lets it trade" in status
     with desk.store.read() as session:
         question = session.exec(select(Approval)).one()
     late = command(desk.settings.home, "approve", question.id)
@@ -150,6 +153,7 @@ def test_a_halt_and_a_resume_that_go_well_are_confirmed(desk: Desk) -> None:
     assert (resumed.returncode, resumed.stdout) == (0, "account paper trades again\n")
     assert not (desk.settings.home / "HALT").exists()
     assert flag(desk) == "active"
+    assert "halted" not in command(desk.settings.home, "status").stdout
 
 
 def elsewhere(desk: Desk, *, held: bool) -> None:
