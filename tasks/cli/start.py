@@ -11,7 +11,7 @@ from rich.console import Console
 from models.database.store import require_current
 from models.errors import SettingError, UsageError
 from models.settings import LENSES
-from models.settings.standing import standing_of_run
+from models.settings.standing import Standing, standing_of_run
 from models.states import RunState
 from models.tables.runs import Run
 from tasks.bootstrap import desk_of, redis_url
@@ -109,13 +109,13 @@ def _lenses(named: list[str] | None) -> list[str] | None:
 def _see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
     assert run is not None, "only a scheduled slot can be taken already"
     out, store = console(), desk_of(app).store
-    if not wait:
-        begun = f"run {run.id} started; see it with: desk runs show {run.id}"
-        emit({"run_id": run.id, "state": run.state}, lambda _: begun, as_json=as_json)
-        return
     try:
         if not as_json:
             _head(app, run, out)
+        if not wait:
+            begun = {"run_id": run.id, "state": run.state, "standing": _standing(run)}
+            emit(begun, lambda _: f"see it with: desk runs show {run.id}", as_json=as_json)
+            return
         seen = follow(store, run.id, out, quiet=as_json)
     except KeyboardInterrupt:
         typer.echo(f"the run continues; see it with: desk runs show {run.id}", err=True)
@@ -126,11 +126,14 @@ def _see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
     raise typer.Exit(1 if seen.state in (RunState.FAILED, RunState.STOPPED) else 0)
 
 
+def _standing(run: Run) -> Standing:
+    return standing_of_run(run.settings, run.account, run.model, run.market, run.market_now)
+
+
 def _head(app: Celery, run: Run, out: Console) -> None:
     """Print the id of a run that begins, what it runs on, and what it may spend."""
     out.print(f"run {run.id} started", highlight=False)
-    standing = standing_of_run(run.settings, run.account, run.model, run.market, run.market_now)
-    out.print(standing_line(standing))
+    out.print(standing_line(_standing(run)))
     desk = desk_of(app)
     with desk.store.read() as session:
         spending = outlook(session, desk.settings, run)

@@ -70,13 +70,24 @@ def test_lenses_may_be_given_again_and_the_whole_index_is_named(floor: Floor) ->
     floor.model.hits = {"technical": ["IBM"]}
     arguments = ("screen", "--universe", "sp500", "--lens", "technical", "--lens", "fundamental", "--no-wait")
     started = floor.json(*arguments)
-    assert started == {"run_id": started["run_id"], "state": "running"}
+    assert started.keys() == {"run_id", "state", "standing"}
+    assert (started["state"], started["standing"]["live"], started["standing"]["broker"]) == ("running", False, "paper")
     assert floor.ended(started["run_id"]) == "done"
     found = floor.json("runs", "show", started["run_id"][:16])
     assert found["summary"]["symbols"] >= 500
     assert found["progress"]["steps"]["screen_shard"] == [8, 8]
     assert found["notes"] == ["lens fundamental: no_data: no data from symbol_overview (4 of 4 shards)"]
     assert found["actions"] == []
+
+
+def test_a_run_that_is_not_waited_for_has_its_header_too(floor: Floor) -> None:
+    lines = floor.desk("research", "IBM", "--no-wait").out.splitlines()
+    run_id = lines[0].split()[1]
+    assert lines[0] == f"run {run_id} started"
+    assert lines[1].startswith("preview; broker paper; account paper; model ")
+    assert any(line.startswith("budgets: ") for line in lines)
+    assert lines[-1] == f"see it with: desk runs show {run_id}"
+    assert floor.ended(run_id) == "done"
 
 
 def test_a_held_name_is_researched_again_in_a_screen(floor: Floor) -> None:
