@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import typer
+from rich.console import Group
 
-from models.settings.sources import load_settings
+from models.settings.running import is_up
+from models.settings.sources import load
+from models.settings.standing import standing_of
 from tasks.cli.output import emit, table
+from tasks.cli.render.standing import desk_line
 from tasks.cli.shell import Json
 from tools.risk.codes import CODES
 
@@ -15,8 +19,9 @@ commands = typer.Typer(name="risk", no_args_is_help=True, help="The rules that e
 @commands.command()
 def codes(as_json: Json = False) -> None:
     """List every denial code: what it refuses, whether it binds exits, and the limit in force with its setting."""
-    settings = load_settings()
-    rows = [(code.value, meaning, dict(meaning.limits(settings))) for code, meaning in CODES.items()]
+    loaded = load()
+    home = loaded.settings.home
+    rows = [(code.value, meaning, dict(meaning.limits(loaded.settings))) for code, meaning in CODES.items()]
     plain = [
         {"code": code, "denies": meaning.denies, "binds_exits": meaning.exits, "settings": limits}
         for code, meaning, limits in rows
@@ -25,4 +30,5 @@ def codes(as_json: Json = False) -> None:
         (code, meaning.denies, meaning.binds, " ".join(f"{name}={value}" for name, value in limits.items()))
         for code, meaning, limits in rows
     ]
-    emit(plain, lambda _: table(("code", "denies", "binds", "limit"), shown), as_json=as_json)
+    whose = desk_line(standing_of(loaded.settings), home, running=loaded.running, held=is_up(home))
+    emit(plain, lambda _: Group(table(("code", "denies", "binds", "limit"), shown), whose), as_json=as_json)
