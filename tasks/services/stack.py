@@ -6,6 +6,7 @@ import http.client
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import structlog
@@ -27,6 +28,7 @@ SWEEP_SECONDS = 0.7
 POLL_SECONDS = 0.1
 FAILED = ("FATAL", "BACKOFF", "EXITED")
 DOWN = ("FATAL", "EXITED", "STOPPED", "UNKNOWN")
+AGAIN = "it ended, and supervisord started it again"
 LOG_LINES = 15
 
 
@@ -52,6 +54,7 @@ class Stack:
         self._held = ExitStack()
         self._services_file = running.services_path(plan.folders.home)
         self._first_pid: dict[str, int] = {}
+        self._log_begins: dict[str, int] = {}  # bytes that are of an earlier start
         self.left_over: list[ProcessRecord] = []  # of an earlier run, ended at the start
 
     def __enter__(self) -> Stack:
@@ -83,6 +86,7 @@ class Stack:
 
     def _run(self, programs: tuple[Program, ...]) -> None:
         for program in programs:
+            self._log_begins[program.name] = _size(log_file(program.name, self.plan.folders))
             self._supervisor.run(program)
 
     def _services_ready(self) -> None:
@@ -109,8 +113,9 @@ class Stack:
         for each in found:
             first = self._first_pid.setdefault(each.name, each.pid) if each.pid else 0
             if each.state in FAILED or (each.pid and each.pid != first):
+                why = each.message if each.state in FAILED else AGAIN
                 raise ServiceError(
-                    f"{each.name} does not start: {each.message}\n{self.tail(each.name)}",
+                    f"{each.name} does not start: {why}\n{self.tail(each.name)}",
                     remedy=f"the whole log is {log_file(each.name, self.plan.folders)}",
                 )
         return found
@@ -141,12 +146,15 @@ class Stack:
         return self._process_table.take(self._supervisor.pid)
 
     def tail(self, name: str) -> str:
-        """Return the last lines of a program's log."""
+        """Return the last lines that a program has written to its log since it was started."""
+        path = log_file(name, self.plan.folders)
         try:
-            text = log_file(name, self.plan.folders).read_text(encoding="utf-8", errors="replace")
+            written = path.read_bytes()
         except OSError as error:
             return f"(no log: {error})"
-        return "\n".join(text.splitlines()[-LOG_LINES:])
+        begin = self._log_begins.get(name, 0)
+        lines = written[begin if len(written) >= begin else 0 :].decode(errors="replace").splitlines()
+        return "\n".join(lines[-LOG_LINES:]) or "(it wrote nothing)"
 
     def stop(self) -> None:
         """End everything within 10 s, even if supervisord has died; safe to call twice."""
@@ -159,6 +167,10 @@ class Stack:
             self._services_file.unlink(missing_ok=True)
             folders.remove_sockets(self.plan.folders)
             self._held.close()
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _failing(name: str, check: Callable[[], None]) -> list[str]:

@@ -112,6 +112,14 @@ def _socket(folders: Folders) -> Path:
     return folders.sockets / "supervisor.sock"
 
 
+def _message(info: Mapping[str, Any]) -> str:
+    """Return supervisord's words about a program; of one that has ended how it did, where those are a date."""
+    if info["statename"] != "EXITED":
+        return str(info["description"])
+    status = int(info["exitstatus"])
+    return f"it ended with exit code {status}" if status >= 0 else "it was ended by a signal"
+
+
 class Supervisor:
     """A supervisord that is a child of this process and ends with it.
 
@@ -173,7 +181,7 @@ class Supervisor:
     def processes(self) -> list[Process]:
         """Return all programs and their states. Raises ServiceError when supervisord does not answer."""
         return [
-            Process(each["name"], each["statename"], each["pid"], float(each["start"]), each["description"])
+            Process(each["name"], each["statename"], each["pid"], float(each["start"]), _message(each))
             for each in self._call("getAllProcessInfo")
         ]
 

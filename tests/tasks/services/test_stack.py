@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,8 @@ from models.settings.sources import load_settings
 from tasks.services import start_wait
 from tasks.services.plan import Plan
 from tasks.services.programs import Program
-from tasks.services.stack import Stack
+from tasks.services.stack import AGAIN, Stack
+from tasks.services.supervision import log_file
 from tests.patience import PATIENCE
 from tests.tasks.services.conftest import CLEAN, gone
 
@@ -166,6 +168,24 @@ def test_a_program_that_cannot_start_is_reported_with_its_log(make_plan: Callabl
     assert not services_path(made.folders.home).exists()
 
 
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [("os.kill(os.getpid(), 9)", "it was ended by a signal"), ("os._exit(3)", "it ended with exit code 3")],
+)
+def test_a_program_that_ends_while_it_is_waited_for_is_reported_with_what_it_wrote_now(
+    make_plan: Callable[..., Plan], end: str, how: str
+) -> None:
+    code = f"import os, time; print('fresh', flush=True); time.sleep(2); {end}"
+    made = with_programs(make_plan(DESK_PROVIDER="codex"), program("broken", code))
+    log_file("broken", made.folders).write_text("of the start before\n", encoding="utf-8")
+    stack = Stack(made, late_workers=lambda: ["broken"])
+    with pytest.raises(ServiceError) as error, stack:
+        pass
+    # Which of the two is seen depends on how soon supervisord starts it again.
+    told = f"broken does not start: ({re.escape(how)}|{re.escape(AGAIN)})(\nfresh)+ "
+    assert re.match(told, str(error.value)), error.value
+
+
 BUSY = "while True: pass"
 
 
@@ -232,7 +252,8 @@ from dataclasses import replace
 from pathlib import Path
 from models.settings.sources import load
 from tasks.services import plan
-from tasks.services.stack import Stack
+from tasks.services.stack import AGAIN, Stack
+from tasks.services.supervision import log_file
 import os, time
 home = Path(sys.argv[1])
 with Stack(plan.make(load(os.environ, home), os.environ, home, None)) as stack:
