@@ -113,7 +113,7 @@ def _socket(folders: Folders) -> Path:
 
 
 def _message(info: Mapping[str, Any]) -> str:
-    """Return supervisord's words about a program; of one that has ended how it did, where those are a date."""
+    """Return supervisord's description of a program; of one that has ended how it did, since that is a date."""
     if info["statename"] != "EXITED":
         return str(info["description"])
     status = int(info["exitstatus"])

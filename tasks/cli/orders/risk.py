@@ -30,5 +30,5 @@ def codes(as_json: Json = False) -> None:
         (code, meaning.denies, meaning.binds, " ".join(f"{name}={value}" for name, value in limits.items()))
         for code, meaning, limits in rows
     ]
-    whose = desk_line(standing_of(loaded.settings), home, running=loaded.running, held=is_up(home))
-    emit(plain, lambda _: Group(table(("code", "denies", "binds", "limit"), shown), whose), as_json=as_json)
+    line = desk_line(standing_of(loaded.settings), home, running=loaded.running, held=is_up(home))
+    emit(plain, lambda _: Group(table(("code", "denies", "binds", "limit"), shown), line), as_json=as_json)

@@ -182,8 +182,8 @@ def test_a_program_that_ends_while_it_is_waited_for_is_reported_with_what_it_wro
     with pytest.raises(ServiceError) as error, stack:
         pass
     # Which of the two is seen depends on how soon supervisord starts it again.
-    told = f"broken does not start: ({re.escape(how)}|{re.escape(AGAIN)})(\nfresh)+ "
-    assert re.match(told, str(error.value)), error.value
+    expected = f"broken does not start: ({re.escape(how)}|{re.escape(AGAIN)})(\nfresh)+ "
+    assert re.match(expected, str(error.value)), error.value
 
 
 BUSY = "while True: pass"

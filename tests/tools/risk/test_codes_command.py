@@ -45,5 +45,5 @@ def test_the_command_lists_every_code_with_the_limit_in_force(tmp_path: Path) ->
     assert shown.returncode == 0, shown.stderr
     assert all(code.value in shown.stdout for code in DenialCode)
     assert "DESK_MAX_DRAWDOWN=0.15" in shown.stdout
-    whose = f"no `desk up` runs on {tmp_path / 'home'}; by this terminal's settings: preview;"
-    assert whose in " ".join(shown.stdout.split()), "the workers of a fleet may have others"
+    line = f"no `desk up` runs on {tmp_path / 'home'}; by this terminal's settings: preview;"
+    assert line in " ".join(shown.stdout.split()), "the workers of a fleet may have others"
