@@ -6,7 +6,7 @@ Each part is read separately, and its failure is reported: the status is needed 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +53,15 @@ class AppServerRow(Frozen):
 
 class WorkerRow(Frozen):
     """One worker that answered. trouble: the figures it could not report, and why. standing: by its own settings, None
-    for a worker of another version; differs: those of them that this terminal has another value for."""
+    for a worker of another version; differs: those of them that this terminal has another value for. queues: those
+    that it serves."""
 
     node: str
     pid: int
     rss_mb: float
     steps_held: int
     app_servers: list[AppServerRow]
+    queues: list[str] = []
     trouble: str | None
     standing: Standing | None = None
     differs: dict[str, Any] = {}
@@ -161,8 +163,7 @@ def status(settings: Settings, *, running: bool) -> DeskStatus:
     else:
         try:
             workers = ask_workers(settings)
-            if not workers:
-                trouble["workers"] = f"none answered within {ASK_SECONDS:g} s"
+            trouble.update(_unserved(workers))
         except (BrokerError, redis.RedisError, OSError) as error:
             trouble["workers"] = _reason(error)
     try:
@@ -182,6 +183,15 @@ def status(settings: Settings, *, running: bool) -> DeskStatus:
         database=database,
         trouble=trouble,
     )
+
+
+def _unserved(workers: Sequence[WorkerRow]) -> dict[str, str]:
+    """Return which queues no worker serves that answered; one entry when none did."""
+    if not workers:
+        return {"workers": f"none answered within {ASK_SECONDS:g} s"}
+    served = {queue for one in workers for queue in one.queues}
+    why = f"no worker that serves it answered within {ASK_SECONDS:g} s"
+    return {f"queue {name}": why for name in QUEUES if name not in served}
 
 
 def _reason(error: Exception) -> str:

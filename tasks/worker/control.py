@@ -110,8 +110,8 @@ def desk_interrupt(state: Any, thread_id: str = "", turn_id: str = "") -> dict[s
 
 @inspect_command(name=STATUS)  # type: ignore[untyped-decorator]
 def desk_status(state: Any) -> dict[str, Any]:
-    """Return process, held steps, app-servers and the desk's own settings as this process has them; `trouble` when a
-    part of it is not known."""
+    """Return process, held steps, app-servers, queues and the desk's settings as this process has them; `trouble` when
+    a part of it is not known."""
     desk = desk_of(state.app)
     servers, trouble = app_servers(desk)
     leases = desk.made("leases")
@@ -121,6 +121,7 @@ def desk_status(state: Any) -> dict[str, Any]:
         "steps_held": leases.count() if leases is not None else 0,
         "app_servers": [asdict(server) for server in servers],
         "trouble": trouble or _prefork_note(state),
+        "queues": sorted(state.app.amqp.queues.consume_from),
         "settings": snapshot(desk.settings),
     }
 

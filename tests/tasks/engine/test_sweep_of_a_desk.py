@@ -28,7 +28,7 @@ from tests.tasks.engine.steps import sweep_row
 def desk() -> Iterator[Processes]:
     with processes(DESK_MAINTAIN_SECONDS="1") as found:
         found.rulebook(latency=0.7)
-        found.workers("research", "ops", concurrency=4)
+        found.workers("research", "ops", "trade", concurrency=4)
         found.desk("beat", "beat")
         wait_for(lambda: row(found).last_at is not None, "the first sweep")
         yield found
@@ -86,7 +86,7 @@ def test_status_of_a_desk_at_work(desk: Processes) -> None:
         client.set("desk:parked:gpt-past", "rate_limited", px=1)
     found = in_flight(desk)
     research = next(worker for worker in found["workers"] if worker["node"].startswith("research"))
-    assert {worker["node"].partition("@")[0] for worker in found["workers"]} == {"research", "ops"}
+    assert {worker["node"].partition("@")[0] for worker in found["workers"]} == {"research", "ops", "trade"}
     assert research["pid"] == desk.running["research"].pid
     assert research["steps_held"] > 0
     assert found["turns_in_flight"] == sum(server["in_flight"] for server in research["app_servers"]) > 0
@@ -134,7 +134,7 @@ def test_a_killed_redis_that_comes_back_has_its_sweep_again(desk: Processes) -> 
     desk.redis()
     swept_after(desk)
     assert row(desk).redis_mark != mark
-    for name in ("beat", "ops", "research"):
+    for name in ("beat", "ops", "research", "trade"):
         assert desk.running[name].poll() is None, desk.log(name)[-2000:]
 
 
@@ -150,7 +150,7 @@ def test_two_beats_and_a_flood_of_ticks_sweep_no_more_than_one(desk: Processes) 
 
 
 def test_status_without_workers_and_without_a_database(desk: Processes) -> None:
-    for name in ("beat", "research", "ops"):
+    for name in ("beat", "research", "ops", "trade"):
         desk.end(name)
     found = status(desk, code=1)
     assert "none answered" in found["trouble"]["workers"]

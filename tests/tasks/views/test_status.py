@@ -17,6 +17,9 @@ def test_a_worker_with_other_settings_than_the_terminal_is_shown_with_them() -> 
         shown = zygote.run(("status",), made.environ, REPOSITORY).stdout
         agreed = zygote.run(("status",), {**made.environ, **own, "TRADER_LIVE": "0"}, REPOSITORY).stdout
     found = json.loads(done.stdout)
+    assert found["trouble"].keys() == {"queue screen", "queue research"}
+    assert "queue research: no answer (no worker that serves it answered within 1 s)" in shown
+    assert done.returncode == 1, "a part of the desk does not answer"
     assert (found["running"], found["standing"]["live"]) == (False, False)
     ops, trade = found["workers"]
     assert (ops["differs"], ops["standing"]) == ({}, found["standing"])
