@@ -84,7 +84,9 @@ class Store:
         return self if self.is_sqlite else Store(self.url)
 
     def close(self) -> None:
+        """Close all connections. The next use opens new ones, and the next call closes those."""
         self.engine.dispose()
+        self.writer.pool = self.engine.pool  # they share one, and the other engine just got a new one
 
 
 def writes(session: Session) -> bool:

@@ -61,6 +61,7 @@ def test_orders_of_before_they_had_legs_are_kept(tmp_path: Path) -> None:
     orders_get_legs_and_lose_them(f"sqlite:///{tmp_path / 'desk.db'}")
 
 
+@pytest.mark.process
 @pytest.mark.postgres
 def test_orders_of_before_they_had_legs_are_kept_on_postgres() -> None:
     pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
