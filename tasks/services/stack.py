@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 STOP_SECONDS = 8.0  # supervisord's own stops take at most 4 s (desk) and 3 s (services)
 SWEEP_SECONDS = 0.7
-POLL_SECONDS = 0.1
+POLL_SECONDS, POLL_GROWTH, POLL_MOST_SECONDS = 0.1, 1.03, 1.0  # a late start is no reason to keep a core busy
 FAILED = ("FATAL", "BACKOFF", "EXITED")
 DOWN = ("FATAL", "EXITED", "STOPPED", "UNKNOWN")
 AGAIN = "it ended, and supervisord started it again"
@@ -99,9 +99,11 @@ class Stack:
         """Wait until no program is late. Raises ServiceError at once when one has ended, and when those that are late
         took too long or came to a standstill."""
         wait = StartWait(self.plan, self._notify)
+        pause = POLL_SECONDS
         while names := late():
             wait.check(names, [each.pid for each in self._none_down() if each.name in names])
-            time.sleep(POLL_SECONDS)
+            time.sleep(pause)
+            pause = min(pause * POLL_GROWTH, POLL_MOST_SECONDS)
 
     def _not_running(self) -> list[str]:
         return [each.name for each in self.poll() if each.state != "RUNNING"]
