@@ -10,6 +10,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -21,6 +22,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, Insert, create_engine, event, insert
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
+from sqlalchemy.orm import configure_mappers
 from sqlmodel import Session, SQLModel
 
 from models.errors import DatabaseDown, SettingError
@@ -98,8 +100,15 @@ def writes(session: Session) -> bool:
 def new_row(table: type[Row], **values: Any) -> Row:
     """Return a row for `insert_rows`. It is a plain object, which no session can track; making a tracked one costs five
     times as much."""
+    _configure_tables()
     row: Any = table.model_construct(**values)
     return cast(Row, row)
+
+
+@cache
+def _configure_tables() -> None:
+    """Configure the mapped tables, as a first query would: before that no field of a row can be read."""
+    configure_mappers()
 
 
 def insert_rows(session: Session, rows: Sequence[SQLModel]) -> None:
