@@ -18,6 +18,9 @@ from models.errors import SettingError, UsageError
 from models.research import ScreenOutput, TraderOutput, ValidatorOutput
 from models.settings import LENSES, Settings
 from models.states import Mode, RunMode
+from tools.charts.history_tool import PRICE_HISTORY_GET
+from tools.charts.render_tool import CHART_RENDER
+from tools.charts.study_tool import CHART_STUDY_GET
 from tools.news import NEWS_LIST
 from tools.orders.checks.preview_tool import ORDERS_PREVIEW
 from tools.overview import SYMBOL_OVERVIEW
@@ -78,8 +81,12 @@ ROLES: Mapping[str, Role] = {
         _trader("trader", PORTFOLIO_GET, SYMBOL_OVERVIEW, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW),
     )
 }
-# Every tool that some role has, by name. None may submit an order: a model recommends, code acts.
-TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for role in ROLES.values() for tool in role.tools}
+# Tools that no role has yet.
+_UNASSIGNED = (PRICE_HISTORY_GET, CHART_STUDY_GET, CHART_RENDER)
+# Every tool there is, by name. None may submit an order: a model recommends, code acts.
+TOOLS: Mapping[str, ToolSpec] = {
+    tool.name: tool for tools in (*(role.tools for role in ROLES.values()), _UNASSIGNED) for tool in tools
+}
 
 
 def validators() -> tuple[str, ...]:

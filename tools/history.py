@@ -76,10 +76,15 @@ def note_lost(context: ToolContext, gaps: Gaps, sessions: int) -> None:
         gaps.add("exchange sessions", reason)
 
 
-def _note_split(bars: Bars, gaps: Gaps) -> None:
+def last_move_like_a_split(bars: Bars) -> int | None:
+    """Return the place of the first bar after the last close-to-close move as large as a split's, None without one."""
     moves = bars.close[1:] / bars.close[:-1] - 1
     odd = np.flatnonzero((moves <= _SPLIT_LIKE[0]) | (moves >= _SPLIT_LIKE[1]))
-    if len(odd):
-        move, when = moves[odd[-1]], bars.dates[odd[-1] + 1]
+    return int(odd[-1]) + 1 if len(odd) else None
+
+
+def _note_split(bars: Bars, gaps: Gaps) -> None:
+    if (at := last_move_like_a_split(bars)) is not None:
+        move, when = bars.close[at] / bars.close[at - 1] - 1, bars.dates[at]
         reason = f"close moved {move:+.0%} on {when}; the source does not say whether that was a split"
         gaps.add("split adjustment", reason, bars.symbol)

@@ -20,6 +20,7 @@ from models.tables.orders import Account, Position
 from tests.tools.conftest import MakeContext, every_tool
 from tests.tools.ledger_rows import add_candidate, add_report, add_run, add_verdict
 from tests.tools.market.far_market import FarMarket
+from tools.charts.overlays import OVERLAYS
 from tools.market.clock import NEW_YORK, ReplayClock
 from tools.market.replay.data import Columns, ReplayData
 from tools.market.replay.market import ReplayMarket
@@ -29,6 +30,7 @@ _DATE = re.compile(r"(?:19|20)\d\d-\d\d-\d\d(?:T[0-9:.]+(?:Z|[+-]\d\d:\d\d)?)?")
 QUIET = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+CHARTS = ("price_history_get", "chart_study_get", "chart_render")
 # They rest on a run and its verdicts, and see of the market its clock and its quotes alone, as portfolio_get does.
 ORDER_TOOLS = {"orders_preview"}
 
@@ -47,6 +49,11 @@ def cases(symbols: list[str]) -> list[tuple[str, dict[str, Any]]]:
         ("news_list", {"symbols": symbols}),
         ("portfolio_get", {}),
         ("report_latest", {"symbols": symbols}),
+        ("price_history_get", {"symbols": symbols, "sessions": 40}),
+        ("price_history_get", {"symbols": symbols, "sessions": 250, "interval": "week"}),
+        ("chart_study_get", {"symbols": symbols}),
+        ("chart_study_get", {"symbols": symbols, "sessions": 250, "interval": "week", "lookback": 2}),
+        ("chart_render", {"symbols": symbols[:4], "overlays": list(OVERLAYS)}),
     ]
 
 
@@ -169,7 +176,7 @@ def test_the_spoiled_future_would_show(data: ReplayData, make_context: MakeConte
     true = answers(make_context(ReplayMarket(data, at), past_and_future), symbols)
     wrong = answers(make_context(ReplayMarket(spoiled, at), past_and_future), symbols)
     differing = {asked.split()[0] for asked in true if true[asked] != wrong[asked]}
-    assert differing == {"sp500_movers", "symbol_overview", "technicals_get", "signals_get", "portfolio_get"}
+    assert differing == {"sp500_movers", "symbol_overview", "technicals_get", "signals_get", "portfolio_get", *CHARTS}
     market = ReplayMarket(data, ReplayClock(today))
     assert market.fill_price("AAPL") != ReplayMarket(spoiled, ReplayClock(today)).fill_price("AAPL")
 

@@ -1,0 +1,196 @@
+"""The picture of a chart, looked at pixel by pixel."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+
+from tests.tools.charts.samples import apple, apple_market, walk
+from tests.tools.conftest import Call, MakeContext
+from tests.tools.market.far_market import FarMarket, daily
+from tools.charts.overlays import OVERLAYS
+from tools.charts.picture import FALL, FIB, HEIGHT, RESISTANCE, RISE, SUPPORT, WIDTH, Mark, Panel, picture, size_of
+from tools.charts.scale import price_ticks, scale_of
+from tools.toolsets import MAX_IMAGE_BYTES
+
+Pixels = npt.NDArray[np.uint8]
+PLOT = slice(6, 690)  # columns of the candles; the labels are right of them
+COUNT = 126
+
+
+def pixels(data: bytes) -> Pixels:
+    image = Image.open(io.BytesIO(data))
+    assert image.format == "PNG"
+    return np.asarray(image.convert("RGB"))
+
+
+def is_colour(found: Pixels, colour: str) -> npt.NDArray[np.bool_]:
+    rgb = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    same: npt.NDArray[np.bool_] = (found == rgb).all(axis=2)
+    return same
+
+
+def lines(found: Pixels, colour: str, share: float) -> list[int]:
+    """Rows of which at least so large a share has the colour."""
+    return np.flatnonzero(is_colour(found[:, PLOT], colour).mean(axis=1) > share).tolist()
+
+
+def candle_rows(found: Pixels, first: int, last: int) -> tuple[int, int]:
+    """The highest and lowest row of candles among these rows."""
+    rows = (is_colour(found[first:last, PLOT], RISE) | is_colour(found[first:last, PLOT], FALL)).any(axis=1)
+    seen = np.flatnonzero(rows) + first
+    return int(seen[0]), int(seen[-1])
+
+
+def price_of(found: Pixels, row: int, low: float, high: float) -> float:
+    """The price of a row, by the rows that the highest high and the lowest low of the candles have."""
+    top, bottom = candle_rows(found, 36, 368)
+    return high - (row - top) / (bottom - top) * (high - low)
+
+
+def test_each_level_is_drawn_at_its_price(make_context: MakeContext, call: Call) -> None:
+    context = make_context(apple_market())
+    arguments = {"symbols": ["AAPL"], "overlays": ["levels"]}
+    answer = call(context, "chart_render", **arguments)
+    assert answer.image is not None
+    bare = pixels(call(context, "chart_render", symbols=["AAPL"], overlays=[]).image.data)  # type: ignore[union-attr]
+    found, shown = pixels(answer.image.data), apple().last(COUNT)
+    low, high = float(shown.low.min()), float(shown.high.max())
+    top, bottom = candle_rows(bare, 36, 368)
+    pixel = (high - low) / (bottom - top)
+    (row,) = answer.payload["charts"]
+    drawn = {one["id"]: one["price"] for one in row["levels"]}
+    assert list(drawn) == ["S1", "S2", "S3", "S4", "S5", "R1"]
+    for colour, letter in ((SUPPORT, "S"), (RESISTANCE, "R")):
+        rows = lines(found, colour, 0.7)
+        prices = sorted((price for id, price in drawn.items() if id[0] == letter), reverse=True)
+        assert [price_of(bare, at, low, high) for at in rows] == pytest.approx(prices, abs=1.01 * pixel)
+    assert lines(bare, SUPPORT, 0.1) == []
+
+
+def test_retracements_are_dashed_and_those_beyond_the_prices_are_named(make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(apple_market()), "chart_render", symbols=["AAPL"], overlays=["fib"])
+    assert answer.image is not None
+    (row,) = answer.payload["charts"]
+    assert [one["id"] for one in row["levels"]] == ["F23.6", "F38.2", "F50.0", "F61.8", "F78.6"]
+    assert [one["id"] for one in row["outside"]] == ["E127.2", "E161.8", "E261.8"]
+    found, shown = pixels(answer.image.data), apple().last(COUNT)
+    low, high = float(shown.low.min()), float(shown.high.max())
+    rows = [price_of(found, at, low, high) for at in lines(found, FIB, 0.35)]
+    assert rows == pytest.approx([one["price"] for one in row["levels"]], abs=0.6)
+
+
+def test_only_the_levels_that_a_model_names_are_drawn(make_context: MakeContext, call: Call) -> None:
+    context = make_context(apple_market())
+    answer = call(context, "chart_render", symbols=["AAPL"], overlays=["levels", "fib", "trendlines"], ids=["S2", "TS"])
+    (row,) = answer.payload["charts"]
+    assert [one["id"] for one in row["levels"]] == ["S2"]
+    assert [one["id"] for one in row["trendlines"]] == ["TS"]
+    assert answer.image is not None
+    assert len(lines(pixels(answer.image.data), SUPPORT, 0.7)) == 1
+    wrong = call(context, "chart_render", symbols=["AAPL"], ids=["S9"])
+    (gap,) = wrong.payload["missing"]
+    assert gap["what"] == "ids"
+    assert gap["reason"].startswith("no S9 in the study; it has C1, C2, F23.6")
+    assert wrong.payload["charts"][0]["levels"] == []
+
+
+def test_a_candle_is_as_high_as_its_prices() -> None:
+    bars = daily("X", [100, 110, 90, 105])
+    found = pixels(picture([Panel("X", bars)]))
+    columns = np.flatnonzero((is_colour(found[36:368, PLOT], RISE) | is_colour(found[36:368, PLOT], FALL)).any(axis=0))
+    starts = columns[np.r_[True, np.diff(columns) > 1]] + 6
+    assert len(starts) == 4
+    high, low = candle_rows(found, 36, 368)
+    for start, opened, close in zip(starts, bars.open, bars.close, strict=True):
+        colour = RISE if close >= opened else FALL
+        rows = np.flatnonzero(is_colour(found[36:368, start : start + 1], colour)) + 36
+        for row, price in ((rows[0], max(opened, close)), (rows[-1], min(opened, close))):
+            assert row == pytest.approx(high + (110 - price) / 20 * (low - high), abs=1)
+
+
+def test_a_hole_is_a_gap_in_the_picture() -> None:
+    whole = walk(1).last(30)
+    columns = [values.copy() for values in (whole.open, whole.high, whole.low, whole.close, whole.volume)]
+    for values in columns:
+        values[10:13] = np.nan
+    holed = type(whole)("W", whole.dates, True, *columns)
+    full, cut = (np.count_nonzero(_candles(pixels(picture([Panel("W", bars)])))) for bars in (whole, holed))
+    assert (full, cut) == (30, 27)
+
+
+def _candles(found: Pixels) -> npt.NDArray[np.intp]:
+    """First columns of the candles' volume: a bar of at least one pixel each."""
+    seen = (is_colour(found[373:430, PLOT], RISE) | is_colour(found[373:430, PLOT], FALL)).any(axis=0)
+    columns = np.flatnonzero(seen)
+    return columns[np.r_[True, np.diff(columns) > 1]] + 1
+
+
+@pytest.mark.parametrize("close", [[50.0] * 60, [3.0], [0.0001, 0.0002] * 30, [1e6, 2e6] * 20])
+def test_odd_prices_have_a_picture(make_context: MakeContext, call: Call, close: Sequence[float]) -> None:
+    context = make_context(FarMarket({"X": daily("X", close)}))
+    answer = call(context, "chart_render", symbols=["X"], overlays=list(OVERLAYS))
+    assert answer.success, answer.payload
+    assert answer.image is not None
+    found = pixels(answer.image.data)
+    assert found.shape == (HEIGHT, WIDTH, 3)
+    assert candle_rows(found, 36, 310)
+
+
+def test_ten_bars_have_a_picture_and_its_gaps_are_named(make_context: MakeContext, call: Call) -> None:
+    context = make_context(FarMarket({"X": daily("X", range(10, 20))}))
+    answer = call(context, "chart_render", symbols=["X"], overlays=["levels", "sma50", "rsi14"])
+    (row,) = answer.payload["charts"]
+    assert (row["bars"], row["levels"], row["indicators"]) == (10, [], {"sma50": None, "rsi14": None})
+    reasons = {gap["what"]: gap["reason"] for gap in answer.payload["missing"]}
+    assert reasons["sma50, rsi14"] == "too few sessions: 10"
+
+
+def test_four_symbols_make_a_square_of_four_charts(make_context: MakeContext, call: Call) -> None:
+    names = ("A", "B", "C", "D")
+    market = FarMarket({name: daily(name, walk(at, 420).close) for at, name in enumerate(names)})
+    arguments = {"sessions": 120, "overlays": list(OVERLAYS)}
+    for count in range(1, 5):
+        answer = call(make_context(market), "chart_render", symbols=names[:count], **arguments)
+        assert answer.image is not None
+        width, height = size_of(count)
+        assert pixels(answer.image.data).shape == (height, width, 3)
+        assert answer.payload["image"] == {"width": width, "height": height}
+        assert [row["symbol"] for row in answer.payload["charts"]] == list(names[:count])
+        assert len(answer.image.data) < MAX_IMAGE_BYTES / 4
+    assert size_of(4) == (2 * WIDTH, 2 * HEIGHT)
+
+
+def test_the_same_charts_are_the_same_bytes_in_every_thread() -> None:
+    panels = [Panel("W", walk(at).last(COUNT), marks=[Mark("S1", 100.0, "support")]) for at in range(4)]
+    expected = [picture([panel]) for panel in panels]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda at: picture([panels[at % 4]]), range(32))) == expected * 8
+
+
+def test_ticks_are_round_and_few() -> None:
+    for low, high, expected in (
+        (188.0, 273.0, (["200", "220", "240", "260"])),
+        (0.0101, 0.0184, ["0.012", "0.014", "0.016", "0.018"]),
+        (7.1, 8.9, ["7.5", "8.0", "8.5"]),
+        (10.2, 11.4, ["10.25", "10.50", "10.75", "11.00", "11.25"]),
+    ):
+        ticks, digits = price_ticks(low, high, 6)
+        assert [f"{tick:.{digits}f}" for tick in ticks] == expected
+
+
+def test_a_price_that_never_moved_is_in_the_middle() -> None:
+    scale = scale_of(50, 50, 10, 600, 301)
+    assert (scale.y(50), scale.holds(50.4), scale.holds(51)) == (150, True, False)
+
+
+def test_a_refused_argument_names_the_overlays_there_are(make_context: MakeContext, call: Call) -> None:
+    found: Any = call(make_context(apple_market()), "chart_render", symbols=["AAPL"], overlays=["ichimoku"]).payload
+    assert "argument 'overlays.0' is 'ichimoku': Input should be 'levels', 'fib', 'trendlines'" in found["error"]

@@ -1,0 +1,144 @@
+"""Frames: the daily or weekly bars of each symbol that a chart is made of, without a hole or a split among them."""
+
+from __future__ import annotations
+
+import bisect
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from tools.history import histories, last_move_like_a_split, note_holes
+from tools.market.bars import DailyBars
+from tools.market.clock import exchange_hours
+from tools.market.protocol import Bars, MarketClock
+from tools.market.sessions import History
+from tools.registry import Gaps, ToolContext
+
+Interval = Literal["day", "week"]
+SESSIONS_A_WEEK = 5
+# Sessions before those shown, in which recursive indicators (ATR, ADX) forget where they began.
+_WARM_UP = 280
+
+
+class Period(NamedTuple):
+    """Time that one bar stands for. a_year: bars in a year; trend: bars that a trend is measured over."""
+
+    noun: str
+    a_year: int
+    trend: int
+
+
+PERIODS = {"day": Period("sessions", 252, 63), "week": Period("weeks", 52, 26)}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The bars of one symbol's chart.
+
+    bars: what figures are made of, without a missing session among them; long: the same with those before, for
+    indicators that look back further; shown: what is drawn, not a number where the symbol has no bar. All end with the
+    same bar. wanted: how many bars were requested; incomplete: the last bar's week is not over.
+    """
+
+    symbol: str
+    interval: Interval
+    bars: Bars
+    long: Bars
+    shown: Bars
+    wanted: int
+    incomplete: bool
+
+    @property
+    def period(self) -> Period:
+        return PERIODS[self.interval]
+
+
+def frames(
+    context: ToolContext, symbols: Sequence[str], gaps: Gaps, sessions: int, interval: Interval
+) -> Iterator[Frame]:
+    """Yield a frame over the last `sessions` sessions, or as many weeks as they make, of each symbol that has bars.
+
+    What is missing, or left out because of a move that may be a split, is added to `gaps`.
+    """
+    found = list(histories(context, symbols, gaps, sessions + _WARM_UP))
+    note_holes(found, gaps, sessions)
+    days = context.market.sessions(sessions + _WARM_UP)
+    short = sum(len(history.bars.dates) < sessions for history in found)
+    if short:
+        gaps.add("history", f"{short} of {len(found)} symbols have fewer than {sessions} sessions of history")
+    for history in found:
+        frame = _frame(history, gaps, days, context.clock, sessions, interval)
+        if frame is not None:
+            yield frame
+
+
+def _frame(
+    history: History, gaps: Gaps, days: Sequence[dt.date], clock: MarketClock, sessions: int, interval: Interval
+) -> Frame | None:
+    run, spread = history.run, history.spread
+    if (since := _since(history.bars, gaps)) is not None:
+        run, spread = (bars.last(sum(day >= since for day in bars.dates)) for bars in (run, spread))
+    wanted, incomplete = sessions, False
+    if interval == "week":
+        run = weekly(run, days)
+        spread, wanted, incomplete = run, -(-sessions // SESSIONS_A_WEEK), _goes_on(clock)
+        if not run.dates:
+            gaps.add("bars", "no whole week of bars", history.symbol)
+            return None
+    bars = run.last(wanted)
+    return Frame(history.symbol, interval, bars, run, spread.last(wanted), wanted, incomplete)
+
+
+def _since(bars: Bars, gaps: Gaps) -> dt.date | None:
+    """Return the day from which on prices compare, where they are not adjusted and moved as if by a split."""
+    if bars.adjusted or (at := last_move_like_a_split(bars)) is None:
+        return None
+    count = len(bars.dates) - at
+    gaps.add(
+        "bars before that move", f"left out: only the {count} sessions from {bars.dates[at]} on compare", bars.symbol
+    )
+    return bars.dates[at]
+
+
+def weekly(bars: Bars, days: Sequence[dt.date]) -> DailyBars:
+    """Return the bars of calendar weeks, Monday to Sunday, each dated by its last session.
+
+    days: sessions of the market, in ascending order. The first week is left out unless all of its sessions are among
+    the bars: a part of a week is no bar of it. The last one is as far as it has come.
+    """
+    weeks = np.array([day.toordinal() - 1 for day in bars.dates]) // 7
+    first = np.flatnonzero(np.r_[True, weeks[1:] != weeks[:-1]])
+    if _begins_within_a_week(bars.dates[0], days):
+        first = first[1:]
+    ends = np.r_[first[1:], len(weeks)] - 1
+    if not len(first):
+        return DailyBars(bars.symbol, [], bars.adjusted, *(np.empty(0) for _ in range(5)))
+    dates = [bars.dates[end] for end in ends.tolist()]
+    columns = (
+        bars.open[first],
+        np.maximum.reduceat(bars.high, first),
+        np.minimum.reduceat(bars.low, first),
+        bars.close[ends],
+        np.add.reduceat(bars.volume, first),
+    )
+    return DailyBars(bars.symbol, dates, bars.adjusted, *columns)
+
+
+def _begins_within_a_week(day: dt.date, days: Sequence[dt.date]) -> bool:
+    """Return whether the market had a session of the same week before this day; also where that is not known."""
+    before = bisect.bisect_left(days, day) - 1
+    return before < 0 or _week(days[before]) == _week(day)
+
+
+def _goes_on(clock: MarketClock) -> bool:
+    """Return whether the exchange has another session in the week of the clock's last one."""
+    sessions, last = exchange_hours().sessions, clock.session()
+    after = bisect.bisect_right(sessions, last)
+    return after < len(sessions) and _week(sessions[after]) == _week(last)
+
+
+def _week(day: dt.date) -> int:
+    return (day.toordinal() - 1) // 7

@@ -1,0 +1,73 @@
+"""price_history_get: daily or weekly bars as columns and rows, for many symbols in one call."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from models.errors import UsageError
+from tools.charts.frames import PERIODS, SESSIONS_A_WEEK, Interval
+from tools.charts.frames import frames as frames_of
+from tools.charts.study_tool import distinct
+from tools.decimals import rounded
+from tools.market.protocol import Bars
+from tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+
+MOST_SYMBOLS, MOST_ROWS = 20, 640  # rows of at most 70 bytes: what fits in one answer
+COLUMNS = ["date", "open", "high", "low", "close", "volume"]
+
+
+class HistoryArguments(Arguments):
+    symbols: Annotated[
+        list[Symbol],
+        Field(min_length=1, max_length=MOST_SYMBOLS, description=f"1 to {MOST_SYMBOLS} tickers, all in one call"),
+        AfterValidator(distinct),
+    ]
+    sessions: int = Field(30, ge=20, le=504, description="daily sessions to look back; a week is 5 of them")
+    interval: Interval = Field("day", description="day or week: what one bar stands for")
+
+
+def price_history_get(context: ToolContext, arguments: HistoryArguments) -> dict[str, Any]:
+    """Return the bars of each symbol, oldest first. Raises UsageError for more rows than an answer holds."""
+    _require_room(arguments)
+    gaps, rows = Gaps(), []
+    for frame in frames_of(context, arguments.symbols, gaps, arguments.sessions, arguments.interval):
+        bars = frame.shown
+        row = {"symbol": frame.symbol, "adjusted": bars.adjusted, "rows": _rows(bars)}
+        rows.append({**row, "weekIncomplete": True} if frame.incomplete else row)
+    return payload(context, gaps, available=bool(rows), interval=arguments.interval, columns=COLUMNS, histories=rows)
+
+
+def _require_room(arguments: HistoryArguments) -> None:
+    bars = -(-arguments.sessions // (SESSIONS_A_WEEK if arguments.interval == "week" else 1))
+    symbols = len(arguments.symbols)
+    if symbols * bars > MOST_ROWS:
+        noun = PERIODS[arguments.interval].noun
+        raise UsageError(
+            f"{symbols} symbols of {bars} {noun} are {symbols * bars} rows, more than {MOST_ROWS}",
+            remedy="ask for fewer symbols or sessions, or for weeks; chart_study_get has the figures of long periods",
+        )
+
+
+def _rows(bars: Bars) -> list[list[Any]]:
+    """Return a row for each bar; a session without one has no row."""
+    prices = (bars.open, bars.high, bars.low, bars.close)
+    return [
+        [str(day), *(rounded(float(column[at])) for column in prices), int(bars.volume[at])]
+        for at, day in enumerate(bars.dates)
+        if bars.close[at] == bars.close[at]
+    ]
+
+
+PRICE_HISTORY_GET = ToolSpec(
+    name="price_history_get",
+    description=(
+        "Daily or weekly bars of up to 20 symbols, oldest first, as `columns` and `rows`: date (a week's last session, "
+        "of whole weeks but the last), open, high, low, close, volume in shares. At most 640 rows an answer. A session "
+        "without a bar has no row and is in `missing`; `adjusted`: prices were adjusted for splits and dividends."
+    ),
+    hint="daily or weekly bars themselves; `symbols`, `sessions` and `interval`. Figures come from the chart study.",
+    arguments=HistoryArguments,
+    function=price_history_get,
+)
