@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 from pydantic import BaseModel, ValidationError
+from sqlmodel import SQLModel
 
 from agents.gate import Gate, OpenGate
 from agents.prompting import Prompt, render
@@ -30,14 +31,15 @@ from agents.runtime import (
     has_history,
 )
 from models.database.store import new_row
+from models.database.artifacts import digest_of
 from models.errors import DeskError, Postponed, kind_of
 from models.research import Completed, Failed, Interrupted, Outcome, Refused, output_schema
 from models.settings import Settings
 from models.tables.columns import utcnow
-from models.tables.runs import ToolCall, Turn
+from models.tables.runs import Artifact, ToolCall, Turn
 from models.urls import without_login
 from tools.market.protocol import MarketData
-from tools.registry import ToolAnswer, ToolContext, Toolset, ToolSpec
+from tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec
 from tools.toolsets import toolset_for
 
 # Kept part of a tool's answer and of a turn's text; the whole is in the thread's rollout.
@@ -86,13 +88,19 @@ class InterruptSignal:
 @dataclass(slots=True)
 class RoleRun:
     """Result of an assignment. has_data: a data tool answered with data; without one the answer rests on nothing.
-    called_at: time of the answer to each of `calls`."""
+    called_at: time of the answer to each of `calls`. artifacts: pictures that the calls gave."""
 
     outcome: Outcome
     turns: list[Turn] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     has_data: bool = False
     called_at: list[dt.datetime] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
+
+    @property
+    def rows(self) -> tuple[Sequence[SQLModel], ...]:
+        """Return all rows, each group before the next (foreign keys)."""
+        return self.turns, self.calls, self.artifacts
 
 
 class RecordedCall(NamedTuple):
@@ -146,7 +154,7 @@ class Runner:
             record.failed_to_start(outcome)
         has_data = any(one.answer.has_data for one in record.answers)
         called_at = [one.at for one in record.answers[: len(record.calls)]]
-        return RoleRun(outcome, record.turns, record.calls, has_data, called_at)
+        return RoleRun(outcome, record.turns, record.calls, has_data, called_at, record.artifacts)
 
     async def _converse(
         self, job: Assignment, scope: str, tools: Toolset, record: _Record, halt: InterruptSignal, gate: Gate
@@ -200,6 +208,7 @@ class _Record:
     turns: list[Turn] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     answers: list[RecordedCall] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
 
     def answered(self, arguments: Mapping[str, Any], answer: ToolAnswer) -> None:
         self.answers.append(RecordedCall(arguments, answer, utcnow()))
@@ -231,6 +240,18 @@ class _Record:
                     seconds=round(answer.seconds, 6),
                 )
             )
+            if answer.image is not None:
+                self.artifacts.append(self._artifact(self.calls[-1], answer.image))
+
+    def _artifact(self, call: ToolCall, image: ToolImage) -> Artifact:
+        return Artifact(
+            run_id=self.job.run_id,
+            turn_id=call.turn_id,
+            call_id=call.id,
+            kind=image.mime_type,
+            digest=digest_of(image.data),
+            size=len(image.data),
+        )
 
     def failed_to_start(self, outcome: Outcome) -> None:
         """Add the row of a turn that never started: a report refers to a turn."""

@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 from pydantic import BaseModel, ValidationError
 
+from models.database.artifacts import keep
 from models.errors import DeskError
 from tools.figures import load_talib
 from tools.market.clock import exchange_hours
@@ -43,18 +44,30 @@ class Registry:
         except ValidationError as error:
             return failed(name, _explain(error, spec.arguments), data=spec.data)
         try:
-            result = await asyncio.to_thread(spec.function, self._context, checked)
+            return await asyncio.to_thread(_answer, spec, self._context, checked, began)
         except DeskError as error:
             return failed(name, str(error), data=spec.data, seconds=time.perf_counter() - began)
         except Exception as error:
             log.exception("tool.raised", tool=name, run=self._context.run_id)
             text = f"{name} failed unexpectedly: {type(error).__name__}"
             return failed(name, text, data=spec.data, seconds=time.perf_counter() - began)
-        payload, image = result if isinstance(result, tuple) else (result, None)
-        return _answer(spec, payload, image, time.perf_counter() - began)
 
 
-def _answer(spec: ToolSpec, payload: dict[str, Any], image: ToolImage | None, seconds: float) -> ToolAnswer:
+def _answer(spec: ToolSpec, context: ToolContext, arguments: BaseModel, began: float) -> ToolAnswer:
+    """Call the function; of a run's turn, a picture is stored before the model gets it."""
+    result = spec.function(context, arguments)
+    payload, image = result if isinstance(result, tuple) else (result, None)
+    answer = _checked(spec, payload, image, time.perf_counter() - began)
+    if answer.image is not None and context.run_id is not None:
+        try:
+            keep(context.settings.home, answer.image.data, answer.image.mime_type)
+        except OSError as error:
+            text = f"the picture of {spec.name} could not be stored: {error.strerror or type(error).__name__}"
+            return failed(spec.name, text, data=spec.data, seconds=time.perf_counter() - began)
+    return answer
+
+
+def _checked(spec: ToolSpec, payload: dict[str, Any], image: ToolImage | None, seconds: float) -> ToolAnswer:
     has_data = spec.data and payload.get("available") is True
     answer = ToolAnswer(spec.name, True, payload, spec.data, has_data, seconds, image)
     sizes = (

@@ -29,6 +29,7 @@ class Domain(StrEnum):
     STATUS = "status"  # of a step: started, retried, lost, ended
     ORDER = "order"
     APPROVAL = "approval"
+    ARTIFACT = "artifact"
 
 
 class EventType(StrEnum):
@@ -64,6 +65,7 @@ class EventType(StrEnum):
     APPROVAL_ASKED = "approval.asked"
     APPROVAL_DECIDED = "approval.decided"
     APPROVAL_EXPIRED = "approval.expired"
+    ARTIFACT_STORED = "artifact.stored"  # payload.id, kind, digest, run, turn: a tool gave a turn a picture
 
     def __init__(self, value: str) -> None:
         self.domain = Domain(value.partition(".")[0])

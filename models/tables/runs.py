@@ -163,6 +163,21 @@ class ToolCall(Identified, table=True):
     seconds: float
 
 
+class Artifact(Identified, table=True):
+    """A picture that a tool call gave its turn beside the JSON. Its bytes are a file of the data folder.
+
+    kind: media type, such as image/png. digest: SHA-256 of the bytes, and the file's name. size in bytes.
+    """
+
+    run_id: str = Field(foreign_key="run.id", index=True)
+    turn_id: str = Field(foreign_key="turn.id", index=True)
+    call_id: str = Field(foreign_key="tool_call.id")
+    kind: str
+    digest: str
+    size: int
+    created_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+
+
 class ScreenHit(Identified, table=True):
     """A symbol put forward by one lens."""
 

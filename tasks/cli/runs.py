@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +14,7 @@ from tasks.cli.output import emit
 from tasks.cli.render.attempts import attempts_report
 from tasks.cli.render.conversations import conversations_report
 from tasks.cli.render.lineage import lineage_report
-from tasks.cli.render.runs import progress_line, run_list, run_report
+from tasks.cli.render.runs import artifacts_report, progress_line, run_list, run_report
 from tasks.cli.shell import Json, opened
 from tasks.views import run_view
 from tasks.views.lineage import lineage
@@ -40,16 +42,18 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a run: candidates, verdicts, the trader's actions; or the lineage of one symbol."""
-    with opened()[1].read() as session:
+    settings, store = opened()
+    with store.read() as session:
         row = run_view.find_run(session, run)
         if symbol is not None:
             emit(lineage(session, row, symbol), lineage_report, as_json=as_json)
             return
         whole = detail(session, row)
-    emit(whole, _report, as_json=as_json)
+    emit(whole, partial(_report, settings.home), as_json=as_json)
 
 
-def _report(run: RunDetail) -> RenderableType:
-    parts = [run_report(run), conversations_report(run.conversations), attempts_report(run.attempts)]
+def _report(home: Path, run: RunDetail) -> RenderableType:
+    pictures = artifacts_report(run.artifacts, home)
+    parts = [run_report(run), pictures, conversations_report(run.conversations), attempts_report(run.attempts)]
     first = () if run.progress.final else (Text(progress_line(run.progress)),)
     return Group(*first, *(part for part in parts if part is not None))

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import structlog
+from sqlmodel import SQLModel
 
 from models.database.store import Store
-from models.tables.runs import ToolCall, Turn
 from tasks.engine import graph
 from tasks.engine.steps import ClaimedStep
 
@@ -42,10 +42,10 @@ class EndReason(StrEnum):
 class StepEnded(Exception):
     """A turn that was stopped or drained has ended. It carries the rows of what it did until then."""
 
-    def __init__(self, end: EndReason, turns: Sequence[Turn] = (), calls: Sequence[ToolCall] = ()) -> None:
+    def __init__(self, end: EndReason, *rows: Sequence[SQLModel]) -> None:
         super().__init__(end.value)
         self.end = end
-        self.rows = (turns, calls)
+        self.rows = rows
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import JSON, MappingResult, text
 from sqlmodel import Session
 
+from models.database.artifacts import path_in_home
 from models.errors import NotFound
 from models.tables.runs import Run
 
@@ -26,6 +27,18 @@ _REPORTS = text(
     order by t.started_at, r.role
     """
 ).columns(answer=JSON)
+_PICTURES = text(
+    """
+    select r.run_id as run, r.role, a.kind, a.digest
+    from verdict v
+    join verdict_report vr on vr.verdict_id = v.id
+    join report r on r.id = vr.report_id
+    join turn t on t.step_id = r.step_id
+    join artifact a on a.turn_id = t.id
+    where v.run_id = :run and v.symbol = :symbol
+    order by a.created_at, a.id
+    """
+)
 _HITS = text(
     """
     select h.lens, h.confidence, h.thesis, t.model as author,
@@ -82,9 +95,20 @@ def lineage(session: Session, run: Run, symbol: str) -> dict[str, Any]:
         "symbol": symbol,
         "orders": orders,
         "verdict": dict(verdict) if verdict is not None else None,
-        "reports": _plain(session.execute(_REPORTS, researched).mappings()),
+        "reports": _reports(session, researched),
         "hits": _plain(session.execute(_HITS, researched).mappings()),
     }
+
+
+def _reports(session: Session, researched: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the reports of the verdict, each with the files of its pictures, relative to the data folder."""
+    pictures: dict[tuple[str, str], list[str]] = {}
+    for row in session.execute(_PICTURES, researched).mappings():
+        path, known = path_in_home(row["digest"], row["kind"]), pictures.setdefault((row["run"], row["role"]), [])
+        if path not in known:
+            known.append(path)
+    reports = _plain(session.execute(_REPORTS, researched).mappings())
+    return [{**row, "pictures": pictures.get((row["run"], row["role"]), [])} for row in reports]
 
 
 def _plain(rows: MappingResult) -> list[dict[str, Any]]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from sqlmodel import Session
 
 from models.tables.runs import Run
+from tasks.views.artifacts import ArtifactRow, artifacts
 from tasks.views.attempts import AttemptRow, attempts
 from tasks.views.conversations import ConversationRow, conversations
 from tasks.views.run_view import Progress, RunView, progress, view
 
 
 class RunDetail(RunView):
-    """The view of a run, its progress, each attempt at its steps, and their conversations."""
+    """The view of a run, its progress, each attempt at its steps, their conversations and pictures."""
 
     progress: Progress
     attempts: list[AttemptRow]
     conversations: list[ConversationRow]
+    artifacts: list[ArtifactRow]
 
 
 def detail(session: Session, run: Run) -> RunDetail:
@@ -25,4 +27,5 @@ def detail(session: Session, run: Run) -> RunDetail:
         progress=progress(session, run.id),
         attempts=attempts(session, run),
         conversations=conversations(session, run.id),
+        artifacts=artifacts(session, run.id),
     )

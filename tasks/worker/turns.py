@@ -55,7 +55,7 @@ def run_role(
     run = _outcome(desk, step, held, job)
     desk.telemetry.record_turns(step, role, subject, run)
     if held.interrupted and isinstance(run.outcome, Interrupted | Failed):
-        raise StepEnded(held.ended or EndReason.STOPPED, run.turns, run.calls)
+        raise StepEnded(held.ended or EndReason.STOPPED, *run.rows)
     return run
 
 
@@ -105,7 +105,7 @@ def retry_of(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
         return None
     seconds = max(wait.seconds, _park(desk, run, outcome)) if rule.parks else wait.seconds
     reason = policy.reason(outcome.kind, outcome.message)
-    return RetryLater(seconds, reason, (run.turns, run.calls), counts=wait.counts)
+    return RetryLater(seconds, reason, run.rows, counts=wait.counts)
 
 
 def _park(desk: Desk, run: RoleRun, outcome: Failed) -> float:

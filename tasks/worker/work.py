@@ -20,7 +20,7 @@ from agents.runtime import Scope
 from models.database.persistence import transact
 from models.database.store import insert_rows
 from models.errors import DeskError, LeaseLost, Postponed
-from models.events import event_log
+from models.events import artifact_events, event_log
 from models.events.envelope import Envelope
 from models.states import AttemptEnd, StepState
 from tasks.bootstrap import Desk, desk_of
@@ -206,7 +206,7 @@ def settle(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
 def _write(
     session: Session, step: ClaimedStep, ending: Ending, attempts: int, events: Sequence[Envelope]
 ) -> list[ReadyStep]:
-    event_log.append(session, events)  # of its turns: before its end
+    event_log.append(session, [*events, *artifact_events.stored(ending.rows)])  # of its turns: before its end
     # The fence comes first: a second try after a commit with a lost answer must find it, not its own rows.
     if isinstance(ending, RetryLater):
         drained = ending.outcome is AttemptEnd.DRAINED

@@ -180,7 +180,7 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         children = [NewStep(StepKind.REPORT, str(step.parent_id), symbol, role, payload) for role in later]
     error = reason if status is ReportStatus.FAILED else None
     result = {"status": status, "verdict": stance, "reason": reason}
-    rows = (run.turns, run.calls, [report] if report is not None else [])
+    rows = (*run.rows, [report] if report is not None else [])
     also = _scheduled(context, step, report, looks[0]) if report is not None and looks and status in LOOKED else None
     return Done(result, rows, children, error=error, also=also, cancels=cancels)
 

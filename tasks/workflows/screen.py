@@ -123,7 +123,7 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         hits = [_hit(step, turn.id, lens, item) for item in kept]
     result = {"status": status, "reason": reason, "hits": len(hits), "notes": notes}
     error = reason if status is ReportStatus.FAILED else None
-    return Done(result, (run.turns, run.calls, hits), error=error)
+    return Done(result, (*run.rows, hits), error=error)
 
 
 def _hit(step: ClaimedStep, turn_id: str, lens: str, item: ScreenCandidate) -> ScreenHit:

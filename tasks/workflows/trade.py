@@ -119,7 +119,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         reasoning=value.get("reasoning") or reason or "",
         author=turn.model,
     )
-    rows = (turned.turns, turned.calls, [decision])
+    rows = (*turned.rows, [decision])
     if not value:
         error = None if isinstance(turned.outcome, Refused) else reason or status
         return Done({"status": status, "reason": reason}, rows, error=error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import subprocess
 import sys
@@ -10,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.roles import ROLES
+from agents.roles import ROLES, TOOLS, Role
 from agents.runner import Assignment, InterruptSignal, RoleRun, Runner
 from agents.runtime import Runtime
 from agents.subjects import validator_subject
+from models.database.artifacts import path_in_home
 from models.research import Completed, Failed, Failure, Interrupted, Refused
 from models.settings import Settings
 from tests.agents.codex.kit import run
@@ -34,7 +36,7 @@ def settings() -> Settings:
     )  # fmt: skip
 
 
-def work(runtime: Runtime, settings: Settings, *roles: str, halt_after: float | None = None) -> list[RoleRun]:
+def work(runtime: Runtime, settings: Settings, *roles: str | Role, halt_after: float | None = None) -> list[RoleRun]:
     market = build_market(settings)
     found: list[RoleRun] = []
 
@@ -45,10 +47,10 @@ def work(runtime: Runtime, settings: Settings, *roles: str, halt_after: float | 
         runner = Runner({"codex": runtime}, settings, context)
         for role in roles:
             brief = validator_subject("IBM", "equity", [], settings, capital=100_000.0)
-            halt = InterruptSignal()
+            halt, known = InterruptSignal(), ROLES[role] if isinstance(role, str) else role
             if halt_after is not None:
                 asyncio.get_running_loop().call_later(halt_after, halt.ask)
-            found.append(await runner.run(Assignment("run-1", "step-1", 2, ROLES[role], "IBM", brief), halt))
+            found.append(await runner.run(Assignment("run-1", "step-1", 2, known, "IBM", brief), halt))
 
     run(all_of_them())
     return found
@@ -67,6 +69,23 @@ def test_a_turn_with_a_real_tool_is_an_outcome_with_its_rows(settings: Settings)
     (prompt,) = runtime.prompts
     assert prompt.spec.approvals == {"command"}
     assert prompt.metadata["step_id"] == "step-1"
+
+
+def test_a_picture_that_a_tool_gave_is_an_artifact_of_its_turn(settings: Settings, tmp_path: Path) -> None:
+    """Two calls with the same picture are two artifacts with one file."""
+    chart = ("chart_render", {"symbols": ["IBM"]})
+    runtime = FakeRuntime()
+    runtime.turns.append(FakeTurn(GOOD, (*SIGNALS, chart, chart)))
+    role = dataclasses.replace(ROLES["quick"], tools=(*ROLES["quick"].tools, TOOLS["chart_render"]))
+    (done,) = work(runtime, settings.model_copy(update={"home": tmp_path}), role)
+    (turn,) = done.turns
+    assert [(one.run_id, one.turn_id, one.kind) for one in done.artifacts] == [("run-1", turn.id, "image/png")] * 2
+    assert [one.call_id for one in done.artifacts] == [call.id for call in done.calls[1:]]
+    (file,) = (tmp_path / "artifacts").iterdir()
+    assert {path_in_home(one.digest, one.kind) for one in done.artifacts} == {f"artifacts/{file.name}"}
+    assert {one.size for one in done.artifacts} == {file.stat().st_size}
+    assert file.read_bytes().startswith(b"\x89PNG")
+    assert done.rows == (done.turns, done.calls, done.artifacts)
 
 
 def test_each_role_runs_on_its_own_model(settings: Settings) -> None:

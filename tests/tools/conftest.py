@@ -84,7 +84,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def make_context(replay_home: Path) -> MakeContext:
     def make(market: MarketData, store: Store | None = None, **changes: Any) -> ToolContext:
-        settings = Settings(home=replay_home, **changes)
+        settings = Settings(**{"home": replay_home, **changes})
         return ToolContext(market, market.clock, store, settings, "paper", None)
 
     return make

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime as dt
+import hashlib
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +21,7 @@ from tests.patience import PATIENCE
 from tests.tools.conftest import Call, MakeContext, every_tool
 from tests.tools.market.far_market import FarMarket, daily, slow
 from tools.market.replay.market import ReplayMarket
-from tools.registry import Arguments, ToolAnswer, ToolImage, ToolSpec
+from tools.registry import Arguments, ToolAnswer, ToolContext, ToolImage, ToolSpec
 from tools.toolsets import MAX_IMAGE_BYTES, Recorded, Registry, Timed, toolset_for
 
 QUICK = ROLES["quick"].tools
@@ -142,6 +145,46 @@ def test_an_image_has_a_limit_of_size(
         assert not answer.has_data
 
 
+def of_a_run(context: ToolContext) -> ToolContext:
+    return dataclasses.replace(context, run_id="run-1")
+
+
+def a_picture(data: bytes) -> ToolSpec:
+    image = ToolImage(data, "image/png")
+    return ToolSpec("chart", "d", "h", NoArguments, lambda context, arguments: ({"available": True}, image))
+
+
+def test_a_picture_of_a_run_is_stored_before_the_model_gets_it(
+    make_context: MakeContext, market: ReplayMarket, tmp_path: Path
+) -> None:
+    context = of_a_run(make_context(market, home=tmp_path))
+    answers = [asyncio.run(Registry([a_picture(b"one")], context).call("chart", {})) for _ in range(2)]
+    assert all(answer.success for answer in answers)
+    (file,) = (tmp_path / "artifacts").iterdir()
+    assert file.name == f"{hashlib.sha256(b'one').hexdigest()}.png"
+    assert file.read_bytes() == b"one"
+
+
+def test_a_picture_of_no_run_and_one_that_is_too_large_are_not_stored(
+    make_context: MakeContext, market: ReplayMarket, tmp_path: Path
+) -> None:
+    context = make_context(market, home=tmp_path)
+    assert asyncio.run(Registry([a_picture(b"one")], context).call("chart", {})).success
+    large = a_picture(b"x" * (MAX_IMAGE_BYTES + 1))
+    assert not asyncio.run(Registry([large], of_a_run(context)).call("chart", {})).success
+    assert not (tmp_path / "artifacts").exists()
+
+
+def test_a_picture_that_cannot_be_stored_is_not_shown(
+    make_context: MakeContext, market: ReplayMarket, tmp_path: Path
+) -> None:
+    (tmp_path / "artifacts").write_text("a file where the folder would be")
+    context = of_a_run(make_context(market, home=tmp_path))
+    answer = asyncio.run(Registry([a_picture(b"one")], context).call("chart", {}))
+    assert (answer.success, answer.image, answer.has_data) == (False, None, False)
+    assert answer.payload["error"].startswith("the picture of chart could not be stored: ")
+
+
 def test_too_long_an_answer_asks_for_less(make_context: MakeContext, call: Call) -> None:
     at = dt.datetime(2024, 1, 2, tzinfo=dt.UTC)
     long = [Headline(symbol="X", headline="h" * 300, source="wire", published_at=at)] * 25
@@ -234,7 +277,8 @@ def test_the_text_is_compact_json(make_context: MakeContext, call: Call) -> None
 
 def test_importing_the_tools_is_light_and_warming_loads_the_rest() -> None:
     code = (
-        "import sys, tools.toolsets as t; heavy = {'pandas', 'talib', 'exchange_calendars', 'yfinance'};"
+        "import sys, tools.charts.render_tool, tools.toolsets as t;"
+        "heavy = {'pandas', 'talib', 'exchange_calendars', 'yfinance', 'PIL'};"
         "print(sorted(heavy & sys.modules.keys())); t.warm(); print(sorted(heavy & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)

@@ -18,6 +18,7 @@ _COLOURS = {
     Domain.STATUS: "",
     Domain.ORDER: "green",
     Domain.APPROVAL: "yellow",
+    Domain.ARTIFACT: "blue",
 }
 _ILL = ("failed", "refused", "interrupted", "error", "expired")
 # Fields that identify the subject come first, whatever order the payload has.

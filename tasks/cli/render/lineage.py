@@ -81,6 +81,8 @@ def _report(row: Row, run: str) -> Iterable[RenderableType]:
     yield _in(2, f"{calls}, {tokens(row['tokens'])}", "dim")
     if row["summary"] and row["summary"] not in (row["reason"] or ""):
         yield _in(2, paragraph(row["summary"]))
+    for path in row.get("pictures", ()):
+        yield Text(f"picture in the data folder:\n{path}", style="dim")
     yield _turn(2, row)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from rich import box
@@ -24,12 +25,14 @@ from tasks.cli.render.portfolio import portfolio_research
 from tasks.cli.render.sizes import count_text, units_text
 from tasks.cli.render.standing import standing_line
 from tasks.engine import kinds
+from tasks.views.artifacts import ArtifactRow
 from tasks.views.run_view import ActionRow, CandidateRow, Portfolio, Progress, RunView
 
 COLUMNS = ("Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens")
 SHORT_ID = 16
 _NEW_YORK = ZoneInfo("America/New_York")
 _LONGEST_TEXT = 320
+_MOST_ARTIFACTS = 12
 _COLOURS = {
     "BUY": "green",
     "HOLD": "cyan",
@@ -135,6 +138,21 @@ def run_report(run: RunView) -> RenderableType:
     parts += [Text(line, style="yellow") for line in _waiting(run.actions)]
     if run.portfolio:
         parts += ["", _portfolio(run, run.portfolio)]
+    return Group(*parts)
+
+
+def artifacts_report(rows: Sequence[ArtifactRow], home: Path) -> RenderableType | None:
+    """Return the subject, role, tool and file of each picture of a run, None without any.
+
+    home: the data folder of this shell; a worker on another machine has its own.
+    """
+    if not rows:
+        return None
+    parts = [Text.assemble(("Pictures ", "bold"), f"in the data folder, {home}:")]
+    for row in rows[:_MOST_ARTIFACTS]:
+        parts.append(Text(f"  {inert(row.subject)} {row.role}: {row.tool}, {row.size / 1024:.0f} KB\n{row.path}"))
+    if len(rows) > _MOST_ARTIFACTS:
+        parts.append(Text(f"  and {len(rows) - _MOST_ARTIFACTS} more (--json has them)", style="dim"))
     return Group(*parts)
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from pathlib import Path
+
 import pytest
-from sqlmodel import Session, col, delete
+from sqlmodel import Session, col, delete, select
 
 from models.errors import UsageError
 from models.tables.orders import Preview
-from models.tables.runs import Run, VerdictReport
+from models.tables.runs import Artifact, Run, Step, ToolCall, Turn, VerdictReport
+from tasks.cli.render.lineage import lineage_report
+from tasks.cli.render.runs import artifacts_report
+from tasks.views.artifacts import artifacts
 from tasks.views.lineage import lineage
-from tests.builders import a_candidate, a_run
+from tests.builders import a_candidate, a_run, a_turn
+from tests.tasks.cli.render.console import rendered
 from tests.tasks.views.chain import Chain, a_trade
 
 
@@ -24,6 +31,45 @@ def test_the_whole_chain_and_nothing_else(session: Session, chain: Chain) -> Non
     assert {row["author"] for row in (*found["orders"], *found["reports"], *found["hits"])} == {
         "rulebook (rules, no model)"
     }
+
+
+def test_a_report_names_the_pictures_that_its_turns_were_given(session: Session, chain: Chain) -> None:
+    """Those of all turns of its step, a repair's too, each file once; another report's are not among them."""
+    found = lineage(session, run_of(session, chain), "ACME")
+    assert [row["pictures"] for row in found["reports"]] == [[], []]
+    turn = session.get_one(Turn, found["reports"][0]["turn"])
+    earlier = a_turn(session, session.get_one(Step, turn.step_id), thread_id="t", ordinal=1)
+    for place, (owner, digest) in enumerate(((turn, "ab"), (turn, "ab"), (earlier, "cd"))):
+        a_picture(session, chain.run_id, owner, digest * 32, place)
+    found = lineage(session, run_of(session, chain), "ACME")
+    pictures = [row["pictures"] for row in found["reports"]]
+    assert pictures == [[f"artifacts/{'ab' * 32}.png", f"artifacts/{'cd' * 32}.png"], []]
+    shown = rendered(lineage_report(found)).splitlines()
+    assert f"artifacts/{'cd' * 32}.png" in shown
+    rows = artifacts(session, chain.run_id)
+    assert [(row.path, row.tool, row.role, row.turn_id) for row in rows[:2]] == [
+        (f"artifacts/{'ab' * 32}.png", "signals_get", "quick", turn.id)
+    ] * 2
+    text = artifacts_report(rows, Path("/home/desk"))
+    assert text is not None
+    assert rendered(text).splitlines()[:3] == [
+        "Pictures in the data folder, /home/desk:",
+        "  ACME quick: signals_get, 2 KB",
+        f"artifacts/{'ab' * 32}.png",
+    ]
+    assert artifacts_report(artifacts(session, a_run(session).id), Path("/home/desk")) is None
+
+
+def a_picture(session: Session, run_id: str, turn: Turn, digest: str, place: int) -> None:
+    call = session.exec(select(ToolCall)).first()
+    assert call is not None
+    at = turn.started_at + dt.timedelta(seconds=place)
+    session.add(
+        Artifact(
+            run_id=run_id, turn_id=turn.id, call_id=call.id, kind="image/png", digest=digest, size=2048, created_at=at
+        )
+    )
+    session.flush()
 
 
 def test_an_order_that_was_denied_has_no_preview(session: Session, chain: Chain) -> None:

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 from celery import Celery
 from pydantic import SecretStr
-from sqlmodel import Session, select
+from sqlmodel import Session, SQLModel, select
 from structlog.testing import capture_logs
 
 from models.database.store import Store
 from models.errors import LeaseLost, LoginMissing, MarketUnavailable
+from models.events import event_log
+from models.events.envelope import Domain
 from models.states import RunState, StepKind, StepState
 from models.tables.columns import utcnow
-from models.tables.runs import Candidate, Step, Turn
+from models.tables.runs import Artifact, Candidate, Step, ToolCall, Turn
 from tasks.bootstrap import Desk, desk_of
 from tasks.engine import graph
 from tasks.engine.leases import HeldStep
@@ -62,6 +64,43 @@ def test_a_step_is_done_and_its_join_is_sent(app: Celery, store: Store) -> None:
     found = get(store, step.id)
     assert (found.state, found.result) == (StepState.DONE, {"by": desk_of(app).owner})
     assert queued(app) == {"ops": [("desk.finish", [finish])]}
+
+
+def with_a_picture(step: ClaimedStep) -> tuple[list[SQLModel], ...]:
+    """A turn, its call and the picture that the call gave."""
+    turn = turn_of(step)
+    turn.thread_id, turn.codex_turn_id = "thread-1", "codex-1"
+    call = ToolCall(
+        turn_id=turn.id, ordinal=0, tool="chart_render", output="{}", success=True, has_data=True, seconds=0.1
+    )
+    picture = Artifact(run_id=step.run_id, turn_id=turn.id, call_id=call.id, kind="image/png", digest="ab" * 32, size=7)
+    return [turn], [call], [picture]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_picture_is_written_with_its_event_before_the_end_of_the_attempt(
+    app: Celery, store: Store, again: bool
+) -> None:
+    step = report()
+    run, _ = opened(store, step)
+
+    def handler(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+        rows = with_a_picture(step)
+        return RetryLater(0.0, "once more", rows) if again else Done({}, rows)
+
+    work(app, step.id, handler)
+    desk_of(app).recorder.close()
+    with store.read() as session:
+        (picture,) = session.exec(select(Artifact)).all()
+        events = event_log.read(session, run.id, 0, 100)
+    types = [one.type.value for one in events]
+    assert types.index("artifact.stored") < types.index("status.again" if again else "status.ended")
+    (event,) = [one for one in events if one.domain is Domain.ARTIFACT]
+    assert (event.thread_id, event.turn_id) == ("thread-1", "codex-1")
+    assert event.payload == {
+        "id": picture.id, "kind": "image/png", "digest": "ab" * 32, "size": 7, "run": run.id,
+        "turn": picture.turn_id, "role": "quick", "subject": "IBM",
+    }  # fmt: skip
 
 
 def test_a_second_message_does_nothing(app: Celery, store: Store) -> None:

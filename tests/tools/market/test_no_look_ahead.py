@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import hashlib
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -63,7 +64,8 @@ def answers(context: ToolContext, symbols: list[str]) -> dict[str, str]:
         for tool, arguments in cases(symbols):
             answer = await tools.call(tool, arguments)
             assert answer.success, answer.payload
-            answered[f"{tool} {arguments}"] = answer.text()
+            picture = hashlib.sha256(answer.image.data).hexdigest() if answer.image is not None else ""
+            answered[f"{tool} {arguments}"] = answer.text() + picture
         return answered
 
     return asyncio.run(ask())
