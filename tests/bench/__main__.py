@@ -6,6 +6,7 @@ import argparse
 
 from models.settings.sources import load_settings
 from tasks.worker import logs
+from tests.bench.charts import chart_cost
 from tests.bench.commands import command_cpu
 from tests.bench.overhead import overhead
 from tests.bench.repeat import repeated
@@ -15,7 +16,7 @@ from tests.bench.screen import ScreenTimes, screen_times
 from tests.bench.sheet import Sheet
 from tests.bench.throughput import Throughput, throughput
 
-PARTS = ("throughput", "screen", "scaling", "crowd", "replay", "overhead", "tokens", "commands")
+PARTS = ("throughput", "screen", "scaling", "crowd", "replay", "overhead", "tokens", "commands", "charts")
 READERS, EVENTS, PACE = 200, 5_000, 500
 # CPU milliseconds a turn, on a machine where an ephemeral turn takes an app-server so many. Another one is slower or
 # faster than that by what its app-server takes, and so are its bounds.
@@ -42,6 +43,7 @@ def main() -> None:
         "overhead": lambda: show_overhead(sheet, given.turns, given.rounds),
         "tokens": lambda: show_tokens(sheet),
         "commands": lambda: show_commands(sheet, given.rounds),
+        "charts": lambda: show_charts(sheet, given.rounds),
     }
     for name in [given.part] if given.part else PARTS:
         parts[name]()
@@ -144,6 +146,14 @@ def show_commands(sheet: Sheet, rounds: int) -> None:
     sheet.head("(j) user CPU of a command")
     for name, seconds, bound in command_cpu(rounds):
         sheet.most(name, seconds, bound, " s", ".2f")
+
+
+def show_charts(sheet: Sheet, rounds: int) -> None:
+    found = chart_cost(rounds)
+    sheet.head(f"(k) charts of {found.symbols} names, 126 sessions, from 4 threads of one process")
+    sheet.least("pictures", found.rate, 20, "/s", ".0f")
+    sheet.line("CPU of a picture", f"{found.picture_ms:.1f} ms")
+    sheet.line("CPU of a study", f"{found.study_ms:.2f} ms", "about 1")
 
 
 if __name__ == "__main__":

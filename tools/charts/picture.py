@@ -28,7 +28,13 @@ _COMPRESSION = 6
 PAPER, INK, FAINT = "#ffffff", "#222222", "#e4e4e4"
 RISE, FALL = "#1a9a78", "#d0453b"
 SUPPORT, RESISTANCE, FIB, TREND, CLOSE = "#1f5fd0", "#c96a00", "#8a5fb8", "#111111", "#444444"
-SERIES = ("#e08a00", "#2a7de1", "#8e44ad", "#6b7a00", "#6b7a00")
+_SERIES = {
+    "sma20": "#c2185b",
+    "sma50": "#00838f",
+    "sma200": "#6d4c41",
+    "bollinger upper": "#8a8a8a",
+    "lower": "#8a8a8a",
+}
 
 Label = tuple[int, str, str]  # row in the plot, text, colour
 LevelKind = Literal["support", "resistance", "fib"]
@@ -128,8 +134,8 @@ def _strip(scale: Scale, height: int, fill: Callable[[ImageDraw.ImageDraw], None
 def _head(draw: ImageDraw.ImageDraw, panel: Panel) -> None:
     draw.text((_LEFT, 3), panel.title, INK, _font(14))
     left = float(_LEFT)
-    for (name, values), colour in zip(panel.series.items(), SERIES, strict=False):
-        text = _valued(name, values)
+    for name, values in panel.series.items():
+        text, colour = _valued(name, values), _SERIES.get(name, INK)
         draw.text((left, 20), text, colour, _font())
         left += draw.textlength(text, _font()) + 14
 
@@ -142,8 +148,8 @@ def _prices(panel: Panel, scale: Scale, draw: ImageDraw.ImageDraw) -> None:
     for mark in panel.marks:
         _dashed(draw, scale.y(mark.price), scale.width, _COLOURS[mark.kind], *_DASHES[mark.kind])
     _candles(draw, panel.bars, scale)
-    for values, colour in zip(panel.series.values(), SERIES, strict=False):
-        _curve(draw, values, scale, colour)
+    for name, values in panel.series.items():
+        _curve(draw, values, scale, _SERIES.get(name, INK))
     for segment in panel.segments:
         _segment(draw, segment, scale)
     for at, price, high in panel.swings:
