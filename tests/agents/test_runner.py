@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import dataclasses
 import datetime as dt
 import json
 from collections.abc import Awaitable, Callable, Iterator
@@ -13,10 +15,11 @@ import pytest
 import redis
 
 from agents.codex.runtime import CodexRuntime
-from agents.roles import ROLES
+from agents.roles import ROLES, TOOLS
 from agents.runner import Assignment, RoleRun, Runner, storable, thread_scope
 from agents.runtime import Scope
 from agents.subjects import validator_subject
+from models.database.artifacts import path_in_home
 from models.research import Completed, Failed, Refused, ReportStatus
 from models.settings import Settings
 from tasks.worker.turns import status_of
@@ -112,6 +115,31 @@ def test_a_role_may_ask_for_what_the_settings_let_it_and_is_known_by_its_step(
     assert first.scope == Scope("run-1", "step-1", 2, "quick", "IBM")
     assert (first.reason, first.kept, first.worker) == ("initial", False, "w")
     assert {one.run_id for one in collected.envelopes} == {"run-1"}
+
+
+def test_the_chart_that_a_model_gets_is_the_one_on_record(
+    model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
+) -> None:
+    """The bytes in the model's call are those of the file that the artifact names, beside the figures drawn."""
+    role = dataclasses.replace(ROLES["quick"], tools=(*ROLES["quick"].tools, TOOLS["chart_render"]))
+    model.script(Call("chart_render", '{"symbols":["IBM"],"overlays":["levels","fib"]}'), reply(GOOD))
+    found: list[RoleRun] = []
+
+    async def work() -> None:
+        async with running(model, tmp_path, redis_server) as runtime:
+            asked = dataclasses.replace(job("quick", settings), role=role)
+            found.append(await runner(runtime, settings, market)(asked))
+
+    run(work())
+    (done,) = found
+    (picture,), (call,), (turn,) = done.artifacts, done.calls, done.turns
+    assert (picture.call_id, picture.turn_id, picture.run_id) == (call.id, turn.id, "run-1")
+    sent = next(item for item in list(model.calls())[-1].body["input"] if item["type"] == "function_call_output")
+    text, image = sent["output"]
+    assert [one["symbol"] for one in json.loads(text["text"])["charts"]] == ["IBM"]
+    kept = (settings.home / path_in_home(picture.digest, picture.kind)).read_bytes()
+    assert base64.b64decode(image["image_url"].partition(";base64,")[2]) == kept
+    assert kept.startswith(b"\x89PNG")
 
 
 def test_a_good_answer_is_completed_and_everything_is_on_record(ask: Ask, model: FakeResponses) -> None:
