@@ -10,11 +10,12 @@ import structlog
 
 from agents.codex.config import RuntimeConfig
 from agents.codex.events.listener import ConversationListener
-from agents.codex.failures import failure, failure_of_error, failure_of_turn, is_policy, refusal_in
+from agents.codex.failures import failure_of_error, failure_of_turn, is_policy, refusal_in
 from agents.codex.server.process import AppServer
 from agents.codex.server.router import ApprovalRouter
 from agents.codex.server.watch import TurnWatch
 from agents.codex.threads.gateway import OpenedThread, interrupt, start_turn
+from agents.failures import failure
 from agents.runtime import Asker, ConversationSpec, TurnResult, TurnStatus
 from models.errors import CodexError, RpcError
 from models.research import Failure, Usage

@@ -15,17 +15,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from agents.failures import declines, failure, masked_message, reset_in
 from models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse, kind_of
-from models.masking import without_secrets
 from models.research import Failure
-
-# Kinds worth another attempt: the same request may well succeed later.
-RETRYABLE = frozenset(
-    {
-        "rate_limited", "server_error", "overloaded", "stream_cut", "unreachable", "process_died", "timeout",
-        "no_progress", "interrupted", "rpc_timeout", "thread_in_use",
-    }
-)  # fmt: skip
 
 # The provider's own safety systems stopped the turn: a refusal, not a fault.
 POLICY = frozenset({"cyberPolicy", "misalignmentPolicyViolation"})
@@ -48,31 +40,8 @@ _BY_STATUS = {
 }  # fmt: skip
 _STREAM = "stream disconnected"
 _STATUS_IN_TEXT = re.compile(r"unexpected status (\d{3})")
-MESSAGE_LIMIT = 500
-_READ_LIMIT = 4_000  # cut first, a secret might lose the part by which it is known
 _LIMIT_IN_STREAM = "rate limit exceeded"
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SPAN = re.compile(r"(\d+(?:\.\d+)?) ?(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)(?![a-z])", re.IGNORECASE)
-_RESET = re.compile(rf"try again in ((?:{_SPAN.pattern}[ ,]*(?:and )?)+)", re.IGNORECASE)
-
-# The usual openings of a refusal in prose, for models that decline in plain text where JSON was asked.
-_APOSTROPHE = "['\u2019]"
-_DECLINING = re.compile(
-    rf"\W*(sorry\b|i{_APOSTROPHE}?m (sorry|unable|not able)|i am (sorry|unable|not able)"
-    rf"|i (can{_APOSTROPHE}t|cannot|can not|won{_APOSTROPHE}t|will not|must decline))",
-    re.IGNORECASE,
-)
 NO_ANSWER = "the model ended its turn without an answer (the app-server does not pass on the text of a refusal)"
-
-
-def failure(kind: str, message: str, reset_seconds: float | None = None) -> Failure:
-    """Return a failure of a known kind, which decides whether it is retried."""
-    return Failure(kind=kind, retryable=kind in RETRYABLE, message=masked_message(message), reset_seconds=reset_seconds)
-
-
-def masked_message(message: str) -> str:
-    """Return an error message as it is kept and shown: providers quote keys, and URLs with their logins."""
-    return without_secrets(message[:_READ_LIMIT])[:MESSAGE_LIMIT]
 
 
 def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
@@ -91,17 +60,6 @@ def is_limit(error: Mapping[str, Any] | None) -> bool:
     details = str(error.get("additionalDetails") or "")
     info = error.get("codexErrorInfo")
     return details.startswith(_LIMIT_IN_STREAM) or _kind(info, details) == "rate_limited"
-
-
-def reset_in(text: str) -> float | None:
-    """Return the seconds of "try again in 1m 2.5s", or None when the text names none."""
-    if (found := _RESET.search(text)) is None:
-        return None
-    return sum(float(number) * _seconds(unit) for number, unit in _SPAN.findall(found.group(1)))
-
-
-def _seconds(unit: str) -> float:
-    return _UNITS["ms" if unit.lower().startswith(("ms", "milli")) else unit[0].lower()]
 
 
 def failure_of_error(error: DeskError) -> Failure:
@@ -125,9 +83,7 @@ def refusal_in(text: str | None) -> str | None:
     """
     if text is None or not text.strip():
         return NO_ANSWER
-    if "{" not in text and _DECLINING.match(text):
-        return text
-    return None
+    return text if declines(text) else None
 
 
 def _kind(info: Any, message: str) -> str:

@@ -12,8 +12,9 @@ from typing import Any
 
 import orjson
 
-from agents.codex.failures import failure_of_turn, is_limit, is_policy, masked_message, refusal_in, reset_in
+from agents.codex.failures import failure_of_turn, is_limit, is_policy, refusal_in
 from agents.codex.server.watch import counts_of
+from agents.failures import masked_message, reset_in
 from agents.runtime import Scope
 from models.events.envelope import TEXT_LIMIT, Envelope, EventType, event, short
 

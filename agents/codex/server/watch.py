@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 import structlog
 
-from agents.codex.failures import is_limit, reset_in
+from agents.codex.failures import is_limit
 from agents.codex.server.router import ApprovalRouter
+from agents.failures import reset_in
 from models.research import Usage
 from tools.registry import Toolset
 

@@ -11,8 +11,8 @@ import pytest
 
 from agents.codex.events.listener import ConversationListener
 from agents.codex.events.translator import translate
-from agents.codex.failures import failure
 from agents.codex.threads.gateway import OpenedThread
+from agents.failures import failure
 from agents.runtime import Scope
 from models.events.envelope import TEXT_LIMIT, Envelope
 from models.events.lifecycle import LifecycleStatus
