@@ -1,6 +1,7 @@
 """The runtime seam: the protocols and frozen messages between the desk and what runs its models' turns.
 
-`agents/codex` is one implementation. The runner and everything in tasks/ know a runtime by these names alone.
+`agents/codex` and `agents/litellm` are its implementations. The runner and everything in tasks/ know a runtime by these
+names alone.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class ConversationSpec:
     whole: a kept thread is gone on with whatever its age and length, and with all of its history.
     approvals: requests that the model may make of a person; any other is declined at once.
     effort: how much the model reasons; None is its own default. mode: the role's; a kept thread has its mode's limits.
+    fallbacks: models that a call goes to, in this order, when the provider of `model` cannot serve it. model_calls:
+    most model calls of one turn, the last of which must answer. Both are of runtimes that make the calls themselves.
     """
 
     role: str
@@ -59,6 +62,8 @@ class ConversationSpec:
     approvals: frozenset[ApprovalKind] = frozenset()
     mode: Mode = "other"
     whole: bool = False
+    fallbacks: tuple[str, ...] = ()
+    model_calls: int = 12
 
 
 def has_history(reason: str) -> bool:
@@ -72,7 +77,8 @@ class TurnResult:
 
     status completed: text is the answer, unless refusal is set: the model declined. interrupted and failed: failure
     has the reason; failed with a refusal and no failure: the provider's safety system declined. context_tokens: input
-    tokens of its last model call; None where the provider gave no figure.
+    tokens of its last model call; None where the provider gave no figure. model: the one that answered last, where the
+    runtime may choose another than the conversation's. cost_usd: as the runtime knows it, else None.
     """
 
     thread_id: str
@@ -83,6 +89,8 @@ class TurnResult:
     failure: Failure | None
     refusal: str | None
     context_tokens: int | None = None
+    model: str | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

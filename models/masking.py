@@ -45,6 +45,11 @@ def _redacted(value: Any, secrets: list[str]) -> Any:
     return without_secrets(value)
 
 
+def environment_secrets(environ: Mapping[str, str]) -> list[str]:
+    """Return the values of variables with names of secrets, such as the keys of models' providers."""
+    return [value for name, value in environ.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST_SECRET]
+
+
 def without_secrets(text: str) -> str:
     """Return prose, such as a provider's error, without what looks like a secret: passwords and keys in URLs, bearer
     tokens, and API keys."""

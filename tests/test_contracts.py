@@ -20,7 +20,8 @@ MANDATES = "Only `desk arm` can write a mandate"
 BROKERS = "Agents cannot reach a broker"
 SERVICE = "Only `desk api` loads the service"
 RUNTIME = "Only the composition root knows the Codex runtime"
-CONTRACTS = (BROKERS, MANDATES, SERVICE, RUNTIME)
+LITELLM = "Only the composition root knows the LiteLLM runtime"
+CONTRACTS = (BROKERS, MANDATES, SERVICE, RUNTIME, LITELLM)
 
 ROGUES = {
     "agents/rogue_broker.py": ("from tools.brokers import protocol", BROKERS),
@@ -35,6 +36,8 @@ ROGUES = {
     "agents/rogue_runner.py": ("from agents.codex.runtime import CodexRuntime", RUNTIME),
     "tasks/threads/rogue_list.py": ("from agents.codex.threads.registry import ThreadRegistry", RUNTIME),
     "tasks/worker/rogue_turns.py": ("from agents.codex.threads import registry", RUNTIME),
+    "agents/rogue_library.py": ("from agents.litellm.library import library", LITELLM),
+    "tasks/worker/rogue_client.py": ("from agents.litellm.runtime import LitellmRuntime", LITELLM),
     "tasks/cli/rogue_page.py": ("from tasks.web import app", SERVICE),
 }
 

@@ -11,6 +11,7 @@ from models.research import Frozen
 
 class RuntimeKind(StrEnum):
     CODEX = "codex"
+    LITELLM = "litellm"
 
 
 class LifecycleStatus(StrEnum):

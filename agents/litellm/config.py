@@ -1,0 +1,29 @@
+"""Configuration of the LiteLLM runtime: its part of the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agents.role_models import RULES_MODEL
+from models.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class LitellmConfig:
+    """Settings of one worker's runtime. Times are seconds. rulebook_url: base URL of the rulebook's chat completions,
+    for the model `rulebook`."""
+
+    worker: str
+    rulebook_url: str | None = None
+    turn_seconds: float = 180.0
+    no_progress_seconds: float = 90.0
+
+
+def litellm_config(settings: Settings, worker: str) -> LitellmConfig:
+    """Return the runtime's part of the settings. Keys and base URLs are not among them: the library reads each
+    provider's own variables."""
+    return LitellmConfig(worker, settings.rulebook_url, settings.turn_seconds, settings.no_progress_seconds)
+
+
+def is_rules(model: str) -> bool:
+    return model == RULES_MODEL

@@ -1,0 +1,149 @@
+"""A conversation of the LiteLLM runtime: a history in memory, and turns on it one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from agents.failures import failure
+from agents.litellm.client import ModelClient
+from agents.litellm.config import LitellmConfig
+from agents.litellm.events import ConversationEvents
+from agents.litellm.failures import ModelError
+from agents.litellm.loop import Ended, ModelLimits, TurnLoop, is_policy
+from agents.litellm.messages import ChatHistory, Question, tool_list
+from agents.runtime import ConversationSpec, Observer, TurnResult, TurnStatus
+from models.research import Failure, Usage
+from models.tables.columns import new_id
+
+log = structlog.get_logger(__name__)
+
+ENDED_SECONDS = 0.5  # a cancelled model call ends within milliseconds, and a tool's thread is not waited for
+
+
+class LitellmConversation:
+    """A thread that runs turns. Made by LitellmRuntime.conversation; not usable after its block ends."""
+
+    def __init__(
+        self,
+        spec: ConversationSpec,
+        deadline: float,
+        config: LitellmConfig,
+        client: ModelClient,
+        limits: ModelLimits,
+        observer: Observer | None,
+    ) -> None:
+        self.thread_id = new_id()
+        # No thread is kept: its role gets the desk's memory in the question instead.
+        self.reason = "stateless" if spec.keep else "initial"
+        self.running_turn_id: str | None = None
+        self.events = ConversationEvents(observer, spec, self.thread_id, self.reason, config.worker)
+        self._spec, self._deadline, self._config = spec, deadline, config
+        self._client, self._limits = client, limits
+        self._history = ChatHistory(spec.base_instructions)
+        self._one_turn = asyncio.Lock()
+        self._loop = asyncio.get_running_loop()
+        self._stop: asyncio.Future[None] = self._loop.create_future()
+
+    async def turn(
+        self,
+        text: str,
+        output_schema: dict[str, Any],
+        metadata: Mapping[str, str],
+        on_started: Callable[[str], None] | None = None,
+        on_limited: Callable[[float | None], None] | None = None,
+    ) -> TurnResult:
+        """Run one turn and return its end; a failure is a result, not an exception.
+
+        The first turn of a conversation may call tools; a later one asks for a repair of its answer, and has to answer
+        at once. It ends at the conversation's deadline or at the turn's own limit.
+        """
+        async with self._one_turn:
+            if self._stop.done():
+                return self._result("", "interrupted", _interrupted())
+            turn_id, result = new_id(), None
+            forced = bool(self._history.items)
+            self._history.add(Question(text))
+            work = TurnLoop(
+                client=self._client,
+                spec=self._spec,
+                history=self._history,
+                tools=tool_list(self._spec.tools.specs(), output_schema),
+                metadata=dict(metadata) | {"thread_id": self.thread_id, "turn_id": turn_id},
+                events=self.events,
+                limits=self._limits,
+                quiet_seconds=self._config.no_progress_seconds,
+                forced=forced,
+                on_limited=on_limited,
+            )
+            self.events.turn_started(turn_id, text)
+            self.running_turn_id = turn_id
+            try:
+                if on_started is not None:
+                    on_started(turn_id)
+                result = await self._run(turn_id, work)
+            finally:
+                self.running_turn_id = None
+                self.events.turn_ended(result)
+            return result
+
+    def interrupt(self) -> None:
+        """End the running turn, and any later one of this conversation, as interrupted."""
+        if not self._stop.done():
+            self._stop.set_result(None)
+
+    async def _run(self, turn_id: str, work: TurnLoop) -> TurnResult:
+        left = min(self._deadline - self._loop.time(), self._config.turn_seconds)
+        running = asyncio.ensure_future(work.run())
+        try:
+            await asyncio.wait((running, self._stop), timeout=max(left, 0.0), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended = running.done()
+            if not ended:
+                running.cancel()
+                await asyncio.wait((running,), timeout=ENDED_SECONDS)
+        if ended:
+            return self._ended(turn_id, work, running)
+        if self._stop.done():
+            return self._result(turn_id, "interrupted", _interrupted(), work)
+        return self._result(turn_id, "failed", failure("timeout", "the turn did not end before its deadline"), work)
+
+    def _ended(self, turn_id: str, work: TurnLoop, running: asyncio.Future[Ended]) -> TurnResult:
+        try:
+            ended = running.result()
+        except ModelError as error:
+            if is_policy(error):
+                return self._result(turn_id, "failed", None, work, Ended("", error.failure.message))
+            return self._result(turn_id, "failed", error.failure, work)
+        return self._result(turn_id, "completed", None, work, ended)
+
+    def _result(
+        self,
+        turn_id: str,
+        status: TurnStatus,
+        why: Failure | None,
+        work: TurnLoop | None = None,
+        ended: Ended | None = None,
+    ) -> TurnResult:
+        text, refusal = ended or Ended("")
+        if work is None:
+            return TurnResult(self.thread_id, turn_id, status, text, Usage(), why, refusal)
+        return TurnResult(
+            self.thread_id,
+            turn_id,
+            status,
+            text,
+            work.usage,
+            why,
+            refusal,
+            work.context_tokens,
+            work.model,
+            work.cost_usd if work.model is not None else None,
+        )
+
+
+def _interrupted() -> Failure:
+    return failure("interrupted", "the turn was interrupted by the desk")

@@ -1,0 +1,40 @@
+"""The library LiteLLM, loaded late: it takes seconds and as much memory as the desk itself."""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import cache
+from typing import Any
+
+# Read by the library as it is imported. Without them it fetches price lists and headers, and loads a .env of its own.
+ENVIRONMENT = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+    "LITELLM_MODE": "PRODUCTION",
+}
+# Their lines repeat what the turn's own failure says, and some have a key in a URL.
+_CHATTY = ("LiteLLM", "httpx", "httpcore", "openai", "openai._base_client")
+
+
+@cache
+def library() -> Any:
+    """Return the library, set so that nothing but a model's call goes out and a call is sent once."""
+    os.environ.update(ENVIRONMENT)
+    import litellm
+
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    litellm.drop_params = True  # an effort that a model does not know, for instance
+    litellm.num_retries = 0
+    litellm.disable_hf_tokenizer_download = True
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return litellm
+
+
+async def close_clients() -> None:
+    """Close the library's connections, which belong to the running loop."""
+    from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
+
+    await close_litellm_async_clients()

@@ -1,0 +1,87 @@
+"""Helpers of the LiteLLM runtime's tests: a runtime on loopback models of two dialects, and what it recorded."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import pytest
+
+from agents.litellm.config import LitellmConfig
+from agents.litellm.runtime import LitellmRuntime
+from agents.runtime import ConversationSpec, Lifecycle, Scope, TurnResult
+from models.events.envelope import Envelope
+from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline
+from tests.agents.codex.kit import spec as any_spec
+from tests.fakes.chat import FakeChat
+from tests.patience import PATIENCE
+
+OPENAI, ANTHROPIC = "openai/gpt-5.5", "anthropic/claude-sonnet-4-5"
+DIALECTS = (OPENAI, ANTHROPIC)
+KEY = "sk-desk-0123456789abcdef"
+
+
+class Seen:
+    """An observer that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.events: list[Envelope] = []
+        self.lifecycles: list[Lifecycle] = []
+
+    def record(self, scope: Scope, events: Sequence[Envelope], lifecycles: Sequence[Lifecycle] = ()) -> None:
+        self.events += events
+        self.lifecycles += lifecycles
+
+    @property
+    def types(self) -> list[str]:
+        return [str(one.type) for one in self.events]
+
+    def payloads(self, type_: str) -> list[dict[str, Any]]:
+        return [one.payload for one in self.events if one.type == type_]
+
+
+@contextmanager
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeChat]:
+    """A model on loopback, at the addresses and with the keys of the providers' own variables."""
+    with FakeChat() as model:
+        point_at(monkeypatch, model)
+        yield model
+
+
+def point_at(monkeypatch: pytest.MonkeyPatch, model: FakeChat) -> None:
+    for name, value in environment(model.url).items():
+        monkeypatch.setenv(name, value)
+
+
+def environment(url: str) -> dict[str, str]:
+    """Return the providers' own variables for a stand-in with this base URL of chat completions."""
+    return {
+        "OPENAI_API_BASE": url,
+        "OPENAI_BASE_URL": url,
+        "ANTHROPIC_API_BASE": url.removesuffix("/v1"),
+        "OPENAI_API_KEY": KEY,
+        "ANTHROPIC_API_KEY": KEY,
+    }
+
+
+def spec(tools: Kit | None = None, model: str = OPENAI, **changes: Any) -> ConversationSpec:
+    found = any_spec(tools, model=model, keep=changes.pop("keep", False))
+    values = {name: getattr(found, name) for name in ConversationSpec.__slots__}
+    return ConversationSpec(**{**values, "scope": Scope("run-1", "step-1", 2, "quick", "ACME"), **changes})
+
+
+@asynccontextmanager
+async def running(observer: Seen | None = None, grace: float = 5.0, **changes: Any) -> AsyncIterator[LitellmRuntime]:
+    values: dict[str, Any] = {"worker": "w", "turn_seconds": PATIENCE, "no_progress_seconds": PATIENCE, **changes}
+    runtime = LitellmRuntime(LitellmConfig(**values), observer=observer)
+    await runtime.start()
+    try:
+        yield runtime
+    finally:
+        await runtime.close(grace)
+
+
+async def one_turn(runtime: LitellmRuntime, wanted: ConversationSpec, text: str = "What of ACME?") -> TurnResult:
+    async with runtime.conversation(wanted, deadline()) as conversation:
+        return await conversation.turn(text, SCHEMA, METADATA)

@@ -1,0 +1,259 @@
+"""The far side of the model wire on one loopback server: OpenAI's chat completions, Anthropic's messages, and OpenAI's
+responses as one JSON, which the library asks for where a model reasons with tools.
+
+Scripted as `FakeResponses` is, with the same replies where a dialect has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import orjson
+
+from tests.fakes import responses
+from tests.fakes.responses import JSON_HEADERS, Call, FakeResponses, Receive, Refusal, Seen, Send, Slow, Status, Text
+
+MESSAGES, RESPONSES = "/messages", "/responses"
+USAGE = {"input_tokens": 100, "output_tokens": 20}
+_numbers = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Several tool calls in one message, with a text before them."""
+
+    calls: tuple[Call, ...]
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """An answer that the provider's content filter cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class HalfJson:
+    """A body that is cut in the middle, with a length that fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A body that ends before its length: the connection is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A body as it is."""
+
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+ChatReply = responses.Reply | Calls | Filtered | HalfJson | Dropped | Raw
+
+
+def answer(value: Any) -> Call:
+    """Return a call of the answer tool with this value."""
+    return Call("answer", json.dumps(value))
+
+
+class FakeChat(FakeResponses):
+    """Chat completions and messages on loopback. url: the base of the first; root: of the second."""
+
+    @property
+    def root(self) -> str:
+        return self.url.removesuffix("/v1")
+
+    async def answer(self, seen: Seen, receive: Receive, send: Send) -> None:
+        reply: Any = self._replies.popleft() if self._replies else self.policy(seen.body)
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        while isinstance(reply, Slow | responses.Silence):
+            await asyncio.sleep(reply.seconds)
+            reply = reply.reply if isinstance(reply, Slow) else Text('{"ok":true}')
+        write = _anthropic if seen.path.endswith(MESSAGES) else _responses if seen.path.endswith(RESPONSES) else _openai
+        await _sent(reply, write, send)
+
+
+async def _sent(reply: Any, write: Callable[[Any], Mapping[str, Any]], send: Send) -> None:
+    if isinstance(reply, Status):
+        extra = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
+        await _body(send, reply.code, orjson.dumps(reply.body), extra)
+    elif isinstance(reply, Raw):
+        await _body(send, 200, orjson.dumps(reply.body))
+    elif isinstance(reply, HalfJson | Dropped):
+        body = orjson.dumps(write(Text("half of it")))
+        half = body[: len(body) // 2]
+        await _body(send, 200, half, length=len(body) if isinstance(reply, Dropped) else len(half))
+    else:
+        await _body(send, 200, orjson.dumps(write(reply)))
+
+
+async def _body(
+    send: Send, code: int, body: bytes, extra: list[tuple[bytes, bytes]] | None = None, length: int | None = None
+) -> None:
+    size = (b"content-length", str(len(body) if length is None else length).encode())
+    await send({"type": "http.response.start", "status": code, "headers": [*JSON_HEADERS, *(extra or []), size]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _calls(reply: Any) -> tuple[Call, ...]:
+    return reply.calls if isinstance(reply, Calls) else (reply,) if isinstance(reply, Call) else ()
+
+
+def _openai(reply: Any) -> Mapping[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": getattr(reply, "text", None) or None}
+    finish = "stop"
+    if calls := _calls(reply):
+        finish = "tool_calls"
+        message["tool_calls"] = [
+            {
+                "id": f"call_{next(_numbers)}",
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in calls
+        ]
+    elif isinstance(reply, Refusal):
+        message |= {"content": None, "refusal": reply.text}
+    elif isinstance(reply, Filtered):
+        finish, message["content"] = "content_filter", ""
+    usage = _usage(reply)
+    counted = {
+        "prompt_tokens": usage["input_tokens"],
+        "completion_tokens": usage["output_tokens"],
+        "total_tokens": usage["input_tokens"] + usage["output_tokens"],
+        "prompt_tokens_details": {"cached_tokens": usage.get("cached", 0)},
+    } if usage else None  # fmt: skip
+    return {
+        "id": f"chatcmpl-{next(_numbers)}",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "gpt-5.5",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        **({"usage": counted} if counted else {}),
+    }
+
+
+def _anthropic(reply: Any) -> Mapping[str, Any]:
+    content: list[dict[str, Any]] = []
+    stop = "end_turn"
+    if text := getattr(reply, "text", None):
+        content.append({"type": "text", "text": text})
+    for call in _calls(reply):
+        stop = "tool_use"
+        given = _loaded(call.arguments)
+        content.append({"type": "tool_use", "id": f"toolu_{next(_numbers)}", "name": call.name, "input": given})
+    if isinstance(reply, Refusal | Filtered):
+        stop = "refusal"
+    usage = _usage(reply) or {"input_tokens": 0, "output_tokens": 0}
+    cached = usage.get("cached", 0)
+    return {
+        "id": f"msg_{next(_numbers)}",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-4-5",
+        "content": content,
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": usage["input_tokens"] - cached,
+            "output_tokens": usage["output_tokens"],
+            "cache_read_input_tokens": cached,
+            "cache_creation_input_tokens": 0,
+        },
+    }
+
+
+def _responses(reply: Any) -> Mapping[str, Any]:
+    output: list[dict[str, Any]] = []
+    if text := getattr(reply, "text", None):
+        kind = (
+            {"type": "refusal", "refusal": text}
+            if isinstance(reply, Refusal)
+            else {"type": "output_text", "text": text}
+        )
+        message = {"type": "message", "role": "assistant", "status": "completed", "id": f"msg_{next(_numbers)}"}
+        output.append({**message, "content": [{"annotations": [], **kind}]})
+    for call in _calls(reply):
+        ids = {"id": f"fc_{next(_numbers)}", "call_id": f"call_{next(_numbers)}", "status": "completed"}
+        output.append({"type": "function_call", **ids, "name": call.name, "arguments": call.arguments})
+    usage = _usage(reply) or {"input_tokens": 0, "output_tokens": 0}
+    return {
+        "id": f"resp_{next(_numbers)}",
+        "object": "response",
+        "created_at": 1,
+        "status": "completed",
+        "model": "gpt-5.5",
+        "output": output,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "usage": {
+            "input_tokens": usage["input_tokens"],
+            "input_tokens_details": {"cached_tokens": usage.get("cached", 0)},
+            "output_tokens": usage["output_tokens"],
+            "output_tokens_details": {"reasoning_tokens": 5},
+            "total_tokens": usage["input_tokens"] + usage["output_tokens"],
+        },
+    }
+
+
+def _usage(reply: Any) -> Mapping[str, Any]:
+    found = getattr(reply, "usage", USAGE)
+    return found if found is not None else {}
+
+
+def _loaded(arguments: str) -> Any:
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
+
+
+Policy = Callable[[dict[str, Any]], ChatReply]
+Sent = Awaitable[None]
+
+
+def _plain(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
+
+
+def outputs(body: Mapping[str, Any]) -> list[str]:
+    """Return the texts of the tool answers in a request of either dialect, in their order."""
+    found = [_plain(one["output"]) for one in body.get("input", ()) if one.get("type") == "function_call_output"]
+    for message in body.get("messages", ()):
+        content = message.get("content")
+        if message["role"] == "tool":
+            found.append(content if isinstance(content, str) else "".join(part.get("text", "") for part in content))
+        elif message["role"] == "user" and isinstance(content, list):
+            for part in content:
+                if part.get("type") == "tool_result":
+                    inner = part.get("content")
+                    parts = inner if isinstance(inner, list) else [{"text": inner}]
+                    found.append("".join(one.get("text") or "" for one in parts))
+    return found
+
+
+def tool_then_answer(body: Mapping[str, Any]) -> ChatReply:
+    """Calls the first tool offered once a turn, then gives the answer tool what fits the tests' schema."""
+    if outputs(body):
+        return answer({"ok": True})
+    first = body["tools"][0]
+    return Call(first.get("function", first)["name"], '{"symbols":["ACME"]}')
+
+
+if __name__ == "__main__":
+    served = FakeChat(tool_then_answer, log=False)
+    print(served.url, flush=True)
+    served.serve()
