@@ -1,8 +1,10 @@
-"""The rulebook as a Responses API: POST /v1/responses (server-sent events) and GET /v1/models, on loopback only."""
+"""The rulebook as a model's API on loopback only: POST /v1/responses (server-sent events), POST /v1/chat/completions
+and GET /v1/models."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import uvicorn
 from starlette.applications import Starlette
@@ -10,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agents.rulebook.case import Call
+from agents.rulebook.case import Call, Case, Payload
+from agents.rulebook.chat import answer_schema, completion, parse_chat
 from agents.rulebook.policies import POLICIES
 from agents.rulebook.wire import BadRequest, fill, parse, schema_of, stream
 from models.errors import SettingError
@@ -25,13 +28,20 @@ STOP_SECONDS = 2
 def answer(body: bytes) -> bytes:
     """Return the event stream that answers one request body. Raises BadRequest."""
     request, case = parse(body)
+    return stream(request, len(body), _move(case, schema_of(request)))
+
+
+def answer_chat(body: bytes) -> bytes:
+    """Return the completion that answers one request body. Raises BadRequest."""
+    request, case = parse_chat(body)
+    return completion(request, len(body), _move(case, answer_schema(request)))
+
+
+def _move(case: Case, schema: Payload | None) -> Call | Payload:
     if (policy := POLICIES.get(case.role)) is None:
         raise BadRequest("unknown_role", f"no rule for the role {case.role!r}; there are {', '.join(sorted(POLICIES))}")
-    schema = schema_of(request)
     move = policy(case)
-    if not isinstance(move, Call) and schema is not None:
-        move = fill(schema, move)
-    return stream(request, len(body), move)
+    return move if isinstance(move, Call) or schema is None else fill(schema, move)
 
 
 def create_app(latency_seconds: float = 0.0) -> Starlette:
@@ -39,22 +49,33 @@ def create_app(latency_seconds: float = 0.0) -> Starlette:
     if not 0 <= latency_seconds <= 600:
         raise SettingError(f"rulebook latency of {latency_seconds} s: give 0 to 600")
 
-    async def responses(request: Request) -> Response:
+    async def answered(request: Request, answer: Callable[[bytes], bytes], media_type: str) -> Response:
         body = await request.body()
         try:
-            events = answer(body)
+            found = answer(body)
         except BadRequest as error:
             problem = {"type": "invalid_request_error", "code": error.code, "message": str(error)}
             return JSONResponse({"error": problem}, 400)
         if latency_seconds:
             await asyncio.sleep(latency_seconds)
-        return Response(events, media_type="text/event-stream", headers={"cache-control": "no-cache"})
+        return Response(found, media_type=media_type, headers={"cache-control": "no-cache"})
+
+    async def responses(request: Request) -> Response:
+        return await answered(request, answer, "text/event-stream")
+
+    async def chat(request: Request) -> Response:
+        return await answered(request, answer_chat, "application/json")
 
     async def models(_request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "chordesk"}]})
 
-    routes = [Route("/v1/responses", responses, methods=["POST"]), Route("/v1/models", models, methods=["GET"])]
-    return Starlette(routes=routes)
+    return Starlette(
+        routes=[
+            Route("/v1/responses", responses, methods=["POST"]),
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/models", models, methods=["GET"]),
+        ]
+    )
 
 
 def build_server(host: str = "127.0.0.1", port: int = 0, latency_seconds: float = 0.0) -> uvicorn.Server:

@@ -18,7 +18,7 @@ from agents.rulebook.case import Call, Case, Output, Payload
 BYTES_PER_TOKEN = 4  # there is no tokenizer here: token counts are bytes / 4, and only that
 _SUBJECT = re.compile(r"^```subject\n(.*?)\n```", re.DOTALL | re.MULTILINE)
 _ROLE = "Role: "
-_numbers = count(1)
+numbers = count(1)
 
 
 class BadRequest(Exception):
@@ -31,19 +31,29 @@ class BadRequest(Exception):
 
 def parse(body: bytes) -> tuple[Payload, Case]:
     """Return the request and the case in it. Raises BadRequest."""
+    request, items = read(body, "input")
+    return request, case_of(request.get("instructions"), items, request.get("tools"))
+
+
+def read(body: bytes, key: str) -> tuple[Payload, list[Payload]]:
+    """Return a request and its items, which are under this key. Raises BadRequest."""
     try:
         request = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise BadRequest("invalid_json", f"the request body is no JSON: {error}") from None
     if not isinstance(request, dict):
         raise BadRequest("invalid_request", "the request body must be a JSON object")
-    items = request.get("input")
+    items = request.get(key)
     if not isinstance(items, list):
-        raise BadRequest("invalid_input", f"input must be a list of items, not {type(items).__name__}")
-    items = [item for item in items if isinstance(item, dict)]
-    role = _role(request.get("instructions") or _developer_text(items))
+        raise BadRequest(f"invalid_{key}", f"{key} must be a list of items, not {type(items).__name__}")
+    return request, [item for item in items if isinstance(item, dict)]
+
+
+def case_of(instructions: Any, items: list[Payload], tools: Any) -> Case:
+    """Return the case of a request. items: in the form of the Responses API. Raises BadRequest."""
+    role = _role(instructions or _developer_text(items))
     place, subject = _subject(items)
-    return request, Case(role, subject, _tools(request.get("tools")), _outputs(items[place + 1 :]))
+    return Case(role, subject, _tools(tools), _outputs(items[place + 1 :]))
 
 
 def _role(instructions: Any) -> str:
@@ -140,7 +150,7 @@ def fill(schema: Mapping[str, Any], value: Any, where: str = "answer") -> Any:
 
 def stream(request: Mapping[str, Any], request_bytes: int, move: Call | Payload) -> bytes:
     """Return the server-sent events of one response: a function call or the final message."""
-    number = next(_numbers)
+    number = next(numbers)
     item = _call_item(number, move) if isinstance(move, Call) else _message_item(number, move)
     head = {"id": f"resp_{number}", "object": "response", "model": request.get("model", "rulebook"), "output": []}
     written = len(orjson.dumps(item))

@@ -1,0 +1,125 @@
+"""The rulebook's chat completions: the same policies through another wire, alone and through the LiteLLM runtime."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from models.research import ValidatorOutput, output_schema
+from tests.agents.codex.kit import METADATA, Kit, deadline, run
+from tests.agents.litellm.kit import running, spec
+from tests.agents.rulebook.market import CALM, Desk
+from tests.agents.rulebook.test_server import SUBJECT
+from tests.agents.rulebook.turns import ask, events, offered
+
+SCHEMA = output_schema(ValidatorOutput)
+QUESTION = f"```subject\n{json.dumps(SUBJECT)}\n```"
+
+
+def tool(name: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": dict(schema or {})}}
+
+
+def body(*later: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    messages = [{"role": "system", "content": "Role: quick\nx"}, {"role": "user", "content": QUESTION}, *later]
+    tools = [tool("signals_get"), tool("answer", SCHEMA)]
+    return {"model": "rulebook", "messages": messages, "tools": tools, **changes}
+
+
+def called(answer: httpx.Response) -> tuple[str, dict[str, Any]]:
+    """The one tool call of a completion."""
+    assert answer.status_code == 200, answer.text
+    (choice,) = answer.json()["choices"]
+    assert choice["finish_reason"] == "tool_calls"
+    (call,) = choice["message"]["tool_calls"]
+    return call["function"]["name"], json.loads(call["function"]["arguments"])
+
+
+def turns(calls: list[dict[str, Any]], outputs: list[Any]) -> list[dict[str, Any]]:
+    """Messages of calls and of their answers."""
+    found: list[dict[str, Any]] = []
+    for number, (call, output) in enumerate(zip(calls, outputs, strict=True)):
+        made = {"id": f"c{number}", "type": "function", "function": call}
+        found.append({"role": "assistant", "content": None, "tool_calls": [made]})
+        found.append({"role": "tool", "tool_call_id": f"c{number}", "content": json.dumps(output)})
+    return found
+
+
+def test_both_wires_make_the_same_call_and_give_the_same_answer(http: httpx.Client) -> None:
+    assert called(http.post("/chat/completions", json=body())) == ("signals_get", {"symbols": ["AA"]})
+    broken = {"success": False, "error": "no prices"}
+    history = turns([{"name": "signals_get", "arguments": "{}"}], [broken])
+    name, answer = called(http.post("/chat/completions", json=body(*history)))
+    assert name == "answer"
+    items = [
+        ask(SUBJECT),
+        {"type": "function_call", "call_id": "c", "name": "signals_get", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": json.dumps(broken)},
+    ]
+    request = {"model": "m", "instructions": "Role: quick\nx", "input": items, "tools": offered(["signals_get"])}
+    message = events(http.post("/responses", json=request))[1][1]["item"]
+    assert json.loads(message["content"][0]["text"]) == answer
+    ValidatorOutput.model_validate(answer)
+
+
+def test_an_answer_to_be_repaired_counts_as_no_call(http: httpx.Client) -> None:
+    history = turns(
+        [{"name": "signals_get", "arguments": "{}"}, {"name": "answer", "arguments": "{}"}],
+        [{"success": False, "error": "no prices"}, {"success": True}],
+    )
+    again = body(*history, {"role": "user", "content": "Your last answer does not fit."})
+    name, answer = called(http.post("/chat/completions", json=again))
+    assert name == "answer"
+    assert "answer" not in answer["summary"]
+
+
+def test_without_the_answer_tool_the_answer_is_text(http: httpx.Client) -> None:
+    answer = http.post("/chat/completions", json=body(tools=[])).json()
+    assert answer["choices"][0]["finish_reason"] == "stop"
+    ValidatorOutput.model_validate_json(answer["choices"][0]["message"]["content"])
+    usage = answer["usage"]
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"messages": None}, "invalid_messages"),
+        ({"messages": []}, "no_role"),
+        ({"messages": [{"role": "system", "content": "Role: quick"}]}, "no_subject"),
+        ({"stream": True}, "invalid_request"),
+    ],
+)
+def test_a_request_that_cannot_be_answered_is_named(http: httpx.Client, changes: dict[str, Any], code: str) -> None:
+    answer = http.post("/chat/completions", json=body(**changes))
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == code
+
+
+def test_a_turn_of_the_litellm_runtime_is_answered_by_the_rules(http: httpx.Client) -> None:
+    desk = Desk()
+    desk.signals["AA"] = CALM
+
+    async def signals(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return desk.tools()["signals_get"](dict(arguments))
+
+    kit = Kit(signals_get=signals)
+
+    async def work() -> None:
+        async with (
+            running(rulebook_url=str(http.base_url).rstrip("/")) as runtime,
+            runtime.conversation(spec(kit, "rulebook", base_instructions="Role: quick\nx"), deadline()) as conversation,
+        ):
+            result = await conversation.turn(QUESTION, SCHEMA, METADATA)
+            assert result.status == "completed", result
+            ValidatorOutput.model_validate_json(result.text)
+            assert (result.model, result.cost_usd) == ("rulebook", None)
+            repaired = await conversation.turn("Your last answer does not fit.", SCHEMA, METADATA)
+            assert json.loads(repaired.text) == json.loads(result.text)
+
+    run(work())
+    assert kit.calls == [("signals_get", {"symbols": ["AA"]})]
