@@ -18,7 +18,7 @@ from sqlmodel import SQLModel
 
 from agents.gate import Gate, OpenGate
 from agents.prompting import Prompt, render
-from agents.role_models import RoleModel, role_models
+from agents.role_models import KEEPING, RoleModel, role_models
 from agents.roles import Role, role_approvals
 from agents.runtime import (
     ApprovalKind,
@@ -46,6 +46,8 @@ from tools.toolsets import toolset_for
 KEPT_OUTPUT_CHARS = 8_000
 KEPT_TEXT_CHARS = 16_000
 _EXCERPT_CHARS = 300
+# Most model calls of a turn, by the setting `depth`, where the runtime makes the calls itself.
+MODEL_CALLS = {"quick": 8, "standard": 12, "deep": 20}
 # Stands between the fault of an answer and its first characters.
 _EXCERPT_MARK = "; the answer began: "
 
@@ -160,7 +162,7 @@ class Runner:
         self, job: Assignment, scope: str, tools: Toolset, record: _Record, halt: InterruptSignal, gate: Gate
     ) -> Outcome:
         prompt = question(job, record.settings)
-        spec = self._spec(job, scope, tools, record.model, prompt)
+        spec = self._spec(job, scope, tools, record, prompt)
         schema = output_schema(job.role.schema)
         metadata = {"run_id": job.run_id, "step_id": job.step_id, "attempt": str(job.attempt), "role": job.role.key}
         deadline = asyncio.get_running_loop().time() + gate.wait_seconds + record.settings.turn_seconds
@@ -180,7 +182,8 @@ class Runner:
                 text = repair_text(outcome.message)
         return outcome
 
-    def _spec(self, job: Assignment, scope: str, tools: Toolset, model: RoleModel, prompt: Prompt) -> ConversationSpec:
+    def _spec(self, job: Assignment, scope: str, tools: Toolset, record: _Record, prompt: Prompt) -> ConversationSpec:
+        model = record.model
         approvals = job.role.approvals | self._approvals.get(job.role.key, frozenset())
         return ConversationSpec(
             role=job.role.key,
@@ -195,6 +198,8 @@ class Runner:
             scope=Scope(job.run_id, job.step_id, job.attempt, job.role.key, job.subject),
             approvals=approvals,
             mode=job.role.mode,
+            fallbacks=model.fallbacks,
+            model_calls=MODEL_CALLS[record.settings.depth],
         )
 
 
@@ -222,6 +227,8 @@ class _Record:
             thread_reason=conversation.reason,
             codex_turn_id=result.turn_id,
             text=storable(result.text[:KEPT_TEXT_CHARS]),
+            answered_by=self.model.answered_by(result.model),
+            cost_usd=result.cost_usd,
             **result.usage.model_dump(),
         )
         self.turns.append(row)
@@ -257,7 +264,9 @@ class _Record:
         """Add the row of a turn that never started: a report refers to a turn."""
         self.turns.append(self._row(utcnow(), "failed", outcome))
 
-    def _row(self, started: Any, status: str, outcome: Outcome, **more: Any) -> Turn:
+    def _row(
+        self, started: Any, status: str, outcome: Outcome, answered_by: RoleModel | None = None, **more: Any
+    ) -> Turn:
         return new_row(
             Turn,
             run_id=self.job.run_id,
@@ -266,9 +275,9 @@ class _Record:
             ordinal=len(self.turns),
             role=self.job.role.key,
             subject=self.job.subject,
-            kept=self.job.role.keeps_thread,
-            provider=self.settings.provider,
-            model=self.settings.label_of(self.model.model),
+            kept=self.job.role.keeps_thread and self.model.runtime in KEEPING,
+            provider=self.model.provider(self.settings),
+            model=(answered_by or self.model).label(self.settings),
             status=status,
             outcome=outcome.outcome,
             failure_kind=outcome.kind if isinstance(outcome, Failed) else None,

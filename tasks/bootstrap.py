@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar
@@ -23,9 +23,13 @@ from agents.codex.server.catalog import find_binary, find_login, prepare
 from agents.codex.threads.registry import ThreadRegistry
 from agents.codex.threads.vault import ThreadVault
 from agents.kept_threads import ThreadRecords, ThreadRuntime
-from agents.role_models import role_models
+from agents.litellm.config import litellm_config
+from agents.litellm.library import library
+from agents.litellm.runtime import LitellmRuntime
+from agents.role_models import require_keys, role_models, runtimes_of
 from agents.roles import check_roles
 from agents.runner import Runner
+from agents.runtime import Runtime
 from models.database.blobs import blob_store
 from models.database.store import Store
 from models.errors import DeskError, RedisDown, UsageError
@@ -53,6 +57,9 @@ from tools.toolsets import warm
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
 START_SECONDS = 60.0
+LIBRARY_SECONDS = 300.0  # it takes five of a processor of its own, and all workers of a host load it at once
+# The runtimes by name, and the part of a desk that is each one.
+RUNTIME_PARTS = {"codex": "runtime", "litellm": "litellm"}
 REDIS_SECONDS = 3.0
 # A market view is small, but what tools compute on it is kept with it.
 MARKETS_KEPT = 64
@@ -222,7 +229,16 @@ class Desk:
 
     @part
     def runner(self) -> Runner:
-        return Runner({"codex": self.runtime}, self.settings, self.tool_context, self.admission.of)
+        return Runner(self.runtimes(), self.settings, self.tool_context, self.admission.of)
+
+    def runtimes(self) -> Mapping[str, Runtime]:
+        """Return the runtimes that some role uses, by name; those that no role uses are not started."""
+        used = runtimes_of(self.settings)
+        return {name: getattr(self, part) for name, part in RUNTIME_PARTS.items() if name in used}
+
+    def made_runtimes(self) -> list[Runtime]:
+        """Return the runtimes that were started already; starts none."""
+        return [one for name in RUNTIME_PARTS.values() if (one := self.made(name)) is not None]
 
     @part
     def admission(self) -> ModelAdmissions:
@@ -237,6 +253,14 @@ class Desk:
         observer = self.recorder if self._records else None
         runtime = CodexRuntime(config, registry, observer=observer, asker=asker, vault=self.vault)
         self.loop.submit(runtime.start()).result(START_SECONDS)
+        return runtime
+
+    @part
+    def litellm(self) -> Runtime:
+        """Return the runtime of roles that name it. It loads its library, which no other process has."""
+        observer = self.recorder if self._records else None
+        runtime = LitellmRuntime(litellm_config(self.settings, self.name), observer=observer)
+        self.loop.submit(runtime.start()).result(LIBRARY_SECONDS)
         return runtime
 
     @part
@@ -286,18 +310,22 @@ class Desk:
         queues = {name: self.made(name) for name in ("recorder", "publisher", "commits")}
         return {name: queue.dropped if queue is not None else 0 for name, queue in queues.items()}
 
-    def warm(self) -> None:
-        """Load what the first turn would otherwise wait for: prices, indicators, the exchange's calendar."""
+    def warm(self, turns: bool = False) -> None:
+        """Load what the first turn would otherwise wait for: prices, indicators, the exchange's calendar, and in a
+        worker that runs turns the library of a runtime that some role names."""
         warm()
         _ = self.market
+        if turns and "litellm" in runtimes_of(self.settings):
+            library()
 
     def close(self, grace_seconds: float = 5.0) -> None:
         """Stop what was started here; app-servers first, for they are processes."""
         with self._lock:
             parts = self._parts if self._pid == os.getpid() else {}
             self._parts = {}
-        if "runtime" in parts:
-            parts["loop"].submit(parts["runtime"].close(grace_seconds)).result(timeout=grace_seconds + 10)
+        runtimes = [parts[name].close(grace_seconds) for name in RUNTIME_PARTS.values() if name in parts]
+        if runtimes:
+            parts["loop"].submit(_all(runtimes)).result(timeout=grace_seconds + 10)
         if "admission" in parts and "loop" in parts:
             parts["loop"].submit(parts["admission"].close()).result(timeout=grace_seconds)
         if isinstance(parts.get("broker"), Streaming):
@@ -309,9 +337,16 @@ class Desk:
                 parts[key].close()
 
 
+async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    await asyncio.gather(*works)
+
+
 def require_runtimes(settings: Settings) -> None:
     """Check what every worker needs to run models' turns. Raises SettingError, BinaryMissing, LoginMissing,
     CodexError."""
+    require_keys(settings, os.environ)
+    if "codex" not in runtimes_of(settings):
+        return
     config = runtime_config(settings, "check")
     find_login(config)
     asyncio.run(prepare(config))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cache
 from typing import Any
 
 import structlog
@@ -19,6 +23,7 @@ from tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec
 # The app-server cuts a tool's output at about 48 KB, in the middle of a figure if it must.
 MAX_OUTPUT_BYTES = 46 * 1024
 MAX_IMAGE_BYTES = 1024 * 1024
+TOOL_THREADS = 32
 
 Sink = Callable[[Mapping[str, Any], ToolAnswer], None]
 
@@ -44,7 +49,9 @@ class Registry:
         except ValidationError as error:
             return failed(name, _explain(error, spec.arguments), data=spec.data)
         try:
-            return await asyncio.to_thread(_answer, spec, self._context, checked, began)
+            return await asyncio.get_running_loop().run_in_executor(
+                _threads(), copy_context().run, _answer, spec, self._context, checked, began
+            )
         except DeskError as error:
             return failed(name, str(error), data=spec.data, seconds=time.perf_counter() - began)
         except Exception as error:
@@ -79,6 +86,16 @@ def _checked(spec: ToolSpec, payload: dict[str, Any], image: ToolImage | None, s
             text = f"the {name} is {size / 1024:.1f} KB, more than {limit // 1024} KB: ask for {remedy}"
             return failed(spec.name, text, data=spec.data, seconds=seconds)
     return answer
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Return the threads that tools run in. They are not the loop's own: a slow market would hold up all else there,
+    such as the preparation of a model's call."""
+    return ThreadPoolExecutor(TOOL_THREADS, "tools")
+
+
+os.register_at_fork(after_in_child=_threads.cache_clear)  # threads do not come along
 
 
 class Timed:

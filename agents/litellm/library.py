@@ -34,7 +34,9 @@ def library() -> Any:
 
 
 async def close_clients() -> None:
-    """Close the library's connections, which belong to the running loop."""
+    """Close the library's connections and end its own task, which belong to the running loop."""
+    from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
     from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
 
+    await GLOBAL_LOGGING_WORKER.stop()
     await close_litellm_async_clients()

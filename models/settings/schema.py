@@ -154,6 +154,9 @@ class Settings(BaseModel):
     role_models: str = of_run(
         "", description="roles with a model of their own: ROLE=RUNTIME:MODEL[:EFFORT], separated by ;"
     )
+    depth: Literal["quick", "standard", "deep"] = of_run(
+        "standard", description="most model calls of a LiteLLM turn: quick 8, standard 12, deep 20"
+    )
     effort: Effort | None = of_run(None, description="reasoning effort; the model's default if not set")
     summary: Literal["auto", "concise", "detailed", "none"] | None = of_desk(
         None, description="reasoning summaries that the model writes; the model's default if not set"

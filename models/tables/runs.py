@@ -116,8 +116,8 @@ class Sweep(DeskTable, table=True):
 
 
 class Turn(Identified, table=True):
-    """One turn on one thread. thread_id and codex_turn_id are the app-server's own ids. Tokens are null where the
-    provider gave no usable figure."""
+    """One turn on one thread. thread_id and codex_turn_id are the runtime's own ids. Tokens are null where the provider
+    gave no usable figure. cost_usd: as the runtime knows it, null where only the list of prices can estimate it."""
 
     # Budgets are summed before each turn: from an index alone.
     __table_args__ = (
@@ -146,6 +146,7 @@ class Turn(Identified, table=True):
     output_tokens: int | None = _tokens()
     reasoning_tokens: int | None = _tokens()
     total_tokens: int | None = _tokens()
+    cost_usd: float | None = None
     started_at: dt.datetime = Field(sa_type=Utc)
     finished_at: dt.datetime = Field(sa_type=Utc)
 

@@ -65,8 +65,9 @@ def published(loaded: Loaded, rows: list[dict[str, Any]]) -> list[dict[str, Any]
 
 def _prices(settings: Settings) -> Table:
     """Return the prices that estimates rest on, those of models in use first; one without a price has none."""
-    known, used = prices(settings.prices), [one.model for one in role_models(settings).values()]
-    models = dict.fromkeys([*(used if settings.provider != RULES else ()), *known])
+    known = prices(settings.prices)
+    used = [one for one in role_models(settings).values() if one.provider(settings) != RULES]
+    models = dict.fromkeys([*(model for one in used for model in one.models), *known])
     columns = ("Model", "USD a million tokens", "From")
     return table(columns, [(name, *_priced(name, known)) for name in models], "Prices")
 

@@ -29,6 +29,7 @@ ALL = (
     CheckEntry("clock", trading.clock, 30),
     CheckEntry("tools", model.tools_shown, 60),
     CheckEntry("model", model.model, 200),
+    CheckEntry("litellm", model.litellm, 200),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from agents.role_models import role_models
 from agents.roles import ROLES
 from agents.runner import Assignment, RoleRun, Runner
 from agents.subjects import screener_subject
@@ -34,11 +35,20 @@ _REMEDIES = {
 }
 
 
+_LITELLM_REMEDIES = {
+    "unauthorized": "set the key in the provider's own variable, where the desk is started",
+    "unreachable": "check the network, and the provider's own variable for its address",
+    "rate_limited": "wait, or raise the account's limit",
+    "usage_limit": "wait for the limit's reset, or choose another provider",
+}
+
+
 def tools_shown(context: CheckContext) -> Check:
     """Check that the binary's own request has exactly the role's tools, name for name."""
     wanted = sorted(tool.name for tool in ROLE.tools)
     with request_mirror() as mirror:
-        done = _turn(context, {"provider": "rulebook", "rulebook_url": mirror.url}, "doctor-tools")
+        change = {"provider": "rulebook", "rulebook_url": mirror.url, "role_models": ""}
+        done = _turn(context, change, "doctor-tools")
     if not mirror.shown:
         return _failed("tools", context.settings, done)
     wrong = next((sorted(shown) for shown in mirror.shown if sorted(shown) != wanted), None)
@@ -67,6 +77,22 @@ def model(context: CheckContext) -> Check:
     return _failed("model", context.settings, done)
 
 
+def litellm(context: CheckContext) -> Check:
+    """Check that each model that a role names for the LiteLLM runtime answers one real turn."""
+    used = [one for one in role_models(context.settings).values() if one.runtime == "litellm"]
+    models = dict.fromkeys(model for one in used for model in one.models)
+    if not models:
+        return Check("litellm", CheckStatus.OK, "no role uses it")
+    for model in models:
+        every = ";".join(f"{role}=litellm:{model}" for role in ROLES)  # so that no other runtime starts
+        done = _turn(context, {"role_models": every}, "doctor-litellm")
+        if isinstance(done.outcome, Failed):
+            remedy = _LITELLM_REMEDIES.get(done.outcome.kind, "check DESK_ROLE_MODELS")
+            detail = f"{model}: {done.outcome.kind}: {done.outcome.message}"
+            return Check("litellm", CheckStatus.FAIL, detail, remedy)
+    return Check("litellm", CheckStatus.OK, f"answered: {', '.join(models)}")
+
+
 def _turn(context: CheckContext, change: dict[str, str], name: str) -> RoleRun:
     """Run one screener turn on a few symbols, in app-servers of its own that end with it, and return its result.
 
@@ -78,7 +104,7 @@ def _turn(context: CheckContext, change: dict[str, str], name: str) -> RoleRun:
     brief = screener_subject("technical", 0, symbols, settings)
     job = Assignment(run_id="doctor", step_id="doctor", attempt=1, role=ROLE, subject=name, brief=brief)
     # The turn belongs to no run with a market of its own: its tools see the market of these settings.
-    runner = Runner({"codex": desk.runtime}, settings, lambda _run_id: desk.tool_context())
+    runner = Runner(desk.runtimes(), settings, lambda _run_id: desk.tool_context())
     try:
         return desk.loop.submit(runner.run(job)).result()
     finally:

@@ -114,32 +114,37 @@ def skipped(steps: Iterable[Step]) -> list[str]:
 
 
 def cost_of(session: Session, settings: Settings, run_id: str) -> Cost:
-    """Return the estimate for a run, as far as it has come."""
+    """Return the estimate for a run, as far as it has come: what runtimes know their turns to cost, and the listed
+    prices of the tokens of all others."""
     rows = session.execute(_spent(run_id)).all()
-    models = [row for row in rows if row[0] != RULES]
+    models = [row for row in rows if row.provider != RULES]
     known = prices(settings.prices)
-    usd = [
-        known[model_of(label)].of(read or 0, cached or 0, written or 0)
-        for _, label, read, cached, written, _ in models
-        if model_of(label) in known and (read, written) != (None, None)
+    usd = [row.usd for row in models if row.usd is not None]
+    others = [row for row in models if row.usd is None]
+    usd += [
+        known[model_of(row.model)].of(row.read or 0, row.cached or 0, row.written or 0)
+        for row in others
+        if model_of(row.model) in known and (row.read, row.written) != (None, None)
     ]
     return Cost(
         usd=round(sum(usd), 6) if usd else None,
-        unpriced=sorted({model_of(label) for _, label, *_ in models} - known.keys()),
-        uncounted=sum(without for *_, without in models),
+        unpriced=sorted({model_of(row.model) for row in others} - known.keys()),
+        uncounted=sum(row.without for row in models),
         rules=len(models) < len(rows),
     )
 
 
 def _spent(run_id: str) -> Select[Any]:
-    """Return the statement of provider, label, tokens read, cached and written, and turns without figures."""
+    """Return the statement of provider, label, tokens read, cached and written, turns without figures, and the cost
+    that the runtime knows, of turns with and of turns without such a cost."""
     without = or_(col(Turn.input_tokens).is_(None), col(Turn.output_tokens).is_(None))
-    names = ("input_tokens", "cached_input_tokens", "output_tokens")
-    sums = (func.sum(getattr(Turn, name)) for name in names)
+    names = {"read": "input_tokens", "cached": "cached_input_tokens", "written": "output_tokens", "usd": "cost_usd"}
+    sums = (func.sum(getattr(Turn, name)).label(key) for key, name in names.items())
+    count = func.sum(case((without, 1), else_=0)).label("without")
     return (
-        sqlalchemy.select(col(Turn.provider), col(Turn.model), *sums, func.sum(case((without, 1), else_=0)))
+        sqlalchemy.select(col(Turn.provider), col(Turn.model), *sums, count)
         .where(col(Turn.run_id) == run_id, was_run())
-        .group_by(col(Turn.provider), col(Turn.model))
+        .group_by(col(Turn.provider), col(Turn.model), col(Turn.cost_usd).is_(None))
     )
 
 

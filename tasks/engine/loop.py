@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-TOOL_THREADS = 32
+BLOCKING_THREADS = 32
 
 
 class LoopThread:
@@ -20,8 +20,8 @@ class LoopThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        # Tools run in these threads; the default, a few more than cores, would queue behind a slow market.
-        self.loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(TOOL_THREADS, "tools"))
+        # What blocks runs in these threads; the default, a few more than cores, would queue behind a slow disk.
+        self.loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(BLOCKING_THREADS, "blocking"))
         self.loop.run_forever()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:

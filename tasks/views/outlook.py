@@ -28,7 +28,8 @@ def outlook(session: Session, settings: Settings, run: Run) -> Outlook:
     """Return what the run may spend. settings: of this process; the run's own are in their place."""
     settings = in_run(settings, run.settings)
     known = prices(settings.prices)
-    models = dict.fromkeys(one.model for one in role_models(settings).values()) if settings.provider != RULES else {}
+    used = [one for one in role_models(settings).values() if one.provider(settings) != RULES]
+    models = dict.fromkeys(model for one in used for model in one.models)
     ended = (Run.kind == run.kind, col(Run.id) < run.id, col(Run.finished_at).is_not(None))
     last = session.exec(select(Run.summary).where(*ended).order_by(col(Run.id).desc()).limit(1)).first() or {}
     return Outlook(

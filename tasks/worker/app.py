@@ -43,10 +43,11 @@ INCLUDE = ("tasks.worker.trading", "tasks.worker.maintenance", "tasks.worker.con
 PASSES: dict[str, QueueName] = {"desk.maintain": "ops", "desk.orders": "trade"}
 
 
-def create_app(settings: Settings, name: str = "desk", *, warm: bool = False) -> Celery:
+def create_app(settings: Settings, name: str = "desk", *, warm: bool = False, turns: bool = False) -> Celery:
     """Return an app wired to a desk of its own; `name` distinguishes its processes in leases and folders.
 
-    warm: load prices and the exchange's calendar as soon as the worker is up, not with its first task.
+    warm: load prices and the exchange's calendar as soon as the worker is up, not with its first task. turns: it runs
+    models' turns, for which a library may have to be loaded as well.
     """
     require_roles(settings)  # a wrong setting is named before a Redis that is missing
     importlib.import_module(WORKFLOWS)
@@ -59,7 +60,7 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False) ->
     app.desk = Desk(settings, name)
     add_step_tasks(app)
     app.steps["consumer"].update((guards.KeepUnacked, task_events.BatchEvents, draining.StopFetching, HealthSocket))
-    _follow_worker(app.desk, warm)
+    _follow_worker(app.desk, warm, turns)
     return app
 
 
@@ -123,7 +124,7 @@ def _queue(name: str) -> Queue:
     return Queue(name, Exchange(name, type="direct"), routing_key=name)
 
 
-def _follow_worker(desk: Desk, warm: bool) -> None:
+def _follow_worker(desk: Desk, warm: bool, turns: bool) -> None:
     """Connect the desk to the worker's signals. App-servers are processes: the worker and each prefork child end their
     own."""
     starts, ends = (worker_ready, worker_process_init), (worker_shutdown, worker_process_shutdown)
@@ -133,7 +134,7 @@ def _follow_worker(desk: Desk, warm: bool) -> None:
     _on(starts, lambda: desk.drain.watch(desk.lease_keeper))
     _on(starts, desk.start_telemetry)
     if warm:
-        _on(starts, lambda: threading.Thread(target=desk.warm, name="warm", daemon=True).start())
+        _on(starts, lambda: threading.Thread(target=desk.warm, args=(turns,), name="warm", daemon=True).start())
     _on(ends, desk.close)
 
 

@@ -16,7 +16,7 @@ from celery.worker.control import control_command, inspect_command
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from agents.runtime import ProcessStatus, Runtime
+from agents.runtime import ProcessStatus
 from models.errors import RedisDown
 from models.settings.snapshots import snapshot
 from tasks.bootstrap import Desk, desk_of
@@ -94,12 +94,12 @@ def desk_cancel(state: Any, reasons: Mapping[str, str]) -> dict[str, int]:
 def desk_interrupt(state: Any, thread_id: str = "", turn_id: str = "") -> dict[str, bool]:
     """Interrupt one turn if it runs here. A prefork child's turns end with their step or their run alone."""
     desk = desk_of(state.app)
-    runtime: Runtime | None = desk.made("runtime")
-    if runtime is None:
+    runtimes = desk.made_runtimes()
+    if not runtimes:
         return {"interrupted": False}
 
     async def end() -> bool:
-        return runtime.interrupt(thread_id, turn_id)
+        return any(runtime.interrupt(thread_id, turn_id) for runtime in runtimes)
 
     with suppress(concurrent.futures.TimeoutError):
         done = desk.loop.submit(end()).result(LOOP_SECONDS)
@@ -128,12 +128,12 @@ def desk_status(state: Any) -> dict[str, Any]:
 
 def app_servers(desk: Desk) -> tuple[list[ProcessStatus], str | None]:
     """Return this process's app-servers without starting any, and why they are not known if they are not."""
-    runtime: Runtime | None = desk.made("runtime")
-    if runtime is None:
+    runtimes = desk.made_runtimes()
+    if not runtimes:
         return [], None
 
     async def read() -> list[ProcessStatus]:
-        return runtime.status()
+        return [one for runtime in runtimes for one in runtime.status()]
 
     try:
         return desk.loop.submit(read()).result(LOOP_SECONDS), None

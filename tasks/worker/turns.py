@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlmodel import Session
 
-from agents.role_models import role_labels, role_models
+from agents.role_models import KEEPING, role_models
 from agents.roles import ROLES
 from agents.runner import Assignment, InterruptSignal, RoleRun
 from models.errors import LeaseLost
@@ -122,6 +122,7 @@ def _park(desk: Desk, run: RoleRun, outcome: Failed) -> float:
 def skipped(desk: Desk, step: ClaimedStep, role: str, subject: str, outcome: Skipped) -> RoleRun:
     """Return a role's run without a turn, with a row in its place for a report to rest on."""
     now = utcnow()
+    model = role_models(desk.settings_of(step.run_id))[role]
     turn = Turn(
         run_id=step.run_id,
         step_id=step.id,
@@ -129,9 +130,9 @@ def skipped(desk: Desk, step: ClaimedStep, role: str, subject: str, outcome: Ski
         ordinal=0,
         role=role,
         subject=subject,
-        kept=ROLES[role].keeps_thread,
-        provider=desk.settings.provider,
-        model=role_labels(desk.settings_of(step.run_id))[role],
+        kept=ROLES[role].keeps_thread and model.runtime in KEEPING,
+        provider=model.provider(desk.settings),
+        model=model.label(desk.settings),
         status="skipped",
         outcome="skipped",
         started_at=now,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents import role_models
-from agents.role_models import RoleModel, models_of, role_labels
+from agents.role_models import RoleModel, models_of, require_keys, role_labels
 from agents.roles import ROLES
 from models.errors import SettingError
 from models.settings import Settings
@@ -25,6 +25,23 @@ def test_every_role_has_the_settings_model_unless_it_has_an_entry() -> None:
     assert models_of(found.values(), "other") == ()
 
 
+def test_a_model_of_litellm_may_have_others_behind_it() -> None:
+    found = models("risk=litellm:anthropic/claude-sonnet-4-5 | openai/gpt-5.5:low;quick=litellm:rulebook")
+    assert found["risk"] == RoleModel("litellm", "anthropic/claude-sonnet-4-5", "low", ("openai/gpt-5.5",))
+    assert found["quick"] == RoleModel("litellm", "rulebook")
+    assert models_of(found.values(), "codex") == ("gpt-5.5",)
+
+
+def test_a_provider_without_its_key_is_named_before_anything_starts() -> None:
+    given = Settings(role_models="risk=litellm:anthropic/claude-sonnet-4-5|openai/gpt-5.5;quick=litellm:rulebook")
+    with pytest.raises(SettingError) as caught:
+        require_keys(given, {"ANTHROPIC_AUTH_TOKEN": "t"})
+    assert "risk=litellm:openai/gpt-5.5" in str(caught.value)
+    assert "OPENAI_API_KEY is not set" in str(caught.value)
+    require_keys(given, {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"})
+    require_keys(Settings(role_models="risk=litellm:ollama/llama3"), {})
+
+
 def test_a_models_name_may_have_colons_before_its_effort() -> None:
     assert models("risk=codex:llama3:8b:low")["risk"] == RoleModel("codex", "llama3:8b", "low")
 
@@ -37,7 +54,11 @@ def test_a_models_name_may_have_colons_before_its_effort() -> None:
         ("trader=codex", "'trader=codex'", "ROLE=RUNTIME:MODEL[:EFFORT]"),
         ("=codex:m", "'=codex:m'", "ROLE=RUNTIME:MODEL[:EFFORT]"),
         ("poet=codex:m", "no role 'poet'", "roles are"),
-        ("trader=other:m", "no runtime 'other'", "runtimes are codex"),
+        ("trader=other:m", "no runtime 'other'", "runtimes are codex, litellm"),
+        ("trader=litellm:claude", "'claude' names no provider", "anthropic/claude"),
+        ("trader=litellm:openai/a|b", "'b' names no provider", "PROVIDER/MODEL"),
+        ("trader=litellm:openai/a|", "is no model's name", "ROLE=RUNTIME"),
+        ("trader=codex:a|b", "is no model's name", "ROLE=RUNTIME"),
         ("trader=codex:m:huge", "no effort 'huge'", "efforts are"),
         ("trader=codex:m:", "no effort ''", "efforts are"),
         ("trader=codex:a;trader=codex:b", "has an entry already", "one model"),
@@ -64,3 +85,5 @@ def test_reports_name_the_roles_own_model() -> None:
     assert role_labels(given)["risk"] == "endpoint:mini"
     assert role_labels(given)["quick"] == given.model_label
     assert set(role_labels(Settings(role_models="risk=codex:mini")).values()) == {"rulebook (rules, no model)"}
+    mixed = role_labels(Settings(role_models="risk=litellm:openai/gpt-5.5;quick=litellm:rulebook"))
+    assert (mixed["risk"], mixed["quick"]) == ("litellm:openai/gpt-5.5", "rulebook (rules, no model)")

@@ -44,7 +44,7 @@ def work(runtime: Runtime, settings: Settings, *roles: str | Role, halt_after: f
         return ToolContext(market, market.clock, None, settings, settings.account, run_id)
 
     async def all_of_them() -> None:
-        runner = Runner({"codex": runtime}, settings, context)
+        runner = Runner({"codex": runtime, "litellm": runtime}, settings, context)
         for role in roles:
             brief = validator_subject("IBM", "equity", [], settings, capital=100_000.0)
             halt, known = InterruptSignal(), ROLES[role] if isinstance(role, str) else role
@@ -93,6 +93,21 @@ def test_each_role_runs_on_its_own_model(settings: Settings) -> None:
     quick, risk = work(runtime, settings, "quick", "risk")
     assert [(one.spec.model, one.spec.effort) for one in runtime.prompts] == [("gpt-5.5", None), ("other", "high")]
     assert [one.turns[0].model for one in (quick, risk)] == ["endpoint:gpt-5.5", "endpoint:other"]
+
+
+def test_a_role_of_another_runtime_has_its_label_its_limits_and_no_kept_thread() -> None:
+    text = "risk=litellm:anthropic/claude-sonnet-4-5|openai/gpt-5.5:high;quick=litellm:rulebook"
+    settings = Settings(role_models=text, depth="deep")
+    turn = FakeTurn(GOOD, SIGNALS, model="openai/gpt-5.5", cost_usd=0.25)
+    runtime = FakeRuntime(policy=lambda prompt: turn if prompt.spec.role == "risk" else FakeTurn(GOOD, SIGNALS))
+    risk, quick = work(runtime, settings, "risk", "quick")
+    spec = runtime.prompts[0].spec
+    assert (spec.model, spec.fallbacks, spec.effort) == ("anthropic/claude-sonnet-4-5", ("openai/gpt-5.5",), "high")
+    assert spec.model_calls == 20
+    (row,) = risk.turns
+    assert (row.provider, row.model, row.kept, row.cost_usd) == ("litellm", "litellm:openai/gpt-5.5", False, 0.25)
+    (row,) = quick.turns
+    assert (row.provider, row.model, row.cost_usd) == ("rulebook", "rulebook (rules, no model)", None)
 
 
 def test_an_answer_outside_the_schema_is_repaired_once(settings: Settings) -> None:

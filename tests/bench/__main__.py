@@ -8,6 +8,7 @@ from models.settings.sources import load_settings
 from tasks.worker import logs
 from tests.bench.charts import chart_cost
 from tests.bench.commands import command_cpu
+from tests.bench.library import library_cost
 from tests.bench.overhead import overhead
 from tests.bench.repeat import repeated
 from tests.bench.replay import replay
@@ -16,7 +17,7 @@ from tests.bench.screen import ScreenTimes, screen_times
 from tests.bench.sheet import Sheet
 from tests.bench.throughput import Throughput, throughput
 
-PARTS = ("throughput", "screen", "scaling", "crowd", "replay", "overhead", "tokens", "commands", "charts")
+PARTS = ("throughput", "screen", "scaling", "crowd", "replay", "overhead", "tokens", "commands", "charts", "library")
 READERS, EVENTS, PACE = 200, 5_000, 500
 # CPU milliseconds a turn, on a machine where an ephemeral turn takes an app-server so many. Another one is slower or
 # faster than that by what its app-server takes, and so are its bounds.
@@ -44,6 +45,7 @@ def main() -> None:
         "tokens": lambda: show_tokens(sheet),
         "commands": lambda: show_commands(sheet, given.rounds),
         "charts": lambda: show_charts(sheet, given.rounds),
+        "library": lambda: show_library(sheet, given.turns, given.rounds),
     }
     for name in [given.part] if given.part else PARTS:
         parts[name]()
@@ -154,6 +156,14 @@ def show_charts(sheet: Sheet, rounds: int) -> None:
     sheet.least("pictures", found.rate, 20, "/s", ".0f")
     sheet.line("CPU of a picture", f"{found.picture_ms:.1f} ms")
     sheet.line("CPU of a study", f"{found.study_ms:.2f} ms", "about 1")
+
+
+def show_library(sheet: Sheet, turns: int, rounds: int) -> None:
+    sheet.head("(l) a LiteLLM turn and its calls by the bare library, 64 at once, one tool call and two model calls")
+    found = library_cost(turns, 2 * rounds)
+    sheet.line("CPU a turn: runtime, library", f"{found.runtime_ms:.1f}, {found.bare_ms:.1f} ms")
+    sheet.most("ratio", found.ratio, 1.3, form=".2f")
+    sheet.line("import of the library", f"{found.loaded_ms / 1000:.1f} s CPU", f"{found.loaded_mb:.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ class FakeTurn:
     refusal: str | None = None
     failure: Failure | None = None
     seconds: float = 0.0
+    model: str | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ class FakeConversation:
             await asyncio.wait_for(self._stop.wait(), turn.seconds)
         except TimeoutError:
             status = "failed" if turn.failure is not None else "completed"
-            return TurnResult(self.thread_id, turn_id, status, turn.text, USAGE, turn.failure, turn.refusal)
+            known = {"model": turn.model, "cost_usd": turn.cost_usd}
+            return TurnResult(self.thread_id, turn_id, status, turn.text, USAGE, turn.failure, turn.refusal, **known)
         stopped = Failure(kind="interrupted", retryable=True, message="interrupted")
         return TurnResult(self.thread_id, turn_id, "interrupted", "", Usage(), stopped, None)
 

@@ -53,7 +53,8 @@ def worker(
     forget_credentials(WORKER_QUEUES[role])
     settings = _configured(own_switch=_sends_orders(WORKER_QUEUES[role]))
     called = name or default_name(role)
-    app = create_app(settings, called, warm=role is not WorkerRole.OPS)
+    turns = role in (WorkerRole.RESEARCH, WorkerRole.ALL)
+    app = create_app(settings, called, warm=role is not WorkerRole.OPS, turns=turns)
     desk_of(app).telemetry.check()
     raise typer.Exit(celery_command.run(app, worker_arguments(settings, role, pool, concurrency, called)))
 

@@ -18,6 +18,7 @@ from tasks.bootstrap import Desk
 from tasks.doctor import machine, model, services, trading
 from tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, run_checks
 from tasks.doctor.checklist import ALL
+from tests.agents.rulebook.turns import Live
 from tests.fakes.responses import FakeResponses
 from tests.fakes.responses import Status as Http
 from tests.patience import PATIENCE
@@ -96,6 +97,20 @@ def test_a_model_that_is_not_there_or_a_wrong_key(tmp_path: Path, fake: FakeResp
     found = one("model", check_context(tmp_path, provider="endpoint", provider_url=fake.url, model="gpt-nowhere"))
     assert found.status is CheckStatus.FAIL
     assert found.remedy == remedy
+
+
+def test_the_models_of_litellm_are_asked_and_a_missing_key_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert one("litellm", check_context(tmp_path)).detail == "no role uses it"
+    with Live() as rules:
+        context = check_context(tmp_path, rulebook_url=rules.url, role_models="risk=litellm:rulebook")
+        assert one("litellm", context).detail == "answered: rulebook"
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    found = one("litellm", check_context(tmp_path, role_models="risk=litellm:openai/gpt-5.5"))
+    assert found.status is CheckStatus.FAIL
+    assert "OPENAI_API_KEY" in found.detail
+    assert "the provider's own variable" in found.remedy
 
 
 def test_a_binary_that_shows_other_tools_is_found_out(tmp_path: Path) -> None:

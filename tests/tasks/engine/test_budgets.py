@@ -43,6 +43,18 @@ def test_an_estimate_is_of_each_model_at_its_price(session: Session, settings: S
     assert spending.cost(found) == "about 7.05 USD"
 
 
+def test_what_a_runtime_knows_its_turns_to_cost_comes_before_the_list(session: Session, settings: Settings) -> None:
+    run = a_run(session)
+    step = a_step(session, run, role="quick")
+    for cost in (0.25, 0.5, None):
+        a_turn(
+            session, step, provider="litellm", model="litellm:anthropic/claude", input_tokens=1_000_000,
+            cached_input_tokens=0, output_tokens=0, total_tokens=1_000_000, cost_usd=cost,
+        )  # fmt: skip
+    spend(session, run, "tiny", 1_000_000, 0, 0)
+    assert cost_of(session, settings, run.id) == Cost(usd=1.75, unpriced=["anthropic/claude"])
+
+
 def test_an_unknown_price_is_named_and_is_no_zero(session: Session, settings: Settings) -> None:
     run = a_run(session)
     spend(session, run, "someones-own", 1_000_000, 0, 1_000_000)

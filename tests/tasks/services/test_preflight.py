@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 from models.errors import BinaryMissing, LoginMissing, SettingError
 from models.settings import Settings
 from tasks.services.up import require_able
-from tests.tasks.cli.running import desk
+from tests.patience import PATIENCE
+from tests.tasks.cli.running import desk, environment
 
 RULEBOOK = "http://127.0.0.1:1/v1"
 
@@ -60,6 +63,11 @@ WRONG: list[tuple[dict[str, str], str, str]] = [
     ({"DESK_REPLAY_DATE": "2010-08-15"}, "DESK_REPLAY_DATE=2010-08-15", "the nearest that can be replayed: 2010-08-13"),
     ({"DESK_CODEX_BINARY": "/none/codex"}, "/none/codex", BinaryMissing.remedy),
     ({"DESK_PROVIDER": "codex"}, "no Codex login at", LoginMissing.remedy),
+    (
+        {"DESK_ROLE_MODELS": "risk=litellm:openai/gpt-5.5", "OPENAI_API_KEY": ""},
+        "risk=litellm:openai/gpt-5.5, and no key for it: OPENAI_API_KEY is not set",
+        "export OPENAI_API_KEY where the desk is started",
+    ),
 ]
 
 
@@ -93,4 +101,27 @@ def test_a_model_of_a_role_that_cannot_be_served_starts_and_writes_nothing(
     assert done.returncode == 2
     assert "error: role_models (DESK_ROLE_MODELS) has 'trader=codex:m:huge': there is no effort 'huge'" in done.stderr
     assert "remedy: write ROLE=RUNTIME:MODEL[:EFFORT]" in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {".env", "desk.toml"}
+
+
+WITHOUT_LITELLM = "import sys; sys.modules['litellm'] = None; from tasks.cli.main import main; main()"
+
+
+@pytest.mark.parametrize("command", [("up",), ("screen", "--no-wait")])
+def test_a_role_on_a_runtime_that_is_not_installed_ends_in_a_line_with_its_remedy(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    environ = environment(
+        tmp_path, DESK_ROLE_MODELS="risk=litellm:openai/gpt-5.5", DESK_REDIS_URL="redis://127.0.0.1:1/0"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LITELLM, *command],
+        cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    error, remedy = done.stderr.splitlines()
+    assert error == (
+        "error: role_models (DESK_ROLE_MODELS) has 'risk=litellm:openai/gpt-5.5': the runtime litellm is not installed"
+    )
+    assert remedy == "remedy: pip install 'chordesk[litellm]', or choose another runtime"
     assert {path.name for path in tmp_path.iterdir()} == {".env", "desk.toml"}

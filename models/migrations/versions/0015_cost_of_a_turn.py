@@ -1,0 +1,23 @@
+"""a turn has its cost where the runtime knows it
+
+Revision ID: 0015
+Revises: 0014
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0015"
+down_revision = "0014"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("turn", schema=None) as batch_op:
+        batch_op.add_column(sa.Column("cost_usd", sa.Float(), nullable=True))
+
+
+def downgrade() -> None:
+    with op.batch_alter_table("turn", schema=None) as batch_op:
+        batch_op.drop_column("cost_usd")

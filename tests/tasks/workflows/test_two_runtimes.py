@@ -1,0 +1,145 @@
+"""Whole runs in which some roles are Codex's and some LiteLLM's, with real workers: the rulebook answers both wires."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from celery import Celery
+from sqlmodel import col, select
+
+from models.database.store import Store
+from models.events import event_log
+from models.events.envelope import EventType
+from models.states import RUN_FINAL, RunState, StepKind
+from models.tables.events import RuntimeConversation, RuntimeItem, RuntimeTurn
+from models.tables.runs import Report, Run, Step, ToolCall, Turn
+from tasks.bootstrap import desk_of
+from tasks.worker.app import create_app
+from tasks.worker.maintenance import sweep
+from tasks.workflows.screen import open_screen
+from tests.stack import Processes, processes, wait_for
+from tests.tasks.worker.steps import get_run
+
+SYMBOLS = "AAPL,IBM,TGT,GOOG,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP,MRK,PFE,INTC,CSCO,ORCL,HPQ,T,VZ,CVX,C,WFC,MMM,CAT,BA,DIS"
+BY_LITELLM = ("screener_technical", "quick", "risk")
+MODELS = ";".join(f"{role}=litellm:rulebook" for role in BY_LITELLM)
+CANDIDATES = 4
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Processes]:
+    with processes(DESK_ROLE_MODELS=MODELS, DESK_LEASE_SECONDS="3") as found:
+        found.rulebook()
+        found.workers("research", "ops", "trade")
+        yield found
+
+
+@pytest.fixture
+def store(desk: Processes) -> Store:
+    return desk_of(desk.app).store
+
+
+def screened(app: Celery) -> Run:
+    run = open_screen(app, SYMBOLS, max_candidates=CANDIDATES)
+    assert run is not None
+    return run
+
+
+def ended(store: Store, run: Run) -> Run:
+    wait_for(lambda: get_run(store, run.id).state in RUN_FINAL, "the run ends", 120.0)
+    return get_run(store, run.id)
+
+
+def rows(store: Store, table: Any, run: Run) -> list[Any]:
+    with store.read() as session:
+        return list(session.exec(select(table).where(table.run_id == run.id)).all())
+
+
+def answers(store: Store, run: Run) -> dict[tuple[str, str], Any]:
+    return {(one.role, one.symbol): one.answer for one in rows(store, Report, run)}
+
+
+def test_a_screen_on_both_runtimes_ends_as_one_on_codex_alone(desk: Processes, store: Store) -> None:
+    """The same worker does a run in which each role is Codex's; the rules answer alike through both wires."""
+    mixed = ended(store, screened(desk.app))
+    app = create_app(desk.settings.model_copy(update={"role_models": ""}), "codex-alone")
+    alone = ended(store, screened(app))
+    desk_of(app).close()
+    assert (mixed.state, alone.state) == (RunState.DONE, RunState.DONE)
+    assert answers(store, mixed) == answers(store, alone)
+    assert mixed.summary["verdicts"] == alone.summary["verdicts"]
+    assert len(answers(store, mixed)) == 4 * CANDIDATES
+    turns = rows(store, Turn, mixed)
+    assert {one.status for one in turns} == {"completed"}
+    assert all(one.total_tokens and one.thread_id and one.codex_turn_id for one in turns)
+    assert {one.kept for one in turns if one.role in BY_LITELLM} == {False}
+    assert {one.thread_reason for one in turns if one.role == "risk"} == {"stateless"}
+    assert {one.model for one in turns} == {"rulebook (rules, no model)"}
+
+
+def test_a_screen_on_both_runtimes_leaves_the_same_kinds_of_rows_and_events(desk: Processes, store: Store) -> None:
+    run = ended(store, screened(desk.app))
+    # The recorder writes a conversation's end a moment after its step's.
+    wait_for(lambda: all(one.closed_at is not None for one in rows(store, RuntimeConversation, run)), "all are closed")
+    conversations = rows(store, RuntimeConversation, run)
+    kinds = {one.role: one.runtime_kind for one in conversations}
+    assert {role for role, kind in kinds.items() if kind == "litellm"} == set(BY_LITELLM)
+    assert set(kinds.values()) == {"codex", "litellm"}
+    assert all(one.active_turn_id is None for one in conversations)
+    assert {one.status for one in rows(store, RuntimeTurn, run)} == {"completed"}
+    assert {one.status for one in rows(store, RuntimeItem, run)} == {"completed"}
+    turns = {one.id: one for one in rows(store, Turn, run)}
+    with store.read() as session:
+        calls = session.exec(select(ToolCall).where(col(ToolCall.turn_id).in_(turns))).all()
+        events = event_log.read(session, run.id, 0, 100_000)
+    made = Counter(turns[one.turn_id].role for one in calls)
+    assert all(made[role] for role in BY_LITELLM)
+    kind_of = {one.thread_id: one.runtime_kind for one in conversations}
+    seen = {
+        kind: {one.type for one in events if kind_of.get(one.thread_id or "") == kind} for kind in ("codex", "litellm")
+    }
+    always = {
+        EventType.THREAD_STARTED, EventType.TURN_STARTED, EventType.TURN_USAGE, EventType.TOOL_STARTED,
+        EventType.TOOL_COMPLETED, EventType.ITEM_COMPLETED, EventType.TURN_COMPLETED, EventType.THREAD_CLOSED,
+    }  # fmt: skip
+    assert seen["litellm"] >= always
+    assert seen["codex"] >= always
+    started = Counter(one.turn_id for one in events if one.type is EventType.TURN_STARTED)
+    assert started == Counter(one.codex_turn_id for one in turns.values())
+
+
+def test_a_killed_worker_loses_and_doubles_nothing_of_either_runtime() -> None:
+    """SIGKILL while turns of both runtimes are in flight: another worker does them again, and each report is there
+    once."""
+    with processes(DESK_ROLE_MODELS=MODELS, DESK_LEASE_SECONDS="3") as desk:
+        desk.rulebook(latency=1.0)
+        desk.workers("research", "ops", "trade")
+        store = desk_of(desk.app).store
+        run = screened(desk.app)
+        wait_for(lambda: _in_flight(store, run) == {"codex", "litellm"}, "turns of both runtimes run", 120.0)
+        desk.end("research", signal.SIGKILL)
+        desk.workers("research")
+        until = time.monotonic() + 240.0
+        while get_run(store, run.id).state not in RUN_FINAL:
+            assert time.monotonic() < until, f"the run did not end: {desk.log('research')[-3000:]}"
+            sweep(desk.app)
+            time.sleep(0.5)
+        assert get_run(store, run.id).state == RunState.DONE
+        reports = Counter((one.role, one.symbol) for one in rows(store, Report, run))
+        assert len(reports) == 4 * CANDIDATES
+        assert set(reports.values()) == {1}
+        again = [one for one in rows(store, Step, run) if one.attempt > 1]
+        assert again
+        assert {one.kind for one in again} <= {StepKind.SCREEN_SHARD, StepKind.REPORT}
+        kept = [one for one in rows(store, Turn, run) if one.status == "completed"]
+        assert len({(one.step_id, one.attempt) for one in kept}) == len(kept)
+
+
+def _in_flight(store: Store, run: Run) -> set[str]:
+    """The runtimes with a turn that runs now."""
+    return {one.runtime_kind for one in rows(store, RuntimeConversation, run) if one.active_turn_id is not None}
