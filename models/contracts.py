@@ -1,15 +1,17 @@
-"""Listed option contracts, named by their OCC symbols: root, expiry as YYMMDD, C or P, strike in thousandths."""
+"""Listed option contracts, named by their OCC symbols: root, expiry as YYMMDD, C or P, strike in thousandths; and the
+chains of them that a market gives. Prices are per share, volatilities fractions a year."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from models.research import Frozen
 
 SHARES_PER_CONTRACT = 100.0
+MODELLED = "modelled"  # the source of every figure that rests on a model in place of a market
 _OCC = re.compile(r"(?P<root>[A-Z]{1,6}) *(?P<day>\d{6})(?P<kind>[CP])(?P<strike>\d{8})")
 
 
@@ -21,6 +23,46 @@ class OptionContract(Frozen):
     expiry: dt.date
     kind: Literal["call", "put"]
     strike: Decimal
+
+
+class Greeks(NamedTuple):
+    """delta and gamma for one currency unit of the share, theta for a calendar day, vega and rho for one point of
+    volatility and of the rate (0.01)."""
+
+    delta: float
+    gamma: float
+    theta: float
+    vega: float
+    rho: float
+
+
+class ChainRow(NamedTuple):
+    """One contract as its source states it; None where it says nothing. A bid of zero is a bid of zero.
+
+    iv, greeks: the source's own, not those worked out from its quotes.
+    """
+
+    contract: OptionContract
+    bid: float | None = None
+    ask: float | None = None
+    last: float | None = None
+    volume: float | None = None
+    open_interest: float | None = None
+    iv: float | None = None
+    greeks: Greeks | None = None
+
+
+class OptionChain(NamedTuple):
+    """The contracts on one symbol that a source lists. spot: the share's price that goes with the quotes. unread: names
+    that the source gave and that are no OCC symbols on it, such as adjusted contracts."""
+
+    symbol: str
+    at: dt.datetime
+    source: str
+    spot: float
+    rows: tuple[ChainRow, ...]
+    unread: tuple[str, ...] = ()
+    dividend_yield: float | None = None
 
 
 def parse_contract(symbol: str) -> OptionContract | None:
@@ -38,6 +80,18 @@ def parse_contract(symbol: str) -> OptionContract | None:
     kind: Literal["call", "put"] = "call" if found["kind"] == "C" else "put"
     plain = f"{found['root']}{found['day']}{found['kind']}{found['strike']}"
     return OptionContract(symbol=plain, underlying=found["root"], expiry=expiry, kind=kind, strike=strike)
+
+
+def contract_of(root: str, expiry: dt.date, kind: Literal["call", "put"], strike: Decimal) -> OptionContract:
+    """Return the contract with these terms; root: one to six letters, strike in whole thousandths."""
+    thousandths = int(strike * 1000)
+    symbol = f"{root}{expiry:%y%m%d}{kind[0].upper()}{thousandths:08d}"
+    return OptionContract(symbol=symbol, underlying=root, expiry=expiry, kind=kind, strike=strike)
+
+
+def root_of(symbol: str) -> str:
+    """Return the letters by which OCC symbols name a share: BRK.B is BRKB."""
+    return symbol.replace(".", "").replace("-", "")
 
 
 def multiplier_of(symbol: str) -> float:

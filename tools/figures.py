@@ -58,6 +58,19 @@ def volatility(close: Floats, sessions: int = 20) -> float | None:
     return _finite(returns.std(ddof=1) * math.sqrt(SESSIONS_A_YEAR))
 
 
+def volatility_rank(close: Floats, sessions: int = 20, past: int = SESSIONS_A_YEAR) -> tuple[float | None, int]:
+    """Return (where the realised volatility stands between the lowest, 0, and the highest, 1, of the last `past`
+    sessions that have one, and of how many). None where they are all the same."""
+    returns = np.diff(np.log(close))
+    if len(returns) < sessions:
+        return None, 0
+    windows = np.lib.stride_tricks.sliding_window_view(returns, sessions)[-past:].std(axis=1, ddof=1)
+    known = windows[np.isfinite(windows)]
+    if not len(known) or not math.isfinite(windows[-1]) or known.max() <= known.min():
+        return None, len(known)
+    return _finite((windows[-1] - known.min()) / (known.max() - known.min())), len(known)
+
+
 def drawdown(close: Floats, sessions: int = 60) -> float | None:
     """Return the deepest fall from a running high of closes within the last n sessions; at most 0.
 
