@@ -22,6 +22,10 @@ from tools.charts.history_tool import PRICE_HISTORY_GET
 from tools.charts.render_tool import CHART_RENDER
 from tools.charts.study_tool import CHART_STUDY_GET
 from tools.news import NEWS_LIST
+from tools.options.chain_tool import OPTION_CHAIN_GET
+from tools.options.greeks_tool import OPTION_GREEKS_GET
+from tools.options.unusual_tool import OPTIONS_UNUSUAL
+from tools.options.volatility_tool import VOLATILITY_GET
 from tools.orders.checks.preview_tool import ORDERS_PREVIEW
 from tools.overview import SYMBOL_OVERVIEW
 from tools.portfolio import PORTFOLIO_GET
@@ -82,10 +86,11 @@ ROLES: Mapping[str, Role] = {
     )
 }
 # Tools that no role has yet.
-_UNASSIGNED = (PRICE_HISTORY_GET, CHART_STUDY_GET, CHART_RENDER)
+_CHARTS = (PRICE_HISTORY_GET, CHART_STUDY_GET, CHART_RENDER)
+_OPTIONS = (OPTION_CHAIN_GET, OPTION_GREEKS_GET, VOLATILITY_GET, OPTIONS_UNUSUAL)
 # Every tool there is, by name. None may submit an order: a model recommends, code acts.
 TOOLS: Mapping[str, ToolSpec] = {
-    tool.name: tool for tools in (*(role.tools for role in ROLES.values()), _UNASSIGNED) for tool in tools
+    tool.name: tool for tools in (*(role.tools for role in ROLES.values()), _CHARTS, _OPTIONS) for tool in tools
 }
 
 

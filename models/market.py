@@ -27,7 +27,7 @@ class Listing(Frozen):
 
 class Quote(Frozen):
     """The last price known at `at`. low, high: range of the session that a fill price is of, None where it is not
-    known; a fill lies within it."""
+    known; a fill lies within it. bid, ask: of a contract, where there are any."""
 
     symbol: str
     price: Price
@@ -35,6 +35,8 @@ class Quote(Frozen):
     source: str
     low: Price | None = None
     high: Price | None = None
+    bid: Price | None = None
+    ask: Price | None = None
 
 
 class Headline(Wire):

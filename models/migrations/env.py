@@ -4,6 +4,7 @@ from alembic import context
 from sqlmodel import SQLModel
 
 import models.tables.events
+import models.tables.options
 import models.tables.orders
 import models.tables.runs
 import models.tables.threads  # noqa: F401  (fills the metadata)

@@ -178,6 +178,13 @@ class Settings(BaseModel):
     market: MarketName = of_run("replay", description="where prices come from")
     replay_date: dt.date = of_run(dt.date(2010, 8, 12), description="the replay's today; nothing later is visible")
 
+    replay_options: Literal["none", "modelled"] = of_orders(
+        "none", description="option chains of a replay: none, or modelled ones, labelled so and traded on paper alone"
+    )
+    risk_free_rate: float = of_orders(
+        0.04, ge=-0.05, le=0.5, description="interest a year in the prices of options; 0.04 is 4 %"
+    )
+
     # The account
     account: BrokerName = of_orders("paper", description="account of orders, positions and cash; it is the broker's")
     broker: BrokerName = of_orders("paper", description="broker that receives the orders")
@@ -349,6 +356,9 @@ class Settings(BaseModel):
         for name in ("rpc_seconds", "tool_seconds", "no_progress_seconds", "turn_seconds"):
             if getattr(self, name) >= self.step_deadline_seconds:
                 raise _together(f"{name} must be shorter than step_deadline_seconds", name, "step_deadline_seconds")
+        if self.replay_options == "modelled" and self.broker != "paper":
+            message = f"modelled option quotes trade on paper alone, and broker={self.broker}"
+            raise _together(message, "replay_options", "broker")
         if self.provider == "endpoint" and not self.provider_url:
             raise _together("the provider endpoint needs a URL", "provider", "provider_url")
         return self

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from models.contracts import OptionChain
 from models.market import Headline, Listing, Quote
 
 Floats = npt.NDArray[np.float64]
@@ -102,6 +103,15 @@ class OptionSource(Protocol):
     def option_quote(self, contract: str) -> Quote:
         """Return the last price per share of a contract, named by its OCC symbol. Raises MarketError when there is
         none."""
+
+
+@runtime_checkable
+class ChainSource(Protocol):
+    """Market that lists option contracts."""
+
+    def chain(self, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
+        """Return the contracts on a symbol that expire from `first` to `last`, with their quotes as they are now: none
+        of them is checked. Raises MarketError for a symbol without options."""
 
 
 @runtime_checkable

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
-from models.contracts import parse_contract
+from models.contracts import OptionChain, parse_contract
 from models.errors import NotConfigured
 from models.market import Quote
-from tools.market.protocol import MarketData, OptionSource
+from tools.market.protocol import ChainSource, MarketData, OptionSource
 
 AVERAGE_COST = "average cost"
 LEAST_PRICE = 0.0001
@@ -24,6 +24,16 @@ def quote_of(market: MarketData, symbol: str) -> Quote:
             f"not available: the {market.name} market has no option quotes; configure DESK_MARKET=yahoo for them"
         )
     return market.option_quote(symbol)
+
+
+def chain_of(market: MarketData, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
+    """Return the contracts on a symbol that expire within these days. Raises MarketError when there are none,
+    NotConfigured when the market has no chains."""
+    if not isinstance(market, ChainSource):
+        modelled = ", or DESK_REPLAY_OPTIONS=modelled for modelled ones" if market.clock.day is not None else ""
+        reason = f"the {market.name} market has no option chains; configure DESK_MARKET=yahoo for them{modelled}"
+        raise NotConfigured(f"not available: {reason}")
+    return market.chain(symbol, first, last)
 
 
 def at_cost(symbol: str, average_cost: float, now: dt.datetime) -> Quote:

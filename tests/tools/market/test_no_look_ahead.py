@@ -55,6 +55,10 @@ def cases(symbols: list[str]) -> list[tuple[str, dict[str, Any]]]:
         ("chart_study_get", {"symbols": symbols}),
         ("chart_study_get", {"symbols": symbols, "sessions": 250, "interval": "week", "lookback": 2}),
         ("chart_render", {"symbols": symbols[:4], "overlays": list(OVERLAYS)}),
+        ("option_chain_get", {"symbols": symbols[:10]}),
+        ("option_greeks_get", {"contracts": ["AAPL120121P00250000"]}),
+        ("volatility_get", {"symbols": symbols[:10]}),
+        ("options_unusual", {"symbols": symbols[:10]}),
     ]
 
 
@@ -178,7 +182,8 @@ def test_the_spoiled_future_would_show(data: ReplayData, make_context: MakeConte
     true = answers(make_context(ReplayMarket(data, at), past_and_future), symbols)
     wrong = answers(make_context(ReplayMarket(spoiled, at), past_and_future), symbols)
     differing = {asked.split()[0] for asked in true if true[asked] != wrong[asked]}
-    assert differing == {"sp500_movers", "symbol_overview", "technicals_get", "signals_get", "portfolio_get", *CHARTS}
+    of_prices = {"sp500_movers", "symbol_overview", "technicals_get", "signals_get", "portfolio_get", "volatility_get"}
+    assert differing == {*of_prices, *CHARTS}
     market = ReplayMarket(data, ReplayClock(today))
     assert market.fill_price("AAPL") != ReplayMarket(spoiled, ReplayClock(today)).fill_price("AAPL")
 

@@ -1,6 +1,7 @@
 """The replay market: real daily prices of one year, seen from 15:55 New York of one of its sessions.
 
-It has no headlines, fundamentals, earnings, ratings or options, and raises NotConfigured for them.
+It has no headlines, fundamentals, earnings or ratings, and raises NotConfigured for them; option chains only where
+modelled ones are asked for.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import bisect
 import datetime as dt
 from collections.abc import Sequence
 
+from models.contracts import MODELLED, OptionChain
 from models.errors import MarketError, NotConfigured, SettingError
 from models.market import Headline, Listing, Quote
 from models.settings import Settings
@@ -16,6 +18,7 @@ from tools.market.bars import STALE_DAYS, DailyBars
 from tools.market.clock import ReplayClock, exchange_day, exchange_hours
 from tools.market.protocol import MarketClock
 from tools.market.replay.data import LOST, ReplayData, replay_data
+from tools.market.replay.modelled import ModelledChains
 
 REPLAYS = True
 UNIVERSE = "sp500"
@@ -27,6 +30,8 @@ def build(settings: Settings, day: dt.date | None) -> ReplayMarket:
     data = replay_data(settings.home)
     day = day or settings.replay_date
     _require_session(day, data.sessions)
+    if settings.replay_options == MODELLED:
+        return ModelledReplay(data, ReplayClock(day), settings.risk_free_rate)
     return ReplayMarket(data, ReplayClock(day))
 
 
@@ -128,3 +133,18 @@ class ReplayMarket:
 
     def _listing(self, symbol: str) -> Listing:
         return self._data.listings.get(symbol, Listing(symbol=symbol))
+
+
+class ModelledReplay(ReplayMarket):
+    """Replay market with modelled option chains, each quote labelled; also an OptionSource and a ChainSource."""
+
+    def __init__(self, data: ReplayData, clock: MarketClock, rate: float) -> None:
+        super().__init__(data, clock)
+        self._chains = ModelledChains(self, rate)
+
+    def chain(self, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
+        self._require(symbol)
+        return self._chains.chain(symbol, first, last)
+
+    def option_quote(self, contract: str) -> Quote:
+        return self._chains.quote(contract)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from models.contracts import parse_contract
-from models.errors import DeskError, MarketError
+from models.contracts import OptionChain, parse_contract
+from models.errors import DeskError, MarketError, NotConfigured
 from models.market import Headline, Listing, Quote
 from models.settings import Settings
 from tools.market.aged_cache import AgedCache, Kept
@@ -134,15 +134,35 @@ class YahooMarket:
         if found is None:
             raise MarketError(f"{contract} is no OCC symbol of an option contract")
         expiry = found.expiry.isoformat()
-        key = f"contracts-{found.underlying}-{expiry}"
-        kept = self._cache.get(key, QUOTE_AGE, lambda: self._fetch_contracts(found.underlying, expiry))
-        priced = shapes.contract_price(kept.value[contract]) if contract in kept.value else None
+        kept = self._contracts(found.underlying, expiry)
+        rows = [row for row in kept.value if row["contract"] == contract]
+        if any(row != rows[0] for row in rows):
+            raise MarketError(f"Yahoo lists {contract} {len(rows)} times, with differing prices")
+        priced = shapes.contract_price(rows[0]) if rows else None
         if priced is None:
             raise MarketError(f"unknown contract {contract}: Yahoo has no price of it")
         price, traded = priced
+        offers = {name: rows[0][name] or None for name in ("bid", "ask")} if traded is None else {}
         at = kept.at if traded is None else dt.datetime.fromisoformat(traded)
         at = min(at, self.clock.now()).astimezone(NEW_YORK)
-        return Quote(symbol=contract, price=price, at=at, source=self.name)
+        return Quote.model_validate({"symbol": contract, "price": price, "at": at, "source": self.name, **offers})
+
+    def chain(self, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
+        """Return the contracts that Yahoo lists now. Raises NotConfigured under a clock that stands on a past day."""
+        if self.clock.day is not None:
+            raise NotConfigured("not available: Yahoo has the option chains of now alone, none of a past day")
+        expiries: list[str] = self._cache.get(
+            f"expiries-{symbol}", OPTIONS_AGE, lambda: list(self._wire.expiries(symbol))
+        ).value
+        if not expiries:
+            raise MarketError(f"Yahoo has no options of {symbol}")
+        wanted = [day for day in expiries if first.isoformat() <= day <= last.isoformat()]
+        kept = [self._contracts(symbol, day) for day in wanted]
+        listed = [(row, shapes.chain_row(row)) for one in kept for row in one.value]
+        at = min((one.at for one in kept), default=self.clock.now()).astimezone(NEW_YORK)
+        rows = tuple(row for _, row in listed if row is not None)
+        unread = tuple(str(row["contract"]) for row, found in listed if found is None)
+        return OptionChain(symbol, at, self.name, self.quote(symbol).price, rows, unread)
 
     def prefetch(self, symbols: Sequence[str], seconds: float) -> None:
         pool = concurrent.futures.ThreadPoolExecutor(_FETCHERS, thread_name_prefix="yahoo")
@@ -167,9 +187,13 @@ class YahooMarket:
         found: Section | None = kept.value
         return found
 
-    def _fetch_contracts(self, underlying: str, expiry: str) -> dict[str, Any]:
+    def _contracts(self, underlying: str, expiry: str) -> Kept:
+        key = f"chain-{underlying}-{expiry}"
+        return self._cache.get(key, QUOTE_AGE, lambda: self._fetch_contracts(underlying, expiry))
+
+    def _fetch_contracts(self, underlying: str, expiry: str) -> list[Section]:
         if expiry not in self._wire.expiries(underlying):
-            return {}
+            return []
         return shapes.contracts_of(*self._wire.chain(underlying, expiry))
 
     def _fetch_options(self, symbol: str) -> Section | None:

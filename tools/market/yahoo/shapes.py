@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from models.contracts import ChainRow, parse_contract
 from models.market import Headline
 
 Section = dict[str, float | str | None]
@@ -103,21 +104,34 @@ def options_of(calls: Any, puts: Any, price: float, expiry: str) -> Section:
     }
 
 
-def contracts_of(calls: Any, puts: Any) -> dict[str, dict[str, float | str | None]]:
-    """Return bid, ask, last trade and its time for each contract of a chain, by OCC symbol."""
-    return {
-        str(row["contractSymbol"]): {
+def contracts_of(calls: Any, puts: Any) -> list[Section]:
+    """Return the quotes of each contract of a chain with the time of its last trade, as Yahoo lists them."""
+    return [
+        {
+            "contract": str(row["contractSymbol"]),
             "bid": _plain(row["bid"]),
             "ask": _plain(row["ask"]),
             "last": _plain(row["lastPrice"]),
             "traded": row["lastTradeDate"].isoformat() if row["lastTradeDate"] == row["lastTradeDate"] else None,
+            "volume": _plain(row.get("volume")),
+            "openInterest": _plain(row.get("openInterest")),
         }
         for chain in (calls, puts)
         for row in chain.to_dict("records")
-    }
+    ]
 
 
-def contract_price(row: dict[str, float | str | None]) -> tuple[float, str | None] | None:
+def chain_row(row: Section) -> ChainRow | None:
+    """Return a contract of `contracts_of`; None for a name that is no OCC symbol."""
+    contract = parse_contract(str(row["contract"]))
+    if contract is None:
+        return None
+    names = ("bid", "ask", "last", "volume", "openInterest")
+    bid, ask, last, volume, interest = (value if isinstance(value := row[name], float) else None for name in names)
+    return ChainRow(contract, bid, ask, last, volume, interest)
+
+
+def contract_price(row: Section) -> tuple[float, str | None] | None:
     """Return (price per share, when it was traded): between bid and ask while there are both, with None for now, else
     the last trade."""
     bid, ask, last, traded = (row[name] for name in ("bid", "ask", "last", "traded"))

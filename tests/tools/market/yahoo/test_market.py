@@ -14,9 +14,10 @@ from models.settings import Settings
 from tests.fakes.yahoo import FarYahoo
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, FarClock
+from tools.market.clock import NEW_YORK
 from tools.market.factory import build_market
-from tools.market.protocol import ClosedSet, OptionSource, Prefetching
-from tools.market.quotes import quote_of
+from tools.market.protocol import ChainSource, ClosedSet, OptionSource, Prefetching
+from tools.market.quotes import chain_of, quote_of
 from tools.market.replay import data as replay_data
 from tools.market.universe import is_symbol
 from tools.market.yahoo import wire as yahoo_wire
@@ -222,6 +223,64 @@ def test_a_contract_is_priced_between_bid_and_ask_else_by_its_last_trade(market:
             market.option_quote(unknown)
     with pytest.raises(MarketError, match="no OCC symbol"):
         market.option_quote("AAPL")
+
+
+class NowClock(FarClock):
+    """A clock of real time, as it stands at 15:55 of the far market's day."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.day, self._today = None, self.day  # type: ignore[assignment]
+
+    def now(self) -> dt.datetime:
+        return dt.datetime.combine(self._today, dt.time(15, 55), NEW_YORK)
+
+    def session(self) -> dt.date:
+        return self._today
+
+
+def listed(far: FarYahoo, rows: list[dict[str, object]], *expiries: dt.date) -> None:
+    """Let Yahoo list these puts on AAPL for each expiry."""
+    stamps = [int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp()) for day in expiries]
+    far.options["AAPL"] = {"expirationDates": stamps, "quote": {}, "options": [{"calls": [], "puts": rows}]}
+
+
+def put(name: str, **figures: object) -> dict[str, object]:
+    known = {"bid": 1.0, "ask": 1.2, "lastPrice": 1.1, "lastTradeDate": 1, "volume": 7, "openInterest": 70}
+    return {"contractSymbol": name, "strike": 40, "impliedVolatility": 0.2, **known, **figures}
+
+
+def test_a_chain_is_yahoo_s_as_it_is(far: FarYahoo, tmp_path: Path) -> None:
+    near, late = dt.date(2024, 4, 19), dt.date(2024, 9, 20)
+    rows = [put("AAPL240419P00040000"), put("AAPL240419P00045000", bid=0, volume=None), put("AAPL1240419P00040000")]
+    listed(far, rows, near, late)
+    live = build_yahoo(tmp_path, NowClock(), far.session())
+    assert isinstance(live, ChainSource)
+    chain = chain_of(live, "AAPL", TODAY, dt.date(2024, 5, 1))
+    assert (chain.symbol, chain.source, chain.spot, chain.unread) == ("AAPL", "yahoo", 50, ("AAPL1240419P00040000",))
+    first, second = chain.rows
+    assert (first.contract.symbol, first.contract.expiry) == ("AAPL240419P00040000", near)
+    assert (first.bid, first.ask, first.last, first.volume, first.open_interest) == (1.0, 1.2, 1.1, 7, 70)
+    assert (second.bid, second.volume, second.greeks) == (0.0, None, None)
+    quote = live.option_quote("AAPL240419P00040000")
+    assert (quote.bid, quote.ask) == (1.0, 1.2)
+    assert chain_of(live, "AAPL", dt.date(2024, 5, 1), dt.date(2024, 6, 1)).rows == ()
+    far.options["MMM"] = {"expirationDates": [], "quote": {}, "options": []}
+    with pytest.raises(MarketError, match="Yahoo has no options of MMM"):
+        chain_of(live, "MMM", TODAY, late)
+
+
+def test_a_contract_that_is_listed_at_two_prices_has_none(far: FarYahoo, tmp_path: Path) -> None:
+    name = "AAPL240419P00040000"
+    listed(far, [put(name), put(name, bid=2.0, ask=2.1)], dt.date(2024, 4, 19))
+    with pytest.raises(MarketError, match=f"Yahoo lists {name} 2 times, with differing prices"):
+        build_yahoo(tmp_path, NowClock(), far.session()).option_quote(name)
+
+
+def test_there_are_no_chains_of_a_past_day(market: YahooMarket, far: FarYahoo) -> None:
+    listed(far, [put("AAPL240419P00040000")], dt.date(2024, 4, 19))
+    with pytest.raises(NotConfigured, match="Yahoo has the option chains of now alone, none of a past day"):
+        chain_of(market, "AAPL", TODAY, dt.date(2024, 5, 1))
 
 
 def article(title: str | None, published: str) -> dict[str, object]:

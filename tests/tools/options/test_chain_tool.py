@@ -1,0 +1,186 @@
+"""option_chain_get: windows, figures, gaps, and chains with rows that cannot be used."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from models.contracts import Greeks
+from models.errors import MarketUnavailable
+from tests.tools.conftest import Call, MakeContext
+from tests.tools.market.far_market import FarMarket
+from tests.tools.options.chains import APRIL, MAY, fair_chain, market, row
+from tools.market.clock import ReplayClock
+from tools.market.replay.data import ReplayData
+from tools.market.replay.market import ModelledReplay, ReplayMarket
+
+WIDE = {"dteMin": 0, "dteMax": 400, "deltaMin": 0.0, "deltaMax": 1.0, "limit": 100}
+PUT = "AAA240419P00090000"
+
+
+def gaps_of(answer: Any) -> dict[str, str]:
+    return {gap["what"]: gap["reason"] for gap in answer.payload["missing"]}
+
+
+def test_each_row_has_its_figures(make_context: MakeContext, call: Call) -> None:
+    quoted = row("MSFT240405P00335000", 3.85, 3.95, volume=60.0, open_interest=700.0)
+    msft = market({"MSFT": [quoted]}, spots={"MSFT": 356.77}, dividend_yield=0.009)
+    answer = call(make_context(msft), "option_chain_get", symbols=["msft"])
+    (found,) = answer.payload["contracts"]
+    assert found == {
+        "contract": "MSFT240405P00335000", "kind": "put", "expiry": "2024-04-05", "dte": 21, "strike": 335.0,
+        "bid": 3.85, "ask": 3.95, "mid": 3.9, "spread": 0.0256, "volume": 60.0, "openInterest": 700.0, "iv": 0.3596,
+        "delta": -0.2136, "gamma": 0.00946, "theta": -0.2063, "vega": 0.249, "roc": 0.01164, "rocWeekly": 0.00388,
+        "rocAnnual": 0.2023, "breakEven": 331.1, "pop": 0.8004, "liquidity": "good", "source": "far",
+        "greeks": "computed",
+    }  # fmt: skip
+    (chain,) = answer.payload["chains"]
+    assert chain["model"] == "Black-Scholes-Merton, European"
+    assert (chain["spot"], chain["rate"], chain["dividendYield"]) == (356.77, 0.04, 0.009)
+    assert answer.payload["missing"] == []
+
+
+def test_the_windows_choose(make_context: MakeContext, call: Call) -> None:
+    context = make_context(market({"AAA": fair_chain(expiries=(APRIL, MAY))}))
+
+    def strikes(**wish: Any) -> list[tuple[str, float]]:
+        answer = call(context, "option_chain_get", symbols=["AAA"], **{"limit": 100, **wish})
+        return [(found["expiry"], found["strike"]) for found in answer.payload["contracts"]]
+
+    default = strikes()
+    assert {expiry for expiry, _ in default} == {"2024-04-19"}  # 63 days are more than 45
+    assert {strike for _, strike in default} == {90.0, 95.0}
+    assert set(strikes(deltaMin=0.0, deltaMax=1.0)) > set(default)
+    assert {expiry for expiry, _ in strikes(dteMin=60, dteMax=70)} == {"2024-05-17"}
+    assert strikes(minWeeklyRoc=0.0025) == [("2024-04-19", 95.0)]
+    assert strikes(maxWeeklyRoc=0.0025) == [("2024-04-19", 90.0)]
+    assert strikes(maxSpread=0.01) == []
+    assert strikes(minOpenInterest=1001) == []
+    assert {strike for _, strike in strikes(kind="call")} == {105.0, 110.0}
+
+
+def test_strikes_near_levels_come_nearest_first(make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(market()), "option_chain_get", symbols=["AAA"], near=[96.0, 88.0], **WIDE)
+    found = [(one["strike"], one["level"], one["fromLevel"]) for one in answer.payload["contracts"]]
+    assert found == [(95.0, 96.0, -0.0104), (90.0, 88.0, 0.0227)]
+
+
+def test_the_highest_weekly_return_comes_first_and_the_rest_is_counted(make_context: MakeContext, call: Call) -> None:
+    context = make_context(market({"AAA": fair_chain(expiries=(APRIL, MAY))}))
+    answer = call(context, "option_chain_get", symbols=["AAA"], **{**WIDE, "limit": 4})
+    weekly = [found["rocWeekly"] for found in answer.payload["contracts"]]
+    assert len(weekly) == 4
+    assert weekly == sorted(weekly, reverse=True)
+    assert gaps_of(answer)["rows"].endswith("contracts fit, 4 are shown")
+
+
+def test_unusable_rows_are_named_and_never_priced(make_context: MakeContext, call: Call) -> None:
+    odd = [
+        row(PUT, 1.0, 1.1),
+        row("AAA240419P00091000", 1.3, 1.2),  # crossed
+        row("AAA240419P00092000", 0.0, 1.2),  # no bid
+        row("AAA240419P00093000", None, None),  # no quote
+        row("AAA240419P00094000", -1.0, 1.2),
+        row("AAA240419P00120000", 17.0, 17.1),  # 3 below its intrinsic value
+        row("AAA240419P00121000", 21.0, 21.02),  # hardly any time value
+        row("AAA240315P00080000", 1.0, 1.1),  # expires today
+        row("AAA240314P00080000", 1.0, 1.1),  # expired
+        row("AAA240419P00095000", 1.0, 1.1),
+        row("AAA240419P00095000", 2.0, 2.1),  # the same contract at another price
+        row("AAA240419P00096000", 1.5, 1.6),
+        row("AAA240419P00096000", 1.5, 1.6),  # and one that is listed twice alike
+        row("BBB240419P00090000", 1.0, 1.1),
+    ]
+    context = make_context(market({"AAA": odd}, unread=("AAA1240419P00090000",)))
+    answer = call(context, "option_chain_get", symbols=["AAA"], **WIDE)
+    assert {found["contract"] for found in answer.payload["contracts"]} == {PUT, "AAA240419P00096000"}
+    assert gaps_of(answer) == {
+        "contracts not read": "1 rows no OCC symbols on it: AAA1240419P00090000",
+        "contracts of another share": "1 rows listed on another share: BBB240419P00090000",
+        "expired contracts": "1 rows expired before 2024-03-15: AAA240314P00080000",
+        "duplicate contracts": (
+            "1 rows listed more than once with differing quotes, none of which is taken: AAA240419P00095000"
+        ),
+        "contracts left out": (
+            "7 puts: 1 a crossed quote, its bid above its ask, 1 no bid, 1 no quote, 1 a negative quote, "
+            "1 a price below the intrinsic value, 1 its time value is under a tick, 1 it expires today"
+        ),
+    }
+
+
+def test_greeks_of_the_market_come_first(make_context: MakeContext, call: Call) -> None:
+    own = Greeks(-0.2, 0.01, -0.05, 0.1, -0.02)
+    context = make_context(market({"AAA": [row(PUT, 1.0, 1.1, iv=0.4, greeks=own)]}))
+    (found,) = call(context, "option_chain_get", symbols=["AAA"]).payload["contracts"]
+    assert (found["greeks"], found["iv"], found["delta"]) == ("market", 0.4, -0.2)
+
+
+def test_what_is_not_known_of_a_contract_is_null(make_context: MakeContext, call: Call) -> None:
+    context = make_context(market({"AAA": [row(PUT, 1.0, 1.1, volume=None, open_interest=None)]}))
+    answer = call(context, "option_chain_get", symbols=["AAA"])
+    (found,) = answer.payload["contracts"]
+    assert (found["volume"], found["openInterest"], found["liquidity"]) == (None, None, "unknown")
+    strict = call(context, "option_chain_get", symbols=["AAA"], minOpenInterest=1)
+    assert strict.payload["contracts"] == []
+    assert gaps_of(strict) == {"contracts left out": "1 puts: 1 open interest not known"}
+
+
+def test_a_market_without_chains_is_one_gap(make_context: MakeContext, call: Call, market: ReplayMarket) -> None:
+    answer = call(make_context(market), "option_chain_get", symbols=["AAPL", "MSFT"])
+    assert not answer.has_data
+    (gap,) = answer.payload["missing"]
+    assert gap["what"] == "option chain"
+    assert "configure DESK_MARKET=yahoo for them, or DESK_REPLAY_OPTIONS=modelled" in gap["reason"]
+
+
+def test_a_symbol_without_options_is_its_own_gap(make_context: MakeContext, call: Call) -> None:
+    far = market(trouble={"BBB": MarketUnavailable("far is down")})
+    answer = call(make_context(far), "option_chain_get", symbols=["BBB", "AAA", "CCC"], **WIDE)
+    assert answer.has_data
+    gaps = {gap["symbol"]: gap["reason"] for gap in answer.payload["missing"] if gap["what"] == "option chain"}
+    assert gaps == {"BBB": "far is down", "CCC": "the far market has no options of CCC"}
+
+
+def test_an_empty_window_of_days_is_stated(make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(market({"AAA": []})), "option_chain_get", symbols=["AAA"])
+    assert not answer.has_data
+    assert gaps_of(answer) == {"contracts": "no contract expires in 14 to 45 days"}
+
+
+@pytest.mark.parametrize(
+    ("wish", "error"),
+    [
+        ({"dteMin": 50}, "dteMin 50 is above dteMax 45"),
+        ({"deltaMin": 0.5}, "deltaMin 0.5 is above deltaMax 0.35"),
+        ({"near": [0.0]}, "argument 'near.0' is 0.0"),
+        ({"kind": "straddle"}, "argument 'kind' is 'straddle': Input should be 'put' or 'call'"),
+        ({"bars": [1, 2]}, "unknown argument 'bars'"),
+        ({"limit": 101}, "argument 'limit' is 101"),
+    ],
+)
+def test_wrong_wishes_are_explained(make_context: MakeContext, call: Call, wish: dict[str, Any], error: str) -> None:
+    answer = call(make_context(FarMarket()), "option_chain_get", symbols=["AAA"], **wish)
+    assert not answer.success
+    assert error in answer.payload["error"]
+
+
+def test_the_longest_answer_fits(data: ReplayData, make_context: MakeContext, call: Call) -> None:
+    names = ["ORCL", "PEP", "MMM", "XOM", "IBM", "KO", "WMT", "CVX", "PG", "HPQ"]
+    context = make_context(ModelledReplay(data, ReplayClock(dt.date(2010, 8, 12)), 0.04))
+    answer = call(context, "option_chain_get", symbols=names, near=[50, 60, 70, 80, 90, 100], **WIDE)
+    assert answer.success, answer.payload
+    whole = call(context, "option_chain_get", symbols=names, **WIDE)
+    assert whole.success, whole.payload
+    assert len(whole.payload["contracts"]) == 100
+    assert len(whole.text()) < 46 * 1024
+
+
+def test_a_modelled_row_has_its_label(data: ReplayData, make_context: MakeContext, call: Call) -> None:
+    context = make_context(ModelledReplay(data, ReplayClock(dt.date(2010, 8, 12)), 0.04))
+    answer = call(context, "option_chain_get", symbols=["MMM"])
+    assert answer.has_data
+    assert {(found["source"], found["greeks"]) for found in answer.payload["contracts"]} == {("modelled", "modelled")}
+    assert all(0.1 <= -found["delta"] <= 0.35 for found in answer.payload["contracts"])
+    assert answer.payload["chains"][0]["note"].startswith("modelled, no market's quotes")
