@@ -135,7 +135,7 @@ class PaperBroker:
                 return _answer(ticket, "cancelled" if booked else "rejected", short, booked)
         fills = [*booked, *fresh]
         if taken == left:
-            return _answer(ticket, "filled", None, fills)
+            return _answer(ticket, "filled", offer.note, fills)
         note = self._volume_note(ticket, fills) if offer.matches else offer.note
         waiting = "partially_filled" if fills else "submitted"
         return _answer(ticket, offer.ends or waiting, note, fills)

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from models.errors import MarketError, NotConfigured
+from models.market import Quote
 from models.orders import AccountView, BrokerFill, OrderTicket
 from models.settings import Settings
+from tools.brokers.paper_matching import Session
+from tools.brokers.paper_prices import label_of
 from tools.decimals import exact, money
 from tools.market.protocol import MarketData
-from tools.market.quotes import quote_of
-from tools.risk import cover_of, free_cash, held_in, net_price, with_slippage
+from tools.market.quotes import met_by, quote_of
+from tools.risk import cover_of, free_cash, held_in, net_price
 
 Match = tuple[str, str | None, list[BrokerFill]]  # state, message, fills
 
@@ -20,13 +23,13 @@ def match_legs(ticket: OrderTicket, account: AccountView, market: MarketData, se
     """Fill all legs, each at its quote moved by the slippage, or none while the limit does not allow their net price.
     What cash or shares do not cover at its worst is rejected. account: with prices as far as the market has them."""
     try:
-        quotes = {leg.contract: quote_of(market, leg.contract) for leg in ticket.legs}
+        quotes = {leg.contract: met_by(quote_of(market, leg.contract), leg.side) for leg in ticket.legs}
     except NotConfigured as error:
         return "rejected", str(error), []
     except MarketError as error:
         return "submitted", f"no price to fill at: {error}", []
     bps, fee = settings.slippage_bps, exact(settings.commission_per_share)
-    prices = {leg.contract: with_slippage(exact(quotes[leg.contract].price), leg.side, bps) for leg in ticket.legs}
+    prices = {leg.contract: _slipped(quotes[leg.contract], leg.side, bps) for leg in ticket.legs}
     net, limit = net_price(ticket.legs, prices, ticket.side), exact(ticket.limit_price or 0)
     if net > limit if ticket.side == "buy" else net < limit:
         return "submitted", f"net limit {money(limit)} not met by {money(net)}", []
@@ -44,7 +47,11 @@ def match_legs(ticket: OrderTicket, account: AccountView, market: MarketData, se
         )
         for traded, side, quantity in ticket.parts
     ]
-    return "filled", None, fills
+    return "filled", label_of(list(quotes.values())), fills
+
+
+def _slipped(quote: Quote, side: str, basis_points: float) -> Decimal:
+    return Session.of_quote(quote, None).slipped(exact(quote.price), side, basis_points)
 
 
 def _shortfall(ticket: OrderTicket, net: Decimal, fee: Decimal, account: AccountView) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 
+from models.contracts import MODELLED
 from models.errors import MarketError
 from models.market import Quote
 from models.order_terms import shown
@@ -16,7 +17,7 @@ from tools.brokers.paper_matching import Match, Session, at_close, at_open, matc
 from tools.decimals import exact, money
 from tools.market.clock import exchange_day, exchange_hours
 from tools.market.protocol import FillSource, MarketData
-from tools.market.quotes import quote_of
+from tools.market.quotes import met_by, quote_of
 from tools.risk import with_slippage
 
 # Orders for the closing auction are taken until so long before the close.
@@ -33,6 +34,12 @@ class Offer:
     note: str | None = None
 
 
+def label_of(quotes: Sequence[Quote]) -> str | None:
+    """Return the note of an order that fills at quotes which no market gave; None for any other."""
+    modelled = any(quote.source == MODELLED for quote in quotes)
+    return "filled at modelled quotes, which no market gave" if modelled else None
+
+
 def started(ticket: OrderTicket, price: float) -> OrderTicket:
     """Return a trailing stop with the stop that it begins with, below or above `price`; any other ticket as it is."""
     if ticket.order_type != "trailing_stop" or ticket.trail_percent is None or ticket.stop_price is not None:
@@ -44,6 +51,7 @@ def started(ticket: OrderTicket, price: float) -> OrderTicket:
 
 class PaperPrices:
     """Prices for orders, by their time in force. Nothing is later than the market knows, but the next open of a replay.
+    A contract is bought at its ask and sold at its bid as they are now, where its market gives any.
 
     day, ioc    the fill price: the last quote of a live market, the next open of a replay. It is the only price of its
                 day that a replay has, so that a day order it does not fill expires
@@ -95,7 +103,7 @@ class PaperPrices:
             return Offer([], "cancelled" if at_once else None, note)
         found = self._matched(ticket, [Session.of_quote(quote, self._room(ticket, booked))])
         if found:
-            return Offer(found, "cancelled" if at_once else None)
+            return Offer(found, "cancelled" if at_once else None, label_of([quote]))
         note = self._unmet(ticket, quote)
         if at_once:
             return Offer([], "cancelled", f"{note}; an ioc order does not wait")
@@ -163,7 +171,7 @@ class PaperPrices:
         """Return the quote that an order fills at. Raises NotConfigured when no such thing is priced here."""
         if ticket.contract is None:
             return self._fills.fill_price(ticket.symbol)
-        return quote_of(self._market, ticket.contract)
+        return met_by(quote_of(self._market, ticket.contract), ticket.side)
 
     def _room(self, ticket: OrderTicket, booked: Sequence[BrokerFill]) -> Decimal | None:
         """Return how much more of the order the market takes today; None where it has no volume."""

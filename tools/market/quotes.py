@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 
 from models.contracts import OptionChain, parse_contract
-from models.errors import NotConfigured
+from models.errors import MarketError, NotConfigured
 from models.market import Quote
 from tools.market.protocol import ChainSource, MarketData, OptionSource
 
@@ -34,6 +34,17 @@ def chain_of(market: MarketData, symbol: str, first: dt.date, last: dt.date) -> 
         reason = f"the {market.name} market has no option chains; configure DESK_MARKET=yahoo for them{modelled}"
         raise NotConfigured(f"not available: {reason}")
     return market.chain(symbol, first, last)
+
+
+def met_by(quote: Quote, side: str) -> Quote:
+    """Return the quote as an order meets it, exactly: the ask for a buy, the bid for a sale; as it is where its source
+    gives neither. Raises MarketError where it gives the other one alone."""
+    if quote.bid is None and quote.ask is None:
+        return quote
+    name, met = ("ask", quote.ask) if side == "buy" else ("bid", quote.bid)
+    if met is None:
+        raise MarketError(f"{quote.symbol} has no {name}")
+    return quote.model_copy(update={"price": met, "low": met, "high": met})
 
 
 def at_cost(symbol: str, average_cost: float, now: dt.datetime) -> Quote:

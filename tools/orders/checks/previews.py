@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlmodel import Session
 
+from models.contracts import MODELLED
 from models.legs import legs_of
 from models.orders import DenialCode, Denied
 from models.protection import parse_protection
@@ -28,25 +29,30 @@ from tools.orders.records.states import advance
 from tools.orders.stops.terms import preview_of
 from tools.risk import deny
 
+REPLAY = "replay"  # the market that has modelled option quotes
 _UNPRICED = "unpriced"  # in a preview's canonical text
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewTerms:
     """Conditions that a preview is bound to besides the order. mandate: version of the one in force, verified; None
-    without one. protect: the rule of DESK_PROTECT."""
+    without one. protect: the rule of DESK_PROTECT. options: the market of option quotes, where it is another."""
 
     market: str
     broker: str
     mandate: int | None
     protect: str
     valid_for: dt.timedelta
+    options: str | None = None
 
 
 def terms_of(session: Session, settings: Settings, market: str, broker: str) -> PreviewTerms:
     found = in_force(session, settings, broker)
     version = None if isinstance(found, Denied) else found.version
-    return PreviewTerms(market, broker, version, settings.protect, dt.timedelta(minutes=settings.preview_minutes))
+    valid_for = dt.timedelta(minutes=settings.preview_minutes)
+    modelled = settings.replay_options == MODELLED and market == REPLAY
+    options = f"{market}, option quotes {MODELLED}" if modelled else None
+    return PreviewTerms(market, broker, version, settings.protect, valid_for, options)
 
 
 def canonical(
@@ -68,7 +74,7 @@ def canonical(
         "expiresAt": _moment(order.market_at + terms.valid_for),
         "legs": [str(leg) for leg in legs_of(order.legs)] or None,
         "limitPrice": None if order.limit_price is None else plain(order.limit_price),
-        "market": terms.market,
+        "market": terms.options or terms.market if order.contract or order.legs else terms.market,
         "multiplier": plain(order.multiplier),
         "notional": plain(notional_of(order, price)),
         "orderType": order.order_type,
