@@ -1,7 +1,7 @@
 """pictures that tools gave to turns
 
-Revision ID: 0014
-Revises: 0013
+Revision ID: 0015
+Revises: 0014
 """
 
 import sqlalchemy as sa

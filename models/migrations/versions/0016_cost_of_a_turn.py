@@ -1,7 +1,7 @@
 """a turn has its cost where the runtime knows it
 
-Revision ID: 0015
-Revises: 0014
+Revision ID: 0016
+Revises: 0015
 """
 
 import sqlalchemy as sa

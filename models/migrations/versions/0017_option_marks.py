@@ -1,7 +1,7 @@
 """marks of option chains: the desk's own history of implied volatility and volume
 
-Revision ID: 0015
-Revises: 0014
+Revision ID: 0017
+Revises: 0016
 """
 
 import sqlalchemy as sa
