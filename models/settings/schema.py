@@ -356,9 +356,6 @@ class Settings(BaseModel):
         for name in ("rpc_seconds", "tool_seconds", "no_progress_seconds", "turn_seconds"):
             if getattr(self, name) >= self.step_deadline_seconds:
                 raise _together(f"{name} must be shorter than step_deadline_seconds", name, "step_deadline_seconds")
-        if self.replay_options == "modelled" and self.broker != "paper":
-            message = f"modelled option quotes trade on paper alone, and broker={self.broker}"
-            raise _together(message, "replay_options", "broker")
         if self.provider == "endpoint" and not self.provider_url:
             raise _together("the provider endpoint needs a URL", "provider", "provider_url")
         return self

@@ -25,12 +25,15 @@ UNIVERSE = "sp500"
 
 
 def build(settings: Settings, day: dt.date | None) -> ReplayMarket:
-    """Return a view of the data set at that day; the data are shared. Raises SettingError when they lack the day,
-    NotConfigured when the data are not installed."""
+    """Return a view of the data set at that day; the data are shared. Raises SettingError when they lack the day
+    or modelled options meet a broker that is not paper, NotConfigured when the data are not installed."""
     data = replay_data(settings.home)
     day = day or settings.replay_date
     _require_session(day, data.sessions)
     if settings.replay_options == MODELLED:
+        if settings.broker != "paper":
+            reason = f"DESK_REPLAY_OPTIONS={MODELLED} is for paper alone, and DESK_BROKER={settings.broker}"
+            raise SettingError(reason, remedy="set DESK_BROKER=paper, or DESK_REPLAY_OPTIONS=none")
         return ModelledReplay(data, ReplayClock(day), settings.risk_free_rate)
     return ReplayMarket(data, ReplayClock(day))
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models.contracts import MODELLED, ChainRow, OptionChain, contract_of
-from models.errors import MarketError, NotConfigured
+from models.errors import MarketError, NotConfigured, SettingError
 from models.settings import Settings
 from tests.tools.market.far_market import FarMarket, daily
 from tests.tools.market.test_no_look_ahead import future_removed, future_spoiled
@@ -49,10 +49,11 @@ def test_a_replay_has_no_chain_unless_it_is_asked_for(replay_home: Path) -> None
     assert chain_of(market, "AAPL", *MONTHS).source == MODELLED
 
 
-def test_modelled_quotes_are_for_paper_alone() -> None:
+def test_modelled_quotes_are_for_paper_alone(replay_home: Path) -> None:
     for broker in ("alpaca-paper", "alpaca-live"):
-        with pytest.raises(ValueError, match="modelled option quotes trade on paper alone"):
-            Settings(replay_options="modelled", broker=broker)
+        settings = Settings(home=replay_home, replay_options="modelled", broker=broker)
+        with pytest.raises(SettingError, match=f"is for paper alone, and DESK_BROKER={broker}"):
+            build(settings, TODAY)
 
 
 def test_the_chain_is_made_of_known_figures(modelled: ModelledReplay) -> None:
