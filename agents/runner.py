@@ -30,8 +30,8 @@ from agents.runtime import (
     TurnResult,
     has_history,
 )
-from models.database.store import new_row
 from models.database.artifacts import digest_of
+from models.database.store import new_row
 from models.errors import DeskError, Postponed, kind_of
 from models.research import Completed, Failed, Interrupted, Outcome, Refused, output_schema
 from models.settings import Settings

@@ -43,7 +43,7 @@ def test_an_estimate_is_of_each_model_at_its_price(session: Session, settings: S
     assert spending.cost(found) == "about 7.05 USD"
 
 
-def test_what_a_runtime_knows_its_turns_to_cost_comes_before_the_list(session: Session, settings: Settings) -> None:
+def test_a_cost_that_the_runtime_knows_comes_before_the_price_list(session: Session, settings: Settings) -> None:
     run = a_run(session)
     step = a_step(session, run, role="quick")
     for cost in (0.25, 0.5, None):

@@ -117,7 +117,7 @@ def test_greeks_of_the_market_come_first(make_context: MakeContext, call: Call) 
     assert (found["greeks"], found["iv"], found["delta"]) == ("market", 0.4, -0.2)
 
 
-def test_what_is_not_known_of_a_contract_is_null(make_context: MakeContext, call: Call) -> None:
+def test_unknown_figures_of_a_contract_are_null(make_context: MakeContext, call: Call) -> None:
     context = make_context(market({"AAA": [row(PUT, 1.0, 1.1, volume=None, open_interest=None)]}))
     answer = call(context, "option_chain_get", symbols=["AAA"])
     (found,) = answer.payload["contracts"]

@@ -31,7 +31,7 @@ def test_a_market_s_own_greeks_are_labelled(make_context: MakeContext, call: Cal
     assert (found["greeks"], found["iv"], found["theta"]) == ("market", 0.4, -0.05)
 
 
-def test_what_a_chain_does_not_list_is_named_with_what_it_lists(make_context: MakeContext, call: Call) -> None:
+def test_a_contract_outside_a_chain_is_named_beside_those_it_lists(make_context: MakeContext, call: Call) -> None:
     context = make_context(market(trouble={"DDD": MarketUnavailable("far is down")}))
     wanted = [
         "AAA240419P00096500",  # between two strikes

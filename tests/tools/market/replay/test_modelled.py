@@ -150,7 +150,7 @@ def test_each_contract_of_a_chain_is_quoted_alike(modelled: ModelledReplay) -> N
         ("AAPL120120P00250000", "modelled chains have monthly expiries alone"),
     ],
 )
-def test_what_no_chain_lists_is_named(modelled: ModelledReplay, name: str, why: str) -> None:
+def test_a_contract_that_no_chain_lists_is_named(modelled: ModelledReplay, name: str, why: str) -> None:
     with pytest.raises(MarketError, match=why):
         modelled.option_quote(name)
 
