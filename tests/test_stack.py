@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,7 +44,16 @@ with processes() as desk:
 
 
 @pytest.fixture
-def killed() -> Iterator[tuple[Path, int, list[int]]]:
+def homes_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for homes that no other test sweeps."""
+    homes.base().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="own-", dir=homes.base()) as folder:
+        monkeypatch.setenv("DESK_TEST_HOMES", folder)
+        yield Path(folder)
+
+
+@pytest.fixture
+def killed(homes_of_its_own: Path) -> Iterator[tuple[Path, int, list[int]]]:
     """The home of a process that was killed, how many programs it had started, and all that descended from it."""
     with subprocess.Popen([sys.executable, "-c", OUTER], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as outer:
         try:

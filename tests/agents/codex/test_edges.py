@@ -96,7 +96,7 @@ def test_a_turn_that_cannot_start_in_time_is_retryable(model: FakeResponses, tmp
                 os.kill(pid, signal.SIGSTOP)
                 result = await turn(conversation)
             assert result.failure is not None
-            assert (result.failure.kind, result.failure.retryable) == ("rpc_timeout", True)
+            assert (result.failure.kind, result.failure.retryable) == ("rpc_timeout", True), result.failure.message
             await until(lambda: not psutil.pid_exists(pid))
 
     run(work())

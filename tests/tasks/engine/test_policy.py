@@ -12,6 +12,7 @@ from kombu.exceptions import OperationalError as BrokerError
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from agents.codex import failures
+from agents.failures import RETRYABLE
 from models.errors import DeskError, LeaseLost, MarketUnavailable, NotConfigured, Postponed, RedisDown, kind_of
 from tasks.engine.policy import POLICY, How, kind_in, kind_of_exception, next_attempt, opening, reason, retry, waiting
 
@@ -37,13 +38,13 @@ def test_every_error_has_a_rule_that_agrees_with_it() -> None:
 
 def test_every_error_of_the_app_server_has_a_rule_that_agrees_with_it() -> None:
     text = Path(failures.__file__).read_text()
-    named = {*failures._BY_CODE.values(), *failures._BY_STATUS.values(), *failures.RETRYABLE}
+    named = {*failures._BY_CODE.values(), *failures._BY_STATUS.values(), *RETRYABLE}
     named |= set(re.findall(r'(?:failure\(|else |return )"([a-z_]+)"', text))
     assert len(named) >= 17
     for kind in named:
         assert kind in POLICY, kind
         # A full context may pass in a fresh thread only, which the turn that met it has to say.
-        assert (POLICY[kind].how is not How.NEVER) == (kind in failures.RETRYABLE or kind == "context_window"), kind
+        assert (POLICY[kind].how is not How.NEVER) == (kind in RETRYABLE or kind == "context_window"), kind
 
 
 @pytest.mark.parametrize("kind", ["usage_limit", "unauthorized", "bad_request", "invalid_output", "never_heard_of"])
