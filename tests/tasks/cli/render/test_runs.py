@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sqlmodel import Session, select
 
+from models.states import OrderState
+from models.tables.orders import Order
 from models.tables.runs import Run, Turn, Verdict
 from tasks.cli.render.runs import COLUMNS, paragraph, run_report
 from tasks.views.run_view import view
@@ -21,6 +23,7 @@ def test_the_report_of_a_run_fits_a_narrow_terminal_and_names_the_model(session:
     assert "Trader (rulebook (rules, no model)): completed. both are good" in shown
     assert "suppressed: too soon" in shown
     assert "2 of 2 verdicts" in shown or "…" in shown
+    assert shown.count("fundamentals: failed") == 1, "one line for all verdicts that it is missing from"
     assert "Gate" not in shown, "a run that goes on has no figures yet"
 
 
@@ -37,6 +40,18 @@ def test_roles_with_a_model_of_their_own_are_named_in_the_headline(session: Sess
         turn.model = "codex:gpt-5.6"
     assert view(session, run).role_models == {"quick": "codex:gpt-5.6"}
     assert f"model {run.model}; codex:gpt-5.6 for quick\n" in rendered(run_report(view(session, run)), width=200)
+
+
+def test_an_order_that_waits_for_a_person_is_shown_with_the_command_that_lets_it_go(
+    session: Session, chain: Chain
+) -> None:
+    order, run = session.get_one(Order, chain.order_id), session.get_one(Run, chain.run_id)
+    command = f"waits for you: desk approve {order.id}"
+    assert command not in rendered(run_report(view(session, run)), width=200)
+    order.state = OrderState.APPROVAL_PENDING.value
+    session.add(order)
+    session.flush()
+    assert f"{order.symbol} {command}" in rendered(run_report(view(session, run)), width=200)
 
 
 def test_the_two_confidences_have_names_of_their_own() -> None:
