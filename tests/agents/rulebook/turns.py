@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from typing import Any
 import httpx
 
 from agents.rulebook.server import build_server
+from tasks.web.serving import bind
 from tests.patience import PATIENCE
 
 Tools = Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]
@@ -23,7 +23,7 @@ class Live:
     """A rulebook server on a loopback port, in a thread of its own."""
 
     def __init__(self, latency_seconds: float = 0.0) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self._socket = bind("127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
         self._server = build_server(latency_seconds=latency_seconds)
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)

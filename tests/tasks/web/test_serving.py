@@ -15,6 +15,7 @@ import pytest
 
 from models.settings import Settings
 from tasks.web.security import host_names
+from tasks.web.serving import bind
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, free_port, processes, wait_for
@@ -157,6 +158,13 @@ def test_an_invalid_host_name_is_refused(tmp_path: Path, hosts: str) -> None:
     assert "give names by comma, without scheme, port or *" in error.stderr
     with pytest.raises(ValueError, match="is not a Host name"):
         Settings(home=tmp_path, api_hosts=hosts)
+
+
+def test_an_answer_does_not_wait_for_the_reader_to_acknowledge_its_head() -> None:
+    with bind("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_port_that_is_taken_is_named(stack: Processes) -> None:
