@@ -23,7 +23,7 @@ test: check ## Everything that must pass: check, then all tests with coverage
 	@echo "-- tests"
 	@$(BIN)/python -m pytest -n 4 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=85 $(TESTS)
 
-test-fast: $(VENV)/.dev ## Only the tests that start no process and take no long, without coverage (within a minute)
+test-fast: $(VENV)/.dev ## Only the tests that start no process and take no long, without coverage (2 to 3 minutes on 2 cores)
 	@$(BIN)/python -m pytest --fast -n 2 --dist worksteal -q $(TESTS)
 
 check: $(VENV)/.dev ## Lint, format, types and import rules

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import redis.asyncio
-import structlog
 
+from agents.active import ActiveConversations
 from agents.codex.config import RuntimeConfig
 from agents.codex.conversation import CodexConversation
 from agents.codex.events.listener import ConversationListener
@@ -27,8 +27,6 @@ from agents.codex.threads.vault import ThreadVault
 from agents.kept_threads import ThreadRecord
 from agents.runtime import Asker, ConversationSpec, Observer, ProcessStatus
 from models.errors import CodexError, ProcessDied, RedisDown, RpcTimeout, UsageError
-
-log = structlog.get_logger(__name__)
 
 INTERRUPTED_SECONDS = 9.0  # an interrupted turn ends within this, or its process is killed
 
@@ -57,8 +55,7 @@ class CodexRuntime:
         self._home: Home | None = None
         self._files: RolloutFiles | None = None
         self._pools: dict[Kind, AppServerPool] = {}
-        self._active: set[CodexConversation] = set()
-        self._idle = asyncio.Event()
+        self._active = ActiveConversations()
         self._closing = False
 
     async def start(self) -> None:
@@ -73,10 +70,7 @@ class CodexRuntime:
     async def close(self, grace_seconds: float) -> None:
         """Let running turns end within the grace time, interrupt the rest, end the processes and release the home."""
         self._closing = True
-        await self._wait_idle(grace_seconds)
-        for conversation in self._active:
-            conversation.interrupt()
-        await self._wait_idle(INTERRUPTED_SECONDS if self._active else 0)
+        await self._active.close(grace_seconds, INTERRUPTED_SECONDS)
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         if self._files is not None:
             self._files.close()
@@ -94,11 +88,7 @@ class CodexRuntime:
 
     def interrupt(self, thread_id: str, turn_id: str) -> bool:
         """End this turn as interrupted, and return True if it runs here."""
-        for conversation in self._active:
-            if (conversation.thread_id, conversation.running_turn_id) == (thread_id, turn_id):
-                conversation.interrupt()
-                return True
-        return False
+        return self._active.interrupt(thread_id, turn_id)
 
     @asynccontextmanager
     async def conversation(self, spec: ConversationSpec, deadline: float) -> AsyncIterator[CodexConversation]:
@@ -178,18 +168,15 @@ class CodexRuntime:
         conversation = CodexConversation(
             server, spec, opened, deadline, self._config, listener, reopen, after, self._asker
         )
-        self._active.add(conversation)
-        listener.opened()
-        try:
-            yield conversation
-        finally:
-            self._active.discard(conversation)
-            if not self._active:
-                self._idle.set()
-            listener.closed()
-            unsubscribe(server, opened.thread_id)
-            if conversation.last_failure is not None and conversation.last_failure.kind == "rpc_timeout":
-                self._pools[server.kind].suspect(server)
+        with self._active.holding(conversation):
+            listener.opened()
+            try:
+                yield conversation
+            finally:
+                listener.closed()
+                unsubscribe(server, opened.thread_id)
+                if conversation.last_failure is not None and conversation.last_failure.kind == "rpc_timeout":
+                    self._pools[server.kind].suspect(server)
 
     def _registry(self) -> ThreadRegistry:
         if self._redis is None:
@@ -202,12 +189,3 @@ class CodexRuntime:
         if self._home is None or self._files is None:
             raise CodexError("the Codex runtime was not started")
         return self._home, self._files
-
-    async def _wait_idle(self, seconds: float) -> None:
-        if not self._active or seconds <= 0:
-            return
-        self._idle.clear()
-        try:
-            await asyncio.wait_for(self._idle.wait(), seconds)
-        except TimeoutError:
-            log.warning("conversations.still_open", count=len(self._active))

@@ -221,7 +221,7 @@ class FakeResponses:
         self._replies: deque[Reply] = deque()
         self._log = log
         self._socket = socket.create_server(("127.0.0.1", port), backlog=2048)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as a model behind a proxy answers
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # see tasks.web.serving.bind
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
         config = uvicorn.Config(
             self, lifespan="off", http="httptools", ws="none", access_log=False, log_level="critical",

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from rich.console import Console
 from sqlmodel import Session
 
-from models.database.store import Store
 from models.tables.orders import Order
 from models.tables.runs import Run
 from tasks.cli.render.lineage import lineage_report
@@ -17,7 +13,6 @@ from tasks.cli.render.runs import _action
 from tasks.cli.render.sizes import size_text
 from tasks.views.lineage import lineage
 from tasks.views.run_view import ActionRow
-from tests.databases import make_database
 from tests.tasks.views.chain import a_chain
 
 
@@ -35,16 +30,6 @@ from tests.tasks.views.chain import a_chain
 )
 def test_sizes_in_full_with_their_unit(quantity: float, contract: str | None, text: str) -> None:
     assert size_text(quantity, contract) == text
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    url = f"sqlite:///{tmp_path / 'desk.db'}"
-    make_database(url)
-    store = Store(url)
-    with store.session() as opened:
-        yield opened
-    store.close()
 
 
 def test_the_table_of_actions_and_the_lineage_show_contracts(session: Session) -> None:
