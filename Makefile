@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 SET ?= fleet
 ROOMS := models tools agents tasks
 CODE := $(ROOMS) tests docs
-FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra postgres --extra otel
+FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra filings --extra pages --extra parquet --extra postgres --extra otel
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast check format bench faults docs up install lock clean

@@ -12,6 +12,7 @@ from typing import Any, cast, get_args
 
 from pydantic import BaseModel
 
+from agents.answers import Completion
 from agents.runtime import ApprovalKind
 from agents.subjects import ResearchSubject, ScreenerSubject, TraderSubject
 from models.errors import SettingError, UsageError
@@ -46,7 +47,7 @@ class Role:
     subject: type of the data in that message. schema: model of its answer. keeps_thread: whether it remembers older
     turns. after: key of the role it follows; None starts at once. rejects: its REJECT ends the candidate's research.
     optional: runs only where the settings name it. approvals: requests it may make of a person, beside those the
-    settings allow it.
+    settings allow it. complete: adds what code makes of an answer, such as its verdict and the figures it names by id.
     """
 
     key: str
@@ -61,6 +62,7 @@ class Role:
     rejects: bool = False
     optional: bool = False
     approvals: frozenset[ApprovalKind] = frozenset()
+    complete: Completion | None = None
 
 
 def _role(

@@ -10,12 +10,13 @@ import datetime as dt
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from pydantic import BaseModel, ValidationError
 from sqlmodel import SQLModel
 
+from agents.answers import AnswerError, RecordedCall
 from agents.gate import Gate, OpenGate
 from agents.prompting import Prompt, render
 from agents.role_models import KEEPING, RoleModel, role_models
@@ -90,7 +91,8 @@ class InterruptSignal:
 @dataclass(slots=True)
 class RoleRun:
     """Result of an assignment. has_data: a data tool answered with data; without one the answer rests on nothing.
-    called_at: time of the answer to each of `calls`. artifacts: pictures that the calls gave."""
+    called_at: time of the answer to each of `calls`. artifacts: pictures that the calls gave. recorded: `calls` with
+    their whole answers, in the same order."""
 
     outcome: Outcome
     turns: list[Turn] = field(default_factory=list)
@@ -98,19 +100,12 @@ class RoleRun:
     has_data: bool = False
     called_at: list[dt.datetime] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
+    recorded: Sequence[RecordedCall] = ()
 
     @property
     def rows(self) -> tuple[Sequence[SQLModel], ...]:
         """Return all rows, each group before the next (foreign keys)."""
         return self.turns, self.calls, self.artifacts
-
-
-class RecordedCall(NamedTuple):
-    """One tool call of the model."""
-
-    arguments: Mapping[str, Any]
-    answer: ToolAnswer
-    at: dt.datetime
 
 
 class Runner:
@@ -155,8 +150,9 @@ class Runner:
             outcome = Failed(kind=kind_of(error), retryable=error.retryable, message=str(error))
             record.failed_to_start(outcome)
         has_data = any(one.answer.has_data for one in record.answers)
-        called_at = [one.at for one in record.answers[: len(record.calls)]]
-        return RoleRun(outcome, record.turns, record.calls, has_data, called_at, record.artifacts)
+        recorded = record.answers[: len(record.calls)]
+        called_at = [one.at for one in recorded]
+        return RoleRun(outcome, record.turns, record.calls, has_data, called_at, record.artifacts, recorded)
 
     async def _converse(
         self, job: Assignment, scope: str, tools: Toolset, record: _Record, halt: InterruptSignal, gate: Gate
@@ -175,7 +171,7 @@ class Runner:
             for repair in (False, True):
                 started = utcnow()
                 result = await conversation.turn(text, schema, metadata, on_limited=gate.limited)
-                outcome = judge(result, job.role.schema)
+                outcome = completed(judge(result, job.role.schema), job, record.answers)
                 record.turn(conversation, result, outcome, started)
                 if repair or not (isinstance(outcome, Failed) and outcome.kind == "invalid_output"):
                     break
@@ -313,6 +309,18 @@ def judge(result: TurnResult, output: type[BaseModel]) -> Outcome:
         message = f"{where}: {first['msg']}{_EXCERPT_MARK}{excerpt!r}"
         return Failed(kind="invalid_output", retryable=False, message=message)
     return Completed(value=storable(value.model_dump(mode="json")))
+
+
+def completed(outcome: Outcome, job: Assignment, calls: Sequence[RecordedCall]) -> Outcome:
+    """Return the outcome with the fields that code adds to an answer of the role; one that does not agree with the
+    turn's tool answers is invalid."""
+    complete = job.role.complete
+    if complete is None or not isinstance(outcome, Completed):
+        return outcome
+    try:
+        return Completed(value=storable(complete(outcome.value, job.brief, calls)))
+    except AnswerError as error:
+        return Failed(kind="invalid_output", retryable=False, message=str(error))
 
 
 def fault(outcome: Failed) -> str:

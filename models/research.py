@@ -107,7 +107,7 @@ class TraderAction(Wire):
     """One recommendation. Exactly one of quantity (shares or contracts) and notional (account currency) for a trade.
 
     contract: OCC symbol of the option to trade, such as AAPL261218P00180000; None trades the shares of `symbol`.
-    legs: contracts that are traded together, each as LEG_FORM of models/legs.py; then limit_price is net.
+    legs: contracts that are traded together, each as LEG_FORM of models/trading/legs.py; then limit_price is net.
     time_in_force: None is day.
     """
 

@@ -21,8 +21,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from models import prices, urls
-from models.protection import require_protection
 from models.settings.owners import of_desk, of_orders, of_process, of_run
+from models.trading.protection import require_protection
 
 Lens = Literal["technical", "fundamental", "catalyst", "options"]
 MarketName = Literal["replay", "yahoo"]  # each in tools.market.NAME.market

@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 from models.contracts import parse_contract
-from models.legs import OrderLeg
 from models.order_terms import OrderType
 from models.orders import (
     AccountFill,
@@ -20,6 +19,7 @@ from models.orders import (
     OrderTicket,
     Settlement,
 )
+from models.trading.legs import OrderLeg
 from tools.decimals import exact, plain
 from tools.market.clock import NEW_YORK
 

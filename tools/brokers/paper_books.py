@@ -10,10 +10,10 @@ from sqlmodel import Session, col, select
 
 from models.contracts import OptionContract, multiplier_of, parse_contract
 from models.errors import MarketError
-from models.legs import legs_of
 from models.orders import AccountFill, BrokerFill, BrokerOrder, BrokerPosition, Settlement
 from models.states import OrderState
 from models.tables.orders import Account, BookedSettlement, Fill, Order
+from models.trading.legs import legs_of
 from tools.decimals import exact
 from tools.ledger import average_cost
 from tools.market.clock import NEW_YORK, exchange_hours

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from models.contracts import parse_contract
-from models.legs import OrderLeg
 from models.market import Quote
+from models.trading.legs import OrderLeg
 from tools.decimals import exact
 from tools.risk.cover import UNIT, ZERO, cover_of
 

@@ -10,9 +10,9 @@ import typer
 from sqlmodel import Session
 
 from models.errors import UsageError
-from models.mandates import MandateTerms
 from models.settings import REAL_MONEY, Settings
 from models.tables.columns import utcnow
+from models.trading.mandates import MandateTerms
 from tasks.cli.orders import arming
 from tasks.cli.output import emit
 from tasks.cli.shell import Json, opened, whoami

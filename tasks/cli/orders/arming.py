@@ -21,10 +21,10 @@ from sqlmodel import col, func, select
 
 from models.database.store import Store
 from models.errors import SettingError, UsageError
-from models.mandates import ANY_SYMBOL, MandateTerms, signed_bytes
 from models.settings import Settings
 from models.tables.columns import utcnow
 from models.tables.orders import Mandate
+from models.trading.mandates import ANY_SYMBOL, MandateTerms, signed_bytes
 from tools.market.universe import SYMBOL_RULE, is_symbol
 from tools.orders.audit import log as audit
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from models.contracts import parse_contract
-from models.legs import legs_of
+from models.trading.legs import legs_of
 from tools.decimals import exact, plain
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.legs import OrderLeg
 from models.orders import AccountView, HeldPosition, OrderTicket
+from models.trading.legs import OrderLeg
 from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.alpaca_orders import PREVIEW, VIEW, a_ticket, ask, send
 from tools.brokers.alpaca import AlpacaBroker

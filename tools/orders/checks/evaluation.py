@@ -11,7 +11,6 @@ from sqlmodel import Session, col, func, select
 
 from models.contracts import multiplier_of
 from models.errors import MarketError
-from models.legs import legs_of
 from models.market import Quote
 from models.orders import AccountView, Cleared, DenialCode, Denied, OrderTicket, Reservation, RiskContext, RiskLimits
 from models.research import Instrument, Rating
@@ -19,6 +18,7 @@ from models.settings import Settings
 from models.states import TradingState
 from models.tables.orders import Account, Order, Position
 from models.tables.runs import Candidate, Report, Run, Verdict, VerdictReport
+from models.trading.legs import legs_of
 from tools.decimals import exact, plain
 from tools.ledger import account_view
 from tools.market.clock import exchange_day

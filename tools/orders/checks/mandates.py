@@ -14,11 +14,11 @@ from pydantic import ValidationError
 from sqlmodel import Session, col, func, select
 
 from models.database.store import writes
-from models.mandates import MandateTerms, signed_bytes
 from models.orders import DenialCode, Denied
 from models.settings import Settings
 from models.tables.columns import utcnow
 from models.tables.orders import Fill, Mandate, Order, Preview
+from models.trading.mandates import MandateTerms, signed_bytes
 from tools.decimals import exact, money
 from tools.orders.checks.notional import notional_of
 from tools.risk import deny

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from models.legs import legs_of
 from models.tables.orders import Order
+from models.trading.legs import legs_of
 from tools.decimals import exact
 from tools.risk import unit_notional, worst_case
 

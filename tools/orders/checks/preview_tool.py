@@ -10,12 +10,12 @@ from sqlmodel import Session, col, select
 
 from models.contracts import SHARES_PER_CONTRACT, multiplier_of
 from models.errors import UsageError
-from models.legs import LEG_FORM, LEGS_AT_MOST, parse_leg, wrong_legs
 from models.order_terms import OrderType, TimeInForce, misfit, unsupported
 from models.orders import Denied
 from models.states import OrderState
 from models.tables.orders import Order
 from models.tables.runs import Verdict
+from models.trading.legs import LEG_FORM, LEGS_AT_MOST, parse_leg, wrong_legs
 from tools.orders.checks.evaluation import evaluate
 from tools.orders.checks.previews import preview, terms_of
 from tools.orders.records.drafts import SIDES, source_runs

@@ -12,13 +12,13 @@ from typing import Any
 from sqlmodel import Session
 
 from models.contracts import MODELLED
-from models.legs import legs_of
 from models.orders import DenialCode, Denied
-from models.protection import parse_protection
 from models.settings import Settings
 from models.states import OrderState
 from models.tables.columns import utcnow
 from models.tables.orders import Order, Preview
+from models.trading.legs import legs_of
+from models.trading.protection import parse_protection
 from tools.decimals import exact, plain
 from tools.orders.audit import log as audit
 from tools.orders.checks.evaluation import SizedOrder

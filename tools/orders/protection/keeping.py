@@ -7,8 +7,8 @@ from decimal import Decimal
 import structlog
 
 from models.errors import DeskError, FencedOff
-from models.protection import parse_protection
 from models.tables.orders import Order
+from models.trading.protection import parse_protection
 from tools.market.clock import exchange_day
 from tools.orders.protection.coverage import Unprotected, obstacle, unprotected
 from tools.orders.protection.placing import place

@@ -7,11 +7,11 @@ import uuid
 import structlog
 from sqlmodel import Session, col, func, select
 
-from models.protection import parse_protection
 from models.states import OrderState, RunKind
 from models.tables.columns import utcnow
 from models.tables.orders import Account, Order
 from models.tables.runs import Decision
+from models.trading.protection import parse_protection
 from tools.decimals import money, plain
 from tools.ledger import account_view
 from tools.orders.audit import log as audit

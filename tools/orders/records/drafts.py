@@ -12,13 +12,13 @@ from sqlmodel import Session, col, select
 
 from models.contracts import SHARES_PER_CONTRACT, multiplier_of, parse_contract
 from models.errors import OrderError
-from models.legs import LEG_FORM, parse_leg, wrong_legs
 from models.order_terms import TIMES_IN_FORCE, misfit, unsupported
 from models.orders import DenialCode, Denied
 from models.research import ActionKind, TraderAction
 from models.states import OrderState
 from models.tables.orders import Order
 from models.tables.runs import Decision, Run, Verdict
+from models.trading.legs import LEG_FORM, parse_leg, wrong_legs
 from tools.orders.records import events
 from tools.orders.records.states import deny_order
 from tools.risk import deny, no_verdict

@@ -6,10 +6,10 @@ import uuid
 
 from sqlmodel import Session, col, select
 
-from models.legs import legs_of
 from models.orders import BrokerFill, DenialCode, Denied, OrderOutcome
 from models.states import OrderState
 from models.tables.orders import Fill, Order, Preview
+from models.trading.legs import legs_of
 from tools.orders.stops.terms import preview_text
 from tools.risk import deny
 

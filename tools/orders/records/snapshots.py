@@ -10,10 +10,10 @@ from sqlmodel import Session, col, select
 
 from models.contracts import parse_contract
 from models.errors import MarketError
-from models.legs import legs_of
 from models.market import Listing, Quote
 from models.states import ORDER_OPEN, OrderState
 from models.tables.orders import Order, Position
+from models.trading.legs import legs_of
 from tools.market.protocol import MarketClock, MarketData
 from tools.market.quotes import quote_of
 from tools.market.sessions import previous_session

@@ -12,13 +12,13 @@ import sqlalchemy
 from sqlalchemy import Row, bindparam
 from sqlmodel import Session, col, func, select
 
-from models.legs import legs_of
 from models.orders import RiskLimits
 from models.settings import Settings
 from models.states import ORDER_FINAL, ORDER_WORKING, OrderState
 from models.tables.composing import composed_once
 from models.tables.orders import Fill, Order, Preview, TraderNote
 from models.tables.runs import Decision
+from models.trading.legs import legs_of
 from tools.decimals import exact, money, plain
 from tools.orders.records.drafts import order_id
 from tools.orders.records.reservations import last_order_at

@@ -9,8 +9,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 from models.errors import MarketError
-from models.protection import Protection, parse_protection
 from models.tables.orders import Order
+from models.trading.protection import Protection, parse_protection
 from tools.decimals import exact, money, plain
 from tools.market.clock import exchange_day
 from tools.market.protocol import MarketData

@@ -12,9 +12,9 @@ from pydantic import SecretStr
 from sqlmodel import Session
 
 from models.database.store import Store
-from models.mandates import MandateTerms
 from models.settings import Settings
 from models.tables.orders import Account
+from models.trading.mandates import MandateTerms
 from tasks.cli.orders import arming
 from tests.patience import PATIENCE
 from tools.orders.audit.log import record

@@ -17,7 +17,6 @@ from sqlmodel import Session, select
 
 from models.database.store import Store
 from models.errors import SettingError, UsageError
-from models.mandates import MandateTerms, signed_bytes
 from models.orders import DenialCode, Denied
 from models.settings import Settings
 from models.settings.sources import load_settings
@@ -25,6 +24,7 @@ from models.states import OrderState
 from models.tables.columns import utcnow
 from models.tables.orders import Fill, Mandate, Order, Preview
 from models.tables.runs import Run
+from models.trading.mandates import MandateTerms, signed_bytes
 from tasks.cli.orders import arming
 from tests.builders import a_run
 from tests.databases import make_database

@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 
 from models.errors import SettingError
-from models.protection import Protection, parse_protection
 from models.settings.sources import load_settings
+from models.trading.protection import Protection, parse_protection
 from tools.orders.stops.terms import preview_of, preview_text, stop_for, stop_price
 
 

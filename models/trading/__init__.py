@@ -1,0 +1,1 @@
+"""Terms of trading beside an order's own: legs, protection and mandates."""
