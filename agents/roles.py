@@ -75,14 +75,17 @@ _screener = partial(_role, "screener", "ask_screener.md", ScreenerSubject, Scree
 _validator = partial(_role, "research", "ask_validator.md", ResearchSubject, ValidatorOutput)
 _trader = partial(_role, "trader", "ask_trader.md", TraderSubject, TraderOutput)
 _SCREENING = (UNIVERSE_LIST, SP500_MOVERS, SYMBOL_OVERVIEW, TECHNICALS_GET, SIGNALS_GET, NEWS_LIST)
+# What a lens gets beside them.
+_LENS_TOOLS: Mapping[str, tuple[ToolSpec, ...]] = {"options": (VOLATILITY_GET, OPTIONS_UNUSUAL)}
+_OPTION_RISK = (VOLATILITY_GET, OPTION_CHAIN_GET, OPTIONS_UNUSUAL)
 ROLES: Mapping[str, Role] = {
     role.key: role
     for role in (
-        *(_screener(f"screener_{lens}", *_SCREENING) for lens in (*LENSES, UNIFIED)),
+        *(_screener(f"screener_{lens}", *_SCREENING, *_LENS_TOOLS.get(lens, ())) for lens in (*LENSES, UNIFIED)),
         _validator("quick", SYMBOL_OVERVIEW, SIGNALS_GET, NEWS_LIST, keeps_thread=False, rejects=True),
         _validator("overview", SYMBOL_OVERVIEW, SIGNALS_GET, NEWS_LIST, REPORT_LATEST, after="quick", optional=True),
         _validator("fundamentals", SYMBOL_OVERVIEW, NEWS_LIST, REPORT_LATEST, after="quick"),
-        _validator("risk", SIGNALS_GET, TECHNICALS_GET, SYMBOL_OVERVIEW, after="quick"),
+        _validator("risk", SIGNALS_GET, TECHNICALS_GET, SYMBOL_OVERVIEW, *_OPTION_RISK, after="quick"),
         _validator("catalyst", NEWS_LIST, SYMBOL_OVERVIEW, SP500_MOVERS, after="quick"),
         _trader("trader", PORTFOLIO_GET, SYMBOL_OVERVIEW, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW),
     )

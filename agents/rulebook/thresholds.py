@@ -132,8 +132,6 @@ OPTIONS_BOUNDS = (
     Bound("rsi14", low=40, high=70),
 )
 
-IMPLIED = ("atTheMoneyCallIV", "atTheMoneyPutIV")  # implied volatilities of the options section
-
 FUNDAMENTAL_BOUNDS = (
     Bound("trailingPE", low=0.0, high=30),
     Bound("profitMargin", low=0.08),
@@ -144,7 +142,7 @@ FUNDAMENTAL_LEAST = 2  # bounds that must be known before a company is judged
 
 HITS_PER_LENS = 6  # names one lens puts forward from one shard
 OVERVIEW_BATCH = 50  # companies in one overview call: more would not fit the app-server's limit on an answer
-OPTIONS_BATCH = 12  # names for which the options section is requested
+OPTIONS_BATCH = 10  # names for which the volatilities are requested, the most of one call
 MOVERS = 100  # requested length of the movers list
 DECLINERS = 1  # requested length of the list of decliners, beside the name's own change
 HEADLINES = 10  # requested headlines

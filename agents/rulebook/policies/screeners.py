@@ -74,11 +74,11 @@ def options(case: Case) -> Call | Payload:
     plan = [_signals(case)]
     rows = sorted((row for row in _rows(case) if _all(limits.OPTIONS_BOUNDS, row)), key=_by(_options_score))
     if rows:
-        plan.append(_overview([row["symbol"] for row in rows[: limits.OPTIONS_BATCH]], ["options"]))
+        plan.append(Call("volatility_get", {"symbols": [row["symbol"] for row in rows[: limits.OPTIONS_BATCH]]}))
     if call := case.next_call(plan):
         return call
-    sections = {row.get("symbol"): row.get("options") for row in case.rows("symbol_overview", "overviews")}
-    rows = [{**row, "implied": _implied(sections.get(row["symbol"]))} for row in rows]
+    volatilities = {row.get("symbol"): row for row in case.rows("volatility_get", "volatilities")}
+    rows = [{**row, "implied": number(volatilities.get(row["symbol"], {}), "iv")} for row in rows]
     instrument = "option" if options_allowed(case.subject) else "equity"
     return _hits(rows, _options_score, _options_confidence, _options_thesis, instrument)
 
@@ -221,14 +221,6 @@ def _catalyst_thesis(row: Row) -> str:
 
 def _options_score(row: Row) -> float:
     return _value(row, "volatility20") + _value(row, "momentum60") + _value(row, "drawdown60")
-
-
-def _implied(section: object) -> float | None:
-    """Return the mean of the known at-the-money implied volatilities of calls and puts; a fraction."""
-    if not isinstance(section, dict):
-        return None
-    known = [value for name in limits.IMPLIED if (value := number(section, name)) is not None]
-    return sum(known) / len(known) if known else None
 
 
 def _options_confidence(row: Row) -> str:

@@ -42,6 +42,7 @@ class Desk:
         self.atr: dict[str, float] = {}
         self.movers: dict[str, list[Row]] = {"up": [], "down": []}
         self.overviews: dict[str, Row] = {}
+        self.volatilities: dict[str, Row] = {}
         self.headlines: list[Row] | None = None
         self.portfolio: Row = {"cash": 0.0, "equity": 0.0, "buyingPower": 0.0, "positions": []}
         self.missing: list[Row] = []
@@ -52,6 +53,7 @@ class Desk:
             "technicals_get": self._technicals,
             "sp500_movers": self._movers,
             "symbol_overview": self._overviews,
+            "volatility_get": self._volatilities,
             "news_list": self._news,
             "portfolio_get": lambda asked: {"asOf": "t", "available": True, "portfolio": self.portfolio, "missing": []},
         }
@@ -83,6 +85,11 @@ class Desk:
             rows.append({"symbol": symbol, "name": symbol, "lastClose": 50.0, **kept})
         known = any(len(row) > 3 for row in rows)
         return {**self._frame("overviews", rows, *(() if known else asked["sections"])), "available": known}
+
+    def _volatilities(self, asked: Row) -> Row:
+        known = [symbol for symbol in asked["symbols"] if symbol in self.volatilities]
+        rows = [{"symbol": symbol, **self.volatilities[symbol]} for symbol in known]
+        return self._frame("volatilities", rows, *(() if rows else ["option chain"]))
 
     def _news(self, asked: Row) -> Row:
         if self.headlines is None:

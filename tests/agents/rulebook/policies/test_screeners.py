@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-import pandas as pd
 import pytest
 
 from agents.rulebook import thresholds as limits
@@ -14,7 +13,7 @@ from models.market import SymbolSignals
 from models.research import ScreenOutput, output_schema
 from tests.agents.rulebook.market import CALM, SOUND, Desk
 from tests.agents.rulebook.turns import Turn, ask, converse
-from tools.market.yahoo.shapes import options_of, section_of
+from tools.market.yahoo.shapes import section_of
 
 STOCKS = {"stockOnly": True, "optionsMode": "stocks-only"}
 
@@ -170,8 +169,6 @@ def test_the_rules_read_the_names_that_the_tools_write() -> None:
     company = {name for section in sections for name, value in section.items() if value is not None}
     rules = [rule.field for rule in limits.FUNDAMENTAL_RULES.values()]
     assert {*rules, *(bound.field for bound in limits.FUNDAMENTAL_BOUNDS)} <= company
-    chain = pd.DataFrame({"strike": [50.0], "impliedVolatility": [0.2], "volume": [1.0], "openInterest": [1.0]})
-    assert set(limits.IMPLIED) <= set(options_of(chain, chain, 50.0, "2026-12-18"))
     prices = {field.alias for field in SymbolSignals.model_fields.values()} | {"splitLike"}
     bounds = [*limits.TECHNICAL_BOUNDS, *limits.TECHNICAL_STRONG, *limits.CATALYST_TRIGGERS, *limits.OPTIONS_BOUNDS]
     assert {rule.field for rule in limits.SIGNAL_RULES.values()} <= prices
@@ -192,22 +189,14 @@ def test_realised_volatility_is_labelled_a_stand_in(http: httpx.Client) -> None:
     assert "realised volatility 25.0% stands in for implied volatility, which is missing" in row["thesis"]
 
 
-@pytest.mark.parametrize(
-    ("call", "put", "implied", "confidence"),
-    [
-        (0.30, None, 0.30, "high"),
-        (None, 0.25, 0.25, "high"),
-        (0.20, 0.30, 0.25, "high"),
-        (0.20, 0.22, 0.21, "medium"),
-    ],
-)
-def test_implied_volatility_is_used_where_it_is_known(
-    http: httpx.Client, call: float | None, put: float | None, implied: float, confidence: str
-) -> None:
+@pytest.mark.parametrize(("implied", "confidence"), [(0.30, "high"), (0.25, "high"), (0.21, "medium")])
+def test_implied_volatility_is_used_where_it_is_known(http: httpx.Client, implied: float, confidence: str) -> None:
     desk = Desk()
     desk.signals = {"AA": CALM}
-    desk.overviews = {"AA": {"options": {"atTheMoneyCallIV": call, "atTheMoneyPutIV": put}}}
-    row = screen(http, "options", desk, ["AA"]).answer["candidates"][0]
+    desk.volatilities = {"AA": {"iv": implied, "hv20": 0.25}}
+    turn = screen(http, "options", desk, ["AA"])
+    row = turn.answer["candidates"][0]
+    assert [name for name, _ in turn.calls] == ["signals_get", "volatility_get"]
     assert row["confidence"] == confidence
     assert f"implied volatility {implied:.1%} against realised 25.0%" in row["thesis"]
 
