@@ -32,6 +32,7 @@ from tools.overview import SYMBOL_OVERVIEW
 from tools.portfolio import PORTFOLIO_GET
 from tools.registry import ToolSpec
 from tools.reports import REPORT_LATEST
+from tools.research.earnings import EARNINGS_DATES
 from tools.screens import SP500_MOVERS, UNIVERSE_LIST
 from tools.signals import SIGNALS_GET
 from tools.technicals import TECHNICALS_GET
@@ -93,9 +94,12 @@ ROLES: Mapping[str, Role] = {
 # Tools that no role has yet.
 _CHARTS = (PRICE_HISTORY_GET, CHART_STUDY_GET, CHART_RENDER)
 _OPTIONS = (OPTION_CHAIN_GET, OPTION_GREEKS_GET, VOLATILITY_GET, OPTIONS_UNUSUAL)
+_RESEARCH = (EARNINGS_DATES,)
 # Every tool there is, by name. None may submit an order: a model recommends, code acts.
 TOOLS: Mapping[str, ToolSpec] = {
-    tool.name: tool for tools in (*(role.tools for role in ROLES.values()), _CHARTS, _OPTIONS) for tool in tools
+    tool.name: tool
+    for tools in (*(role.tools for role in ROLES.values()), _CHARTS, _OPTIONS, _RESEARCH)
+    for tool in tools
 }
 
 

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from models.company import EarningsDate, Filing, Holder, InsiderTrade, PriceTargets, RatingChange, ShortInterest
 from models.contracts import OptionChain
 from models.market import Headline, Listing, Quote
 
@@ -138,3 +139,59 @@ class ClosedSet(Protocol):
 
     def unknown(self, symbols: Sequence[str]) -> list[str]:
         """Return those of the symbols that this market does not carry."""
+
+
+# Optional knowledge of companies. Each returns [] for a symbol of which the source has none, and raises MarketError for
+# an unknown symbol, NotConfigured where it does not carry such rows on the clock's day. Rows come in any order, and may
+# be later than now: the tools show those alone that were known by then.
+
+
+@runtime_checkable
+class EarningsSource(Protocol):
+    """Market that knows when companies report."""
+
+    def earnings(self, symbol: str) -> Sequence[EarningsDate]:
+        """Return past and expected reports, one row a date."""
+
+
+@runtime_checkable
+class ShortInterestSource(Protocol):
+    """Market that knows how much of a company is sold short."""
+
+    def short_interest(self, symbol: str) -> Sequence[ShortInterest]:
+        """Return one row a settlement."""
+
+
+@runtime_checkable
+class RatingsSource(Protocol):
+    """Market that knows analysts' ratings."""
+
+    def rating_changes(self, symbol: str) -> Sequence[RatingChange]:
+        """Return one row a change."""
+
+    def price_targets(self, symbol: str) -> Sequence[PriceTargets]:
+        """Return what analysts expected, one row a time."""
+
+
+@runtime_checkable
+class InsiderSource(Protocol):
+    """Market that knows the trades of a company's insiders."""
+
+    def insider_trades(self, symbol: str) -> Sequence[InsiderTrade]:
+        """Return one row a reported trade."""
+
+
+@runtime_checkable
+class HolderSource(Protocol):
+    """Market that knows a company's institutional holders."""
+
+    def holders(self, symbol: str) -> Sequence[Holder]:
+        """Return one row a holder and report."""
+
+
+@runtime_checkable
+class FilingsSource(Protocol):
+    """Market that has a company's filings with the SEC."""
+
+    def filings(self, symbol: str) -> Sequence[Filing]:
+        """Return one row a filing."""
