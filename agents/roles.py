@@ -5,7 +5,7 @@ To add a role: its prompt in `agents/prompts`, its entry here, and its policy in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast, get_args
@@ -116,15 +116,17 @@ def default_roles() -> tuple[str, ...]:
 def roots(keys: Iterable[str]) -> tuple[str, ...]:
     """Return the roles that a candidate's research starts with, out of all its roles: those that follow none of them.
 
-    A key that is no role's, of a run that an older version made, follows none.
+    A role whose predecessor is left out follows the one before it. A key that is no role's, of a run that an older
+    version made, follows none.
     """
     given = tuple(keys)
-    return tuple(key for key in given if _after(key) not in given)
+    return tuple(key for key in given if _after(key, given) is None)
 
 
 def following(keys: Iterable[str], key: str) -> tuple[str, ...]:
     """Return those of a candidate's roles that start when the role `key` has reported."""
-    return tuple(one for one in keys if _after(one) == key)
+    given = tuple(keys)
+    return tuple(one for one in given if _after(one, given) == key)
 
 
 def rejecting() -> tuple[str, ...]:
@@ -132,9 +134,14 @@ def rejecting() -> tuple[str, ...]:
     return tuple(key for key, role in ROLES.items() if role.rejects)
 
 
-def _after(key: str) -> str | None:
+def _after(key: str, given: Sequence[str]) -> str | None:
+    """Return the nearest of a role's predecessors that is among the given ones, None where there is none."""
     role = ROLES.get(key)
-    return role.after if role is not None else None
+    while role is not None and role.after is not None:
+        if role.after in given:
+            return role.after
+        role = ROLES.get(role.after)
+    return None
 
 
 def role_of(key: str) -> Role:

@@ -5,18 +5,57 @@ An analyst names levels and contracts by the ids that tools gave; code fills in 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from models.research import Confidence, Wire
+from models.research import Confidence, Frozen, Wire
 
 Strategy = Literal["csp", "covered_call", "equity"]
+Depth = Literal["quick", "standard", "deep"]
 Risk = Literal["low", "moderate", "high"]
+Recommendation = Literal["select", "reject", "incomplete"]
+CheckState = Literal["ok", "warn", "fail", "unknown"]
+
+# The analysts of a strategy, in the order in which they report; and the kind of contract that it writes.
+ANALYSTS: Mapping[Strategy, tuple[str, ...]] = {
+    "csp": ("chart", "options", "research"),
+    "covered_call": ("chart", "options", "research"),
+    "equity": ("chart", "research"),
+}
+WRITES: Mapping[Strategy, Literal["put", "call"]] = {"csp": "put", "covered_call": "call"}
 
 _Summary = Annotated[str, Field(min_length=1, max_length=8000)]
 _Id = Annotated[str, Field(min_length=1, max_length=40)]
 _Contract = Annotated[str, Field(min_length=1, max_length=21)]
+
+
+class AnalysisRequest(Frozen):
+    """What an analysis was asked for; in the payload of its steps as `analysis`. max_delta: of |delta|; min_weekly_roc:
+    return on capital a week as a fraction, 0.005 is 0.5 %; days: calendar days to expiry; contracts: of one order."""
+
+    strategy: Strategy = "csp"
+    max_delta: float = Field(0.30, gt=0, le=1, allow_inf_nan=False)
+    min_weekly_roc: float = Field(0.005, ge=0, le=1, allow_inf_nan=False)
+    min_days: int = Field(14, ge=1, le=400)
+    max_days: int = Field(45, ge=1, le=400)
+    contracts: int = Field(1, ge=1, le=1000)
+
+    @model_validator(mode="after")
+    def _days_in_order(self) -> AnalysisRequest:
+        if self.min_days > self.max_days:
+            raise ValueError(f"{self.min_days} to {self.max_days} days to expiry is no range")
+        return self
+
+
+class AnalysisCheck(Frozen):
+    """One check of a synthesis, made by code. figures: the numbers that it rests on."""
+
+    id: str
+    state: CheckState
+    text: str
+    figures: dict[str, Any] = {}
 
 
 class ChartOutput(Wire):

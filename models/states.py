@@ -17,6 +17,7 @@ class RunKind(StrEnum):
     SCREEN = "screen"
     RESEARCH = "research"
     TRADE = "trade"
+    ANALYZE = "analyze"
     FLATTEN = "flatten"  # a person closes all positions: no model, no research
     PROTECT = "protect"  # the desk protects a position that no order of its own opened
 
@@ -41,6 +42,9 @@ class StepKind(StrEnum):
     MERGE = "merge"
     REPORT = "report"
     CONCLUDE = "conclude"
+    SYNTHESIZE = "synthesize"
+    DESCRIBE = "describe"
+    PROPOSE = "propose"
     DECIDE = "decide"
     SUBMIT = "submit"
     FINISH = "finish"

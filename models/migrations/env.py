@@ -3,6 +3,7 @@
 from alembic import context
 from sqlmodel import SQLModel
 
+import models.tables.analysis
 import models.tables.events
 import models.tables.options
 import models.tables.orders
