@@ -12,9 +12,21 @@ from typing import Any, cast, get_args
 
 from pydantic import BaseModel
 
+from agents.analysts.chart import complete_chart
+from agents.analysts.options import complete_options
+from agents.analysts.research import complete_research
 from agents.answers import Completion
 from agents.runtime import ApprovalKind
-from agents.subjects import ResearchSubject, ScreenerSubject, TraderSubject
+from agents.subjects import AnalystSubject, ResearchSubject, ScreenerSubject, SynthesisSubject, TraderSubject
+from models.analysis import (
+    ChartAnalysis,
+    ChartOutput,
+    OptionsAnalysis,
+    OptionsOutput,
+    ResearchAnalysis,
+    ResearchOutput,
+    SynthesisOutput,
+)
 from models.errors import SettingError, UsageError
 from models.research import ScreenOutput, TraderOutput, ValidatorOutput
 from models.settings import LENSES, Settings
@@ -48,14 +60,17 @@ class Role:
     subject: type of the data in that message. schema: model of its answer. keeps_thread: whether it remembers older
     turns. after: key of the role it follows; None starts at once. rejects: its REJECT ends the candidate's research.
     optional: runs only where the settings name it. approvals: requests it may make of a person, beside those the
-    settings allow it. complete: adds what code makes of an answer, such as its verdict and the figures it names by id.
+    settings allow it. complete: adds what code makes of an answer, such as its verdict and the figures it names by id;
+    completed: the model that such an answer fits. evidence: tools of which one must have had data, or the answer rests
+    on none; any tool where it is empty. reads: roles whose completed answers its subject carries. reports: its answer
+    is a report on a candidate, of those that a verdict is reduced from.
     """
 
     key: str
     mode: RunMode
     prompt: str
     question: str
-    subject: type[ScreenerSubject | ResearchSubject | TraderSubject]
+    subject: type[ScreenerSubject | ResearchSubject | AnalystSubject | SynthesisSubject | TraderSubject]
     tools: tuple[ToolSpec, ...]
     schema: type[BaseModel]
     keeps_thread: bool = True
@@ -64,6 +79,15 @@ class Role:
     optional: bool = False
     approvals: frozenset[ApprovalKind] = frozenset()
     complete: Completion | None = None
+    completed: type[BaseModel] | None = None
+    evidence: frozenset[str] = frozenset()
+    reads: tuple[str, ...] = ()
+    reports: bool = True
+
+    @property
+    def answer(self) -> type[BaseModel]:
+        """The model that its answer fits as it is kept."""
+        return self.completed or self.schema
 
 
 def _role(
@@ -72,9 +96,20 @@ def _role(
     return Role(key, mode, f"{key}.md", question, subject, tools, schema, **fields)
 
 
+def _names(tools: Iterable[ToolSpec]) -> frozenset[str]:
+    return frozenset(tool.name for tool in tools)
+
+
 _screener = partial(_role, "screener", "ask_screener.md", ScreenerSubject, ScreenOutput)
 _validator = partial(_role, "research", "ask_validator.md", ResearchSubject, ValidatorOutput)
 _trader = partial(_role, "trader", "ask_trader.md", TraderSubject, TraderOutput)
+_analyst = partial(
+    _role, "research", "ask_analyst.md", AnalystSubject, keeps_thread=False, rejects=True, optional=True
+)  # a kept thread would send every picture again
+_CHARTS = (PRICE_HISTORY_GET, CHART_STUDY_GET, CHART_RENDER)
+_CHAINS = (OPTION_CHAIN_GET, OPTION_GREEKS_GET, OPTIONS_UNUSUAL)
+# What there is on a company beside its prices: the sources of the research role.
+_RESEARCH = (NEWS_LIST, EARNINGS_DATES)
 _SCREENING = (UNIVERSE_LIST, SP500_MOVERS, SYMBOL_OVERVIEW, TECHNICALS_GET, SIGNALS_GET, NEWS_LIST)
 # What a lens gets beside them.
 _LENS_TOOLS: Mapping[str, tuple[ToolSpec, ...]] = {"options": (VOLATILITY_GET, OPTIONS_UNUSUAL)}
@@ -88,24 +123,32 @@ ROLES: Mapping[str, Role] = {
         _validator("fundamentals", SYMBOL_OVERVIEW, NEWS_LIST, REPORT_LATEST, after="quick"),
         _validator("risk", SIGNALS_GET, TECHNICALS_GET, SYMBOL_OVERVIEW, *_OPTION_RISK, after="quick"),
         _validator("catalyst", NEWS_LIST, SYMBOL_OVERVIEW, SP500_MOVERS, after="quick"),
+        _analyst(
+            ChartOutput, "chart", *_CHARTS, SIGNALS_GET, after="quick",
+            complete=complete_chart, completed=ChartAnalysis, evidence=_names(_CHARTS),
+        ),
+        _analyst(
+            OptionsOutput, "options", *_CHAINS, VOLATILITY_GET, CHART_STUDY_GET, after="chart", reads=("chart",),
+            complete=complete_options, completed=OptionsAnalysis, evidence=_names(_CHAINS),
+        ),
+        _analyst(
+            ResearchOutput, "research", *_RESEARCH, SYMBOL_OVERVIEW, after="options", reads=("chart", "options"),
+            complete=complete_research, completed=ResearchAnalysis, evidence=_names(_RESEARCH),
+        ),
+        _role(
+            "research", "ask_synthesis.md", SynthesisSubject, SynthesisOutput, "synthesis", keeps_thread=False,
+            optional=True, reports=False,
+        ),
         _trader("trader", PORTFOLIO_GET, SYMBOL_OVERVIEW, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW),
     )
-}
-# Tools that no role has yet.
-_CHARTS = (PRICE_HISTORY_GET, CHART_STUDY_GET, CHART_RENDER)
-_OPTIONS = (OPTION_CHAIN_GET, OPTION_GREEKS_GET, VOLATILITY_GET, OPTIONS_UNUSUAL)
-_RESEARCH = (EARNINGS_DATES,)
+}  # fmt: skip
 # Every tool there is, by name. None may submit an order: a model recommends, code acts.
-TOOLS: Mapping[str, ToolSpec] = {
-    tool.name: tool
-    for tools in (*(role.tools for role in ROLES.values()), _CHARTS, _OPTIONS, _RESEARCH)
-    for tool in tools
-}
+TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for role in ROLES.values() for tool in role.tools}
 
 
 def validators() -> tuple[str, ...]:
-    """Return the keys of all research roles, in the order in which they report."""
-    return tuple(key for key, role in ROLES.items() if role.mode == "research")
+    """Return the keys of all roles that report on a candidate, in the order in which they do."""
+    return tuple(key for key, role in ROLES.items() if role.mode == "research" and role.reports)
 
 
 def default_roles() -> tuple[str, ...]:

@@ -149,7 +149,7 @@ class Runner:
         except DeskError as error:
             outcome = Failed(kind=kind_of(error), retryable=error.retryable, message=str(error))
             record.failed_to_start(outcome)
-        has_data = any(one.answer.has_data for one in record.answers)
+        has_data = rests_on_data(job.role, record.answers)
         recorded = record.answers[: len(record.calls)]
         called_at = [one.at for one in recorded]
         return RoleRun(outcome, record.turns, record.calls, has_data, called_at, record.artifacts, recorded)
@@ -284,10 +284,11 @@ class _Record:
 
 
 def question(job: Assignment, settings: Settings, *, afresh: bool = False) -> Prompt:
-    """Return the prompt of an assignment. A research role gets the desk's memory in each question; other roles get it
-    only in a thread without a history of its own, `afresh`."""
-    memory = job.memory if afresh or job.role.mode == "research" else None
-    remembers = memory is not None or job.role.mode == "research"
+    """Return the prompt of an assignment. A role that reports gets the desk's memory in each question; other roles get
+    it only in a thread without a history of its own, `afresh`."""
+    reports = job.role.mode == "research" and job.role.reports
+    memory = job.memory if afresh or reports else None
+    remembers = memory is not None or reports
     subject = {**job.brief, "memory": memory} if remembers else job.brief
     return render(job.role, subject, settings, afresh=afresh and memory is not None and job.role.keeps_thread)
 
@@ -321,6 +322,12 @@ def completed(outcome: Outcome, job: Assignment, calls: Sequence[RecordedCall]) 
         return Completed(value=storable(complete(outcome.value, job.brief, calls)))
     except AnswerError as error:
         return Failed(kind="invalid_output", retryable=False, message=str(error))
+
+
+def rests_on_data(role: Role, calls: Sequence[RecordedCall]) -> bool:
+    """Return whether a tool that the role judges by had data; a role without tools judges by its subject."""
+    asked = role.evidence or {call.answer.tool for call in calls}
+    return not role.tools or any(call.answer.has_data for call in calls if call.answer.tool in asked)
 
 
 def fault(outcome: Failed) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from models.analysis import AnalysisRequest, Strategy
 from models.settings import Settings
 
 
@@ -64,6 +65,40 @@ class ResearchSubject(CandidateSubject, total=False):
     memory: str | None
 
 
+class ContractLimits(TypedDict):
+    """Limits of a contract to write; as in `models.analysis.AnalysisRequest`, dte is its days."""
+
+    maxDelta: float
+    minWeeklyRoc: float
+    dteMin: int
+    dteMax: int
+
+
+class AnalystCandidate(CandidateSubject):
+    """One candidate for a strategy."""
+
+    strategy: Strategy
+    limits: ContractLimits
+
+
+class AnalystSubject(AnalystCandidate, total=False):
+    """One candidate for an analyst. chart, options: the completed answers of the analysts before it, where there are
+    any (`models.analysis.ChartAnalysis`, `OptionsAnalysis`). memory: as of ResearchSubject."""
+
+    chart: dict[str, Any]
+    options: dict[str, Any]
+    memory: str | None
+
+
+class SynthesisSubject(TypedDict):
+    """The synthesis of one candidate's analyses, as code made it."""
+
+    symbol: str
+    strategy: Strategy
+    synthesis: dict[str, Any]
+    constraints: Constraints
+
+
 class TraderSubject(TypedDict):
     """One account with the verdicts of a run."""
 
@@ -106,6 +141,44 @@ def validator_subject(
         "screenTheses": list(theses),
         "constraints": constraints(settings, capital),
     }
+
+
+def analyst_subject(
+    candidate: CandidateSubject,
+    settings: Settings,
+    request: AnalysisRequest | None = None,
+    earlier: Mapping[str, Mapping[str, Any]] | None = None,
+) -> AnalystSubject:
+    """Return the subject of one analyst's turn.
+
+    candidate: as of `validator_subject`. request: None asks for a cash-secured put where the settings allow options,
+    else for shares. earlier: completed answers of the analysts before it, by role.
+    """
+    asked = request or AnalysisRequest(strategy="csp" if settings.options_allowed else "equity")
+    found: AnalystSubject = {
+        "symbol": candidate["symbol"],
+        "instrument": candidate["instrument"],
+        "screenTheses": candidate["screenTheses"],
+        "constraints": candidate["constraints"],
+        "strategy": asked.strategy,
+        "limits": {
+            "maxDelta": asked.max_delta,
+            "minWeeklyRoc": asked.min_weekly_roc,
+            "dteMin": asked.min_days,
+            "dteMax": asked.max_days,
+        },
+    }
+    for role, answer in (earlier or {}).items():
+        found[role] = dict(answer)  # type: ignore[literal-required]
+    return found
+
+
+def synthesis_subject(
+    symbol: str, strategy: Strategy, synthesis: Mapping[str, Any], settings: Settings, capital: float | None = None
+) -> SynthesisSubject:
+    """Return the subject of the turn that writes the text around a synthesis. capital: as of `constraints`."""
+    found = constraints(settings, capital)
+    return {"symbol": symbol, "strategy": strategy, "synthesis": dict(synthesis), "constraints": found}
 
 
 def trader_subject(

@@ -8,7 +8,7 @@ from typing import Any
 from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance, VerdictResult
 
 MIN_COMPLETED = 2  # fewer reports than this decide nothing but a PASS
-COMPANY = ("fundamentals", "catalyst")  # roles that look beyond the price: one of them must have had data
+COMPANY = ("fundamentals", "catalyst", "research")  # roles that look beyond the price: one of them must have had data
 SUMMARY_CHARS = 300  # of one role's summary
 _STRENGTH = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
 
@@ -37,7 +37,7 @@ def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> Ve
         held_back.append(f"Not BUY: no completed report of {', '.join(lacking)}, which a BUY requires.")
     if rating is Rating.BUY and roles.isdisjoint(COMPANY):
         confidence = Confidence.LOW
-        held_back.append(f"Low confidence: neither {' nor '.join(COMPANY)} had any data.")
+        held_back.append(f"Low confidence: none of {', '.join(COMPANY)} had any data.")
     return VerdictResult(
         rating=rating,
         confidence=confidence,

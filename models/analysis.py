@@ -1,6 +1,7 @@
-"""Answers of the analysts (chart, options, research), and the text around a synthesis.
+"""Answers of the analysts (chart, options, research) as a model gives them and as they are kept, and their limits.
 
 An analyst names levels and contracts by the ids that tools gave; code fills in their figures, so that none is retyped.
+Prices are in the listing's currency per share, returns and volatilities fractions (0.05 is 5 %), dates in ISO form.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from models.research import Confidence, Frozen, Wire
+from models.research import Confidence, Frozen, Stance, Wire
 
 Strategy = Literal["csp", "covered_call", "equity"]
 Depth = Literal["quick", "standard", "deep"]
@@ -76,13 +77,13 @@ class ChartOutput(Wire):
 
 class OptionsOutput(Wire):
     """The options analyst's answer. contract: OCC symbol of the contract to write, None with `reject`; alternatives:
-    other contracts, the best first."""
+    other contracts, the best first. premium_quality: of the premium against realised volatility."""
 
     recommendation: Literal["select", "reject"]
     confidence: Confidence
     contract: _Contract | None
     alternatives: list[_Contract]
-    premium: Literal["rich", "fair", "poor"] | None
+    premium_quality: Literal["rich", "fair", "poor"] | None
     summary: _Summary
     key_risks: list[str]
 
@@ -105,3 +106,123 @@ class SynthesisOutput(Wire):
     headline: Annotated[str, Field(min_length=1, max_length=300)]
     summary: _Summary
     key_risks: list[str]
+
+
+class AnalystReport(Frozen):
+    """Base of an analyst's answer as it is kept: a model's judgement, with the figures that code added. None is
+    unknown."""
+
+    verdict: Stance
+    confidence: Confidence
+    summary: str
+    key_risks: list[str]
+    symbol: str
+
+
+class NamedLevel(Frozen):
+    """A level that an analyst named. type: support, resistance, fib_61.8 and so on; members: ids of the levels that
+    meet in a zone of confluence."""
+
+    id: str
+    type: str
+    price: float
+    touches: int | None = None
+    strength: Literal["strong", "moderate", "weak"] | None = None
+    members: list[str] = []
+
+
+class TrendFigures(Frozen):
+    """A measured trend: fields as of `tools.charts.trend.Trend`."""
+
+    direction: Literal["up", "down", "sideways"]
+    quality: Literal["strong", "moderate", "weak"] | None
+    r2: float | None
+    slope_year: float | None
+    score: float | None
+    bars: int
+
+
+class ExtensionFigures(Frozen):
+    """The measured distance of the close above the nearest support, in average true ranges."""
+
+    atr: float | None
+    risk: Risk
+
+
+class ChartAnalysis(AnalystReport):
+    """A chart report. trend_direction, trend_quality, extension_risk: the analyst's view; trend, extension: measured
+    over the bars from `first` to `last`."""
+
+    recommendation: Literal["bullish", "bearish", "neutral", "reject"]
+    trend_direction: Literal["up", "down", "sideways"] | None
+    trend_quality: Literal["strong", "moderate", "weak"] | None
+    extension_risk: Risk | None
+    support_levels: list[NamedLevel]
+    resistance_levels: list[NamedLevel]
+    confluence: list[NamedLevel]
+    interval: Literal["day", "week"] | None
+    first: str | None
+    last: str | None
+    close: float | None
+    atr14: float | None
+    adx14: float | None
+    trend: TrendFigures | None
+    extension: ExtensionFigures | None
+
+
+class WrittenContract(Frozen):
+    """Another contract that an analyst named, with its figures."""
+
+    contract: str
+    strike: float | None
+    expiration: str | None
+    dte: int | None
+    premium: float | None
+    weekly_roc: float | None
+    delta: float | None
+    liquidity_score: Literal["good", "fair", "poor", "unknown"] | None
+    source: str | None
+
+
+class OptionsAnalysis(AnalystReport):
+    """An options report. Figures are of `contract`, None without one: premium: mid a share; delta: with its sign;
+    theta: a day; vega: a point; pop: risk-neutral probability of the writer's profit. source: of the quotes, such as
+    `modelled`; greeks: market, computed or modelled; iv_hv_ratio: of the symbol, at the money."""
+
+    recommendation: Literal["select", "reject"]
+    strategy: Strategy
+    contract: str | None
+    best_strike: float | None
+    best_expiration: str | None
+    dte: int | None
+    premium: float | None
+    bid: float | None
+    ask: float | None
+    roc: float | None
+    weekly_roc: float | None
+    annualized_roc: float | None
+    delta: float | None
+    gamma: float | None
+    theta: float | None
+    vega: float | None
+    iv: float | None
+    iv_hv_ratio: float | None
+    break_even: float | None
+    pop: float | None
+    liquidity_score: Literal["good", "fair", "poor", "unknown"] | None
+    source: str | None
+    greeks: Literal["market", "computed", "modelled"] | None
+    premium_quality: Literal["rich", "fair", "poor"] | None
+    alternative_strikes: list[WrittenContract]
+
+
+class ResearchAnalysis(AnalystReport):
+    """A research report. earnings_date: the next one that a source of this turn gave; earnings_before_expiry: whether
+    it is on or before the expiry of the contract that the options analyst chose, None where either is not known."""
+
+    recommendation: Literal["pass", "reject"]
+    news_risk: Risk | None
+    earnings_risk: Risk | None
+    short_interest_risk: Risk | None
+    earnings_date: str | None
+    earnings_before_expiry: bool | None

@@ -9,7 +9,7 @@ from typing import Any
 
 Payload = dict[str, Any]
 
-MAX_CALLS = 2  # tool calls of one turn
+MAX_CALLS = 4  # tool calls of one turn
 SPLIT = "split adjustment"  # the price tools' name for a move that may be a split
 PREFIX = "Rule, not a model:"  # of every text of the rulebook
 

@@ -103,6 +103,30 @@ FUNDAMENTAL_RULES = _table(
     Rule("analysts", "recommendationMean", "mean analyst rating (1 buy, 5 sell)", True, 3.0, 4.0, "number"),
 )
 
+# Chart figures that the chart analyst checks. A close far above its support has room to fall: the study calls more than
+# 4 average true ranges high. score: the trend's slope a year times its fit.
+EXTENSION_RULE = Rule(
+    "extension", "atr", "close above the nearest support, in average true ranges", True, 4, 8, "times"
+)
+TREND_RULE = Rule("trend", "score", "trend score", False, -0.10, -0.50, "number")
+
+# Volatilities that the options analyst checks. Premium is rich from the first figure, fair from the second (implied
+# over realised volatility).
+PREMIUM_RICH, PREMIUM_FAIR = 1.2, 0.9
+PREMIUM_RULE = Rule("premium", "ivHvRatio", "implied over realised volatility", False, PREMIUM_FAIR, 0.7, "times")
+OPTION_RULES = _table(
+    Rule("implied", "iv", "implied volatility", True, 0.60, 1.20),
+    Rule("skew", "putSkew", "put skew", True, 0.10, None),
+)
+LEAST_DELTA = 0.05  # of contracts that are looked at: below it a premium hardly pays its spread
+CHAIN_ROWS = 20
+ALTERNATIVES = 3
+LEVELS = 3  # that the chart analyst names of a kind
+
+# What the research analyst checks: headlines by count, days until the next report.
+SEVERE_NEWS_RULE = Rule("severe_news", "severe", "headlines on insolvency, fraud or a halt", True, 1, 2, "count")
+EARNINGS_RULE = Rule("earnings", "daysUntil", "days until the next report", False, 14, None, "count")
+
 QUICK_RULES = ("history", "overbought", "falling", "drawdown", "volatility", "split")
 OVERVIEW_COMPANY_RULES = ("valuation", "margin", "analysts")
 OVERVIEW_PRICE_RULES = ("history", "falling", "off_high", "volatility")

@@ -222,7 +222,8 @@ class Report(Identified, Dated, table=True):
     """One role's report on one candidate; verdict and confidence only when completed.
 
     answer: the whole structured answer, also of a report that counts for nothing because it rests on no data;
-    answer_schema: name of the model in `models.research` that it fits. Both are null in reports before migration 0008.
+    answer_schema: name of the model that it fits, of `models.research` or `models.analysis`. Both are null in reports
+    before migration 0008.
     author: label of the model that wrote it.
     """
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from agents.roles import rejecting
+from agents.roles import roots, validators
 from models.errors import NotFound, UsageError
 from models.research import Frozen
 from models.settings.standing import Standing, standing_of_run
@@ -190,7 +190,7 @@ def progress(session: Session, run_id: str) -> Progress:
 def _phases(session: Session, run_id: str) -> dict[str, int]:
     """Return counts of candidates by phase: in the quick report, in the research chord, by rating, or left without a
     verdict because their conclusion failed."""
-    later = col(Step.role).not_in(rejecting())
+    later = col(Step.role).not_in(roots(validators()))
     reports = select(Step.subject).where(Step.run_id == run_id, Step.kind == StepKind.REPORT, later)
     failed = select(Step.subject).where(
         Step.run_id == run_id, Step.kind == StepKind.CONCLUDE, Step.state == StepState.FAILED

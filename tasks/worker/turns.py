@@ -161,7 +161,8 @@ def status_of(run: RoleRun) -> tuple[ReportStatus, str | None]:
 def _no_data_reason(run: RoleRun) -> str:
     if not run.calls:
         return "no data tool was called"
-    return "no data from " + ", ".join(dict.fromkeys(call.tool for call in run.calls))
+    without = dict.fromkeys(call.tool for call in run.calls if not call.has_data)
+    return "no data from " + ", ".join(without) if without else "no tool that the role judges by was called"
 
 
 def value_of(run: RoleRun) -> dict[str, Any]:

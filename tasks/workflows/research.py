@@ -14,7 +14,6 @@ from sqlmodel import Session, col, select
 
 from agents.roles import ROLES, default_roles, following, rejecting, required_roles, research_roles, roots, validators
 from agents.runner import RoleRun
-from agents.subjects import validator_subject
 from agents.verdict import reduce_reports
 from models.database.store import new_row
 from models.research import Instrument, ReportStatus, RoleReport, Skipped, Stance
@@ -30,12 +29,13 @@ from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep
 from tasks.worker.turns import last_turn, retry_of, run_role, skipped, status_of, value_of
 from tasks.worker.work import Done, Ending
+from tasks.workflows.briefs import brief_of
 from tasks.workflows.memory import symbol_memory
 from tasks.workflows.portfolio.due import DueReason, HoldingSnapshot
 from tasks.workflows.portfolio.plan import PLANS, plan_portfolio
 from tasks.workflows.portfolio.schedule import LOOKED, RoleScheduleStore
 from tasks.workflows.runs import new_run, open_run
-from tasks.workflows.speculation import after, beside, spare_turns
+from tasks.workflows.speculation import after, beside, ends_all, spare_turns
 from tools.holdings import holdings, holds
 from tools.market.sessions import no_current_price
 from tools.market.universe import resolve_universe
@@ -173,10 +173,11 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     children: list[NewStep] = []
     stance = report.verdict if report is not None else None
     early, cancels = payload.get("beside", ()), None
+    roles = payload.get("roles", default_roles())
     if stance == Stance.REJECT and step.role in rejecting():
-        cancels = f"{step.role} rejected it" if early else None
+        cancels = f"{step.role} rejected it" if early and ends_all(roles, step.role) else None
     elif not (isinstance(run.outcome, Skipped) and run.outcome.no_data):
-        later = [role for role in following(payload.get("roles", default_roles()), step.role) if role not in early]
+        later = [role for role in following(roles, step.role) if role not in early]
         children = [NewStep(StepKind.REPORT, str(step.parent_id), symbol, role, payload) for role in later]
     error = reason if status is ReportStatus.FAILED else None
     result = {"status": status, "verdict": stance, "reason": reason}
@@ -188,11 +189,11 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 def _run(desk: Desk, step: ClaimedStep, held: HeldStep, context: ToolContext) -> RoleRun:
     """Run a role's turn on its candidate. Without a price of the market's latest session there is none: nothing could
     be judged or traded."""
-    symbol, payload = step.subject, step.payload
+    symbol = step.subject
     unpriced = no_current_price(context.market, symbol)
     if unpriced is not None:
         return skipped(desk, step, step.role, symbol, Skipped(reason=unpriced, no_data=True))
-    brief = validator_subject(symbol, payload["instrument"], payload["theses"], context.settings, payload["capital"])
+    brief = brief_of(desk, step, context)
     memory = partial(symbol_memory, context=context, symbol=symbol)
     return run_role(desk, step, held, step.role, symbol, brief, memory=memory)
 
@@ -219,7 +220,7 @@ def _report(desk: Desk, step: ClaimedStep, run: RoleRun, context: ToolContext) -
         summary=value.get("summary", ""),
         key_risks=counted.get("key_risks", []),
         answer=value or None,
-        answer_schema=ROLES[step.role].schema.__name__ if value else None,
+        answer_schema=ROLES[step.role].answer.__name__ if value else None,
         reason=reason,
         author=turn.model,
         market_at=context.clock.now(),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sqlmodel import Session, col, func, select
 
-from agents.roles import following, rejecting, roots
+from agents.roles import ROLES, following, rejecting, roots
 from models.settings import Settings
 from models.states import RunState, StepState
 from models.tables.runs import Run, Step
@@ -29,9 +29,17 @@ def spare_turns(session: Session, settings: Settings, run_id: str) -> int:
 
 
 def beside(roles: Iterable[str]) -> tuple[str, ...]:
-    """Return the roles of a candidate that wait for nothing but the rejection of one that starts at once."""
+    """Return the roles of a candidate that wait for nothing but the rejection of one that starts at once: none that
+    reads the answer of another."""
     given = tuple(roles)
-    return tuple(later for first in roots(given) if first in rejecting() for later in following(given, first))
+    found = (later for first in roots(given) if first in rejecting() for later in following(given, first))
+    return tuple(role for role in found if not _reads(role, given))
+
+
+def ends_all(roles: Iterable[str], role: str) -> bool:
+    """Return whether the REJECT of a role ends the whole research of a candidate: all its other roles come after."""
+    given = set(roles)
+    return given - {role} <= after(given, role)
 
 
 def after(roles: Iterable[str], role: str) -> set[str]:
@@ -39,3 +47,7 @@ def after(roles: Iterable[str], role: str) -> set[str]:
     given = tuple(roles)
     found = set(following(given, role))
     return found.union(*(after(given, later) for later in found))
+
+
+def _reads(role: str, given: Sequence[str]) -> bool:
+    return role in ROLES and not set(given).isdisjoint(ROLES[role].reads)

@@ -32,7 +32,18 @@ from agents.roles import (
 from agents.rulebook.policies import POLICIES
 from agents.rulebook.wire import parse
 from agents.screeners import lenses_of
-from agents.subjects import JudgedSymbol, Thesis, constraints, screener_subject, trader_subject, validator_subject
+from agents.subjects import (
+    AnalystSubject,
+    JudgedSymbol,
+    SynthesisSubject,
+    Thesis,
+    analyst_subject,
+    constraints,
+    screener_subject,
+    synthesis_subject,
+    trader_subject,
+    validator_subject,
+)
 from models.errors import SettingError, UsageError
 from models.research import ScreenOutput, TraderOutput, ValidatorOutput
 from models.settings import LENSES, Settings
@@ -61,10 +72,12 @@ def judged(summary: str) -> JudgedSymbol:
 def subject_of(role: Role, settings: Settings = SETTINGS, thesis: str = "it rises") -> dict[str, Any]:
     if role.mode == "screener":
         return dict(screener_subject("technical", 0, ["AA", "BB"], settings))
+    if role.subject is SynthesisSubject:
+        return dict(synthesis_subject("AA", "csp", {"recommendation": "reject", "reasons": [thesis]}, settings))
     if role.mode == "research":
-        return dict(
-            validator_subject("AA", "equity", [Thesis(lens="technical", confidence="high", thesis=thesis)], settings)
-        )
+        theses = [Thesis(lens="technical", confidence="high", thesis=thesis)]
+        found = validator_subject("AA", "equity", theses, settings)
+        return dict(analyst_subject(found, settings) if role.subject is AnalystSubject else found)
     return dict(trader_subject("paper", [judged(thesis)], PORTFOLIO, settings))
 
 
@@ -132,7 +145,7 @@ def test_the_order_of_roles_follows_from_their_entries() -> None:
     assert roots(("catalyst", "risk")) == ("catalyst", "risk")
     assert roots(("quick", "retired")) == ("quick", "retired")
     assert roots(()) == ()
-    assert rejecting() == ("quick",)
+    assert rejecting() == ("quick", "chart", "options", "research")
 
 
 def test_an_unknown_role_is_named() -> None:

@@ -204,7 +204,7 @@ def test_a_buy_on_prices_alone_is_of_low_confidence(status: ReportStatus) -> Non
     gone = [absent(role, status) for role in COMPANY]
     result = reduce_with([done("quick", OK), done("risk", OK), *gone], RISK)
     assert (result.rating, result.confidence) == (Rating.BUY, LOW)
-    assert "Low confidence: neither fundamentals nor catalyst had any data." in result.summary
+    assert "Low confidence: none of fundamentals, catalyst, research had any data." in result.summary
     for one in COMPANY:
         seen = [done(one, OK), *(report for report in gone if report.role != one)]
         result = reduce_with([done("quick", OK), done("risk", OK), *seen], RISK)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlmodel import Session, col, select
 
-from agents.roles import rejecting, research_roles
+from agents.roles import rejecting, research_roles, validators
 from models.errors import UsageError
 from models.research import Frozen, Stance
 from models.tables.runs import Report
@@ -15,6 +15,7 @@ from models.tables.threads import RoleSchedule
 from tasks.bootstrap import Desk
 from tasks.workflows.portfolio.due import Due, DueReason, HoldingSnapshot, Limits, ago, due, limits_of
 from tasks.workflows.portfolio.schedule import RoleScheduleStore
+from tasks.workflows.speculation import after
 from tools.holdings import Holding, holdings
 
 PLANS = "portfolio"  # where a run's parameters hold its plans
@@ -107,10 +108,11 @@ def plan(
 def _held_back(
     found: list[DueRole], skipped: list[SkippedRole], reports: Mapping[str, Report]
 ) -> tuple[list[DueRole], list[SkippedRole]]:
-    """Skip every role when one that ends the research with a REJECT rejected last and is not due again."""
+    """Skip the roles after one that ends the research with a REJECT, rejected last and is not due again."""
     stored = (one for one in skipped if one.role in rejecting())
-    last = next((one for one in stored if reports[one.report_id or ""].verdict == Stance.REJECT), None)
-    if last is None:
-        return found, skipped
-    why = f"{last.role} rejected it"
-    return [], [*skipped, *(SkippedRole(role=one.role, due_at=last.due_at, why=why) for one in found)]
+    held: list[SkippedRole] = []
+    for last in [one for one in stored if reports[one.report_id or ""].verdict == Stance.REJECT]:
+        ended, why = after(validators(), last.role), f"{last.role} rejected it"
+        held += [SkippedRole(role=one.role, due_at=last.due_at, why=why) for one in found if one.role in ended]
+        found = [one for one in found if one.role not in ended]
+    return found, [*skipped, *held]

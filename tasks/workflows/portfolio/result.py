@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 from sqlmodel import Session, select
 
-from agents.roles import rejecting
+from agents.roles import rejecting, validators
 from models.research import Frozen, ReportStatus, Stance
 from models.states import RUN_FINAL, STEP_FINAL
 from models.tables.runs import Report, Run, Step
 from tasks.workflows.portfolio.plan import PLANS, DueRole, HoldingPlan, SkippedRole
+from tasks.workflows.speculation import after
 
 PENDING = "pending"
 
@@ -61,7 +62,7 @@ def _holding(
     for role in plan.due:
         key = (plan.symbol, role.role)
         report = reports.get(key)
-        why = _why_not(report, key in steps, _rejected_by(plan.symbol, reports)) if ended else None
+        why = _why_not(report, key in steps, _rejected_by(plan.symbol, role.role, reports)) if ended else None
         if why is not None:
             skipped.append(SkippedRole(role=role.role, due_at=run.market_now, why=f"still due: {why}"))
         else:
@@ -70,9 +71,9 @@ def _holding(
     return HoldingResult(**figures, executed_roles_with_reasons=executed, skipped_roles=[*skipped, *plan.skipped])
 
 
-def _rejected_by(symbol: str, reports: Mapping[tuple[str, str], Report]) -> str | None:
-    """Return the role that ended the research of this symbol with its REJECT, if one did."""
-    found = (reports.get((symbol, role)) for role in rejecting())
+def _rejected_by(symbol: str, role: str, reports: Mapping[tuple[str, str], Report]) -> str | None:
+    """Return the role before this one that ended the research of this symbol with its REJECT, if one did."""
+    found = (reports.get((symbol, first)) for first in rejecting() if role in after(validators(), first))
     return next((row.role for row in found if row is not None and row.verdict == Stance.REJECT), None)
 
 

@@ -1,0 +1,45 @@
+"""Tool calls as a turn records them: real answers of the real tools, and altered copies of them."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import dataclasses
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agents.answers import RecordedCall
+from agents.roles import ROLES
+from agents.subjects import analyst_subject, validator_subject
+from models.analysis import AnalysisRequest
+from models.settings import Settings
+from tools.market.protocol import MarketData
+from tools.registry import ToolContext
+from tools.toolsets import Registry
+
+AT = dt.datetime(2026, 11, 23, tzinfo=dt.UTC)
+
+
+def subject(symbol: str = "AAPL", strategy: Any = "csp", earlier: Any = None, **limits: Any) -> dict[str, Any]:
+    """The subject of an analyst's turn."""
+    request = AnalysisRequest(strategy=strategy, **limits)
+    return dict(analyst_subject(validator_subject(symbol, "equity", [], Settings()), Settings(), request, earlier))
+
+
+def recorded(market: MarketData, home: Path, role: str, *calls: tuple[str, dict[str, Any]]) -> list[RecordedCall]:
+    """The calls of a turn, answered by the role's own tools."""
+    context = ToolContext(market, market.clock, None, Settings(home=home), "paper", None)
+    tools = Registry(ROLES[role].tools, context)
+    return [RecordedCall(asked, asyncio.run(tools.call(name, asked)), AT) for name, asked in calls]
+
+
+def altered(calls: list[RecordedCall], change: Callable[[dict[str, Any]], None]) -> list[RecordedCall]:
+    """The calls with their payloads changed."""
+    found = []
+    for call in calls:
+        payload = copy.deepcopy(call.answer.payload)
+        change(payload)
+        found.append(call._replace(answer=dataclasses.replace(call.answer, payload=payload)))
+    return found

@@ -1,0 +1,109 @@
+"""A chart answer: each level that it names has the price of the study, and one that no answer has is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.analysts.chart import complete_chart
+from agents.answers import AnswerError, RecordedCall
+from models.analysis import ChartAnalysis, ChartOutput
+from tests.agents.analysts.kit import altered, recorded, subject
+from tests.tools.charts.samples import apple_market
+
+STUDY = ("chart_study_get", {"symbols": ["AAPL", "NOPE"]})
+RENDER = ("chart_render", {"symbols": ["AAPL"], "overlays": ["levels", "fib"]})
+
+
+def answer(**changes: Any) -> dict[str, Any]:
+    found = {
+        "recommendation": "bullish", "confidence": "high", "trendDirection": "up", "trendQuality": None,
+        "extensionRisk": "moderate", "support": ["S2", "F61.8"], "resistance": ["R1"], "confluence": ["C1"],
+        "summary": "It rises.", "keyRisks": ["extended"],
+    }  # fmt: skip
+    return ChartOutput.model_validate({**found, **changes}).model_dump(mode="json")
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> list[RecordedCall]:
+    return recorded(apple_market(), Path(tmp_path_factory.mktemp("home")), "chart", STUDY, RENDER)
+
+
+def test_levels_have_the_prices_of_the_study(calls: list[RecordedCall]) -> None:
+    """Golden values of Apple's half year to 2010-05-05."""
+    found = complete_chart(answer(), subject(), calls)
+    assert ChartAnalysis.model_validate(found).model_dump(mode="json") == found
+    assert found["support_levels"] == [
+        {"id": "S2", "type": "support", "price": 217.0967, "touches": 3, "strength": "strong", "members": []},
+        {"id": "F61.8", "type": "fib_61.8", "price": 220.684, "touches": None, "strength": None, "members": []},
+    ]
+    (top,) = found["resistance_levels"]
+    assert (top["id"], top["price"], top["touches"]) == ("R1", 272.46, 1)
+    (zone,) = found["confluence"]
+    assert len(zone["members"]) >= 2
+    assert (found["verdict"], found["symbol"], found["last"]) == ("CONFIRMED", "AAPL", "2010-05-05")
+    assert found["atr14"] == pytest.approx(6.672868, abs=1e-4)
+    assert found["adx14"] == pytest.approx(42.009384, abs=1e-4)
+    assert found["trend"]["r2"] == pytest.approx(0.962915)
+    assert (found["trend_direction"], found["trend_quality"], found["trend"]["quality"]) == ("up", None, "strong")
+
+
+@pytest.mark.parametrize(
+    ("recommendation", "verdict"),
+    [("bullish", "CONFIRMED"), ("neutral", "CAUTION"), ("bearish", "CAUTION"), ("reject", "REJECT")],
+)
+def test_the_verdict_follows_the_recommendation(calls: list[RecordedCall], recommendation: str, verdict: str) -> None:
+    assert complete_chart(answer(recommendation=recommendation), subject(), calls)["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"support": ["S1", "S9"]}, "support: no chart answer of this turn has 'S9' of AAPL; there are S1, S2"),
+        ({"confluence": ["217.10"]}, "confluence: no chart answer of this turn has '217.10' of AAPL"),
+        ({"support": ["R1"]}, "support: R1 at 272.46 is above the close of 255.9"),
+        ({"resistance": ["S1"]}, "resistance: S1 at 227.73 is below the close of 255.9"),
+    ],
+)
+def test_a_level_that_is_not_there_is_refused(calls: list[RecordedCall], changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(AnswerError, match=message):
+        complete_chart(answer(**changes), subject(), calls)
+
+
+def test_levels_of_another_symbol_do_not_count(calls: list[RecordedCall]) -> None:
+    with pytest.raises(AnswerError, match=r"'S2', 'F61.8' of IBM; there are none: look at the chart first"):
+        complete_chart(answer(), subject("IBM"), calls)
+
+
+def test_without_data_every_figure_is_none(calls: list[RecordedCall]) -> None:
+    found = complete_chart(answer(support=[], resistance=[], confluence=[]), subject("NOPE"), calls)
+    figures = ("interval", "first", "last", "close", "atr14", "adx14", "trend", "extension")
+    assert {name: found[name] for name in figures} == dict.fromkeys(figures)
+    assert found["support_levels"] == []
+
+
+def test_a_figure_that_the_study_lacks_stays_none(calls: list[RecordedCall]) -> None:
+    def blank(payload: dict[str, Any]) -> None:
+        for row in payload.get("studies", ()):
+            row.update(atr14=None, adx14=None, trend=None, extension=None)
+
+    found = complete_chart(answer(), subject(), altered(calls, blank))
+    assert (found["atr14"], found["adx14"], found["trend"], found["extension"]) == (None, None, None, None)
+    assert found["support_levels"][0]["price"] == 217.0967
+
+
+def test_an_id_is_that_of_the_last_study(calls: list[RecordedCall], tmp_path: Path) -> None:
+    weeks = recorded(apple_market(), tmp_path, "chart", ("chart_study_get", {"symbols": ["AAPL"], "interval": "week"}))
+    only = answer(support=[], resistance=[], confluence=[])
+    assert complete_chart(only, subject(), [*weeks, *calls])["interval"] == "day"
+    assert complete_chart(only, subject(), [*calls, *weeks])["interval"] == "week"
+    one = answer(support=["S2"], resistance=[], confluence=[])
+    assert complete_chart(one, subject(), [*weeks, *calls])["support_levels"][0]["price"] == 217.0967
+
+
+def test_a_picture_alone_gives_prices_without_touches(calls: list[RecordedCall]) -> None:
+    found = complete_chart(answer(confluence=[]), subject(), calls[1:])
+    assert [(one["price"], one["touches"]) for one in found["support_levels"]] == [(217.0967, None), (220.684, None)]
+    assert (found["close"], found["trend"]) == (255.985, None)
