@@ -45,6 +45,10 @@ from tools.portfolio import PORTFOLIO_GET
 from tools.registry import ToolSpec
 from tools.reports import REPORT_LATEST
 from tools.research.earnings import EARNINGS_DATES
+from tools.research.insiders import INSIDER_TRADES
+from tools.research.news_index import NEWS_INDEX
+from tools.research.ratings import ANALYST_RATINGS
+from tools.research.short_interest import SHORT_INTEREST
 from tools.screens import SP500_MOVERS, UNIVERSE_LIST
 from tools.signals import SIGNALS_GET
 from tools.technicals import TECHNICALS_GET
@@ -109,7 +113,7 @@ _analyst = partial(
 _CHARTS = (PRICE_HISTORY_GET, CHART_STUDY_GET, CHART_RENDER)
 _CHAINS = (OPTION_CHAIN_GET, OPTION_GREEKS_GET, OPTIONS_UNUSUAL)
 # What there is on a company beside its prices: the sources of the research role.
-_RESEARCH = (NEWS_LIST, EARNINGS_DATES)
+_RESEARCH = (NEWS_LIST, NEWS_INDEX, EARNINGS_DATES, SHORT_INTEREST, ANALYST_RATINGS, INSIDER_TRADES)
 _SCREENING = (UNIVERSE_LIST, SP500_MOVERS, SYMBOL_OVERVIEW, TECHNICALS_GET, SIGNALS_GET, NEWS_LIST)
 # What a lens gets beside them.
 _LENS_TOOLS: Mapping[str, tuple[ToolSpec, ...]] = {"options": (VOLATILITY_GET, OPTIONS_UNUSUAL)}

@@ -10,6 +10,7 @@ from models.errors import DeskError, NotConfigured
 from models.market import Headline
 from tools.history import Budget
 from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from tools.research.rows import plain_text
 
 # Whatever a source calls a headline, more than this is not one.
 _HEADLINE_CHARS = 300
@@ -39,7 +40,7 @@ def news_list(context: ToolContext, arguments: NewsArguments) -> dict[str, Any]:
         found += headlines[: arguments.limit]
     rows = [row.model_dump(mode="json", by_alias=True, exclude_none=True) for row in found]
     for row in rows:
-        row["headline"] = row["headline"][:_HEADLINE_CHARS]
+        row |= {"headline": plain_text(row["headline"], _HEADLINE_CHARS), "source": plain_text(row["source"])}
     return payload(context, gaps, available=bool(rows), headlines=rows)
 
 

@@ -8,7 +8,7 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from curl_cffi import requests
 
@@ -27,12 +27,13 @@ class YahooHandler(BaseHTTPRequestHandler):
         self._answer(self.path, body)
 
     def _answer(self, path: str, body: Any = None) -> None:
-        where = urlsplit(path).path
-        self.server.asked.append(where)
-        status, text = self.server.answer(where, body)
+        parts = urlsplit(path)
+        self.server.asked.append(parts.path)
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        status, text = self.server.answer(parts.path, body, query)
         payload = text.encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", "text/html" if text.startswith("<") else "application/json")
         self.send_header("Content-Length", str(len(payload)))
         self.end_headers()
         self.wfile.write(payload)
@@ -42,13 +43,18 @@ class YahooHandler(BaseHTTPRequestHandler):
 
 
 class FarYahoo(ThreadingHTTPServer):
-    """charts: rows (date, open, high, low, close, volume) by symbol. trouble: (status, text) by the path's start."""
+    """charts: rows (date, open, high, low, close, volume) by symbol. modules: what quoteSummary has beside the infos,
+    by symbol and module. quotes: fields of the quote by symbol. reports: rows (date as on the page, estimate, actual)
+    of the earnings calendar by symbol. trouble: (status, text) by the path's start."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), YahooHandler)
         self.asked: list[str] = []
         self.charts: dict[str, list[tuple[dt.date, float, float, float, float, int | None]]] = {}
         self.infos: dict[str, dict[str, Any]] = {}
+        self.modules: dict[str, dict[str, dict[str, Any]]] = {}
+        self.quotes: dict[str, dict[str, Any]] = {}
+        self.reports: dict[str, list[tuple[str, str, str]]] = {}
         self.articles: dict[str, list[dict[str, Any]]] = {}
         self.options: dict[str, dict[str, Any]] = {}
         self.trouble: dict[str, tuple[int, str]] = {}
@@ -62,7 +68,7 @@ class FarYahoo(ThreadingHTTPServer):
     def asked_for(self, start: str) -> int:
         return sum(path.startswith(start) for path in self.asked)
 
-    def answer(self, path: str, body: Any) -> tuple[int, str]:
+    def answer(self, path: str, body: Any, query: dict[str, str]) -> tuple[int, str]:
         for start, answer in self.trouble.items():
             if path.startswith(start):
                 return answer
@@ -72,15 +78,29 @@ class FarYahoo(ThreadingHTTPServer):
         if path.startswith("/v8/finance/chart/"):
             return self._chart(name)
         if path.startswith("/v10/finance/quoteSummary/"):
-            return self._known(self.infos.get(name), "quoteSummary", lambda info: [{"financialData": info}])
+            return self._summary(name, query["modules"].split(","))
         if path.startswith("/v7/finance/quote"):
-            return 200, json.dumps({"quoteResponse": {"result": []}})
+            found = [{"symbol": one, **self.quotes[one]} for one in query["symbols"].split(",") if one in self.quotes]
+            return 200, json.dumps({"quoteResponse": {"result": found}})
+        if path == "/calendar/earnings":
+            return 200, calendar_page(query["symbol"], self.reports.get(query["symbol"], []))
         if path.startswith("/xhr/ncp"):
             stream = self.articles.get(body["serviceConfig"]["s"][0], [])
             return 200, json.dumps({"data": {"tickerStream": {"stream": stream}}})
         if path.startswith("/v7/finance/options/"):
             return self._known(self.options.get(name), "optionChain", lambda chain: [chain])
         return 200, "{}"
+
+    def _summary(self, symbol: str, modules: list[str]) -> tuple[int, str]:
+        """As Yahoo does, without a module that it has of the symbol: 404, and a text that differs from that of an
+        unknown symbol."""
+        given = {name: found for name, found in self.modules.get(symbol, {}).items() if name in modules}
+        if "financialData" in modules:
+            return self._known(self.infos.get(symbol), "quoteSummary", lambda info: [{"financialData": info}])
+        if symbol in self.infos and not given:
+            error = {"code": "Not Found", "description": f"No fundamentals data found for symbol: {symbol}"}
+            return 404, json.dumps({"quoteSummary": {"result": None, "error": error}})
+        return self._known(given or None, "quoteSummary", lambda found: [found])
 
     def _known(self, found: Any, kind: str, shape: Any) -> tuple[int, str]:
         if found is None:
@@ -112,6 +132,20 @@ class FarYahoo(ThreadingHTTPServer):
             "indicators": {"quote": [columns], "adjclose": [{"adjclose": columns["close"]}]},
         }
         return 200, json.dumps({"chart": {"result": [result], "error": None}})
+
+
+def calendar_page(symbol: str, rows: list[tuple[str, str, str]]) -> str:
+    """The page of the earnings calendar: one table, or none without rows."""
+    if not rows:
+        return "<html><body><p>We couldn't find any results.</p></body></html>"
+    names = ("Symbol", "Company", "Earnings Date", "EPS Estimate", "Reported EPS", "Surprise (%)")
+    head = "".join(f"<th>{name}</th>" for name in names)
+    cells = [
+        "".join(f"<td>{cell}</td>" for cell in (symbol, "A company", at, estimate, actual, "-"))
+        for at, estimate, actual in rows
+    ]
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    return f"<html><body><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></body></html>"
 
 
 class LoopbackSession(requests.Session):

@@ -6,17 +6,25 @@ import datetime as dt
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
-from pydantic import AwareDatetime, BaseModel
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from models.errors import DeskError, NotConfigured
 from tools.history import Budget
 from tools.market.protocol import MarketData
-from tools.registry import Gaps, ToolContext
+from tools.registry import Gaps, Symbol, ToolContext
 
 _SPACE = re.compile(r"\s+")
-TEXT_CHARS = 200
+TEXT_CHARS = 80
+MAX_SYMBOLS = 30
+
+# For answers with many rows a symbol.
+FewSymbols = Annotated[
+    list[Symbol],
+    Field(min_length=1, max_length=MAX_SYMBOLS, description=f"1 to {MAX_SYMBOLS} tickers, all in one call"),
+    AfterValidator(lambda symbols: list(dict.fromkeys(symbols))),
+]
 
 
 class Known(Protocol):

@@ -14,23 +14,21 @@ import numpy as np
 
 from models.contracts import OptionChain, parse_contract
 from models.errors import DeskError, MarketError, NotConfigured
-from models.market import Headline, Listing, Quote
+from models.market import Listing, Quote
 from models.settings import Settings
-from tools.market.aged_cache import AgedCache, Kept
+from tools.market.aged_cache import Kept
 from tools.market.bars import STALE_DAYS, DailyBars
 from tools.market.clock import NEW_YORK, LiveClock, exchange_day, exchange_hours
 from tools.market.protocol import MarketClock
 from tools.market.yahoo import shapes
+from tools.market.yahoo.companies import YahooCompanies
 from tools.market.yahoo.shapes import Section
 from tools.market.yahoo.wire import YahooWire, require_installed
 
 REPLAYS = False
 BARS_AGE = dt.timedelta(minutes=15)
 QUOTE_AGE = dt.timedelta(minutes=1)
-NEWS_AGE = dt.timedelta(minutes=10)
 OPTIONS_AGE = dt.timedelta(minutes=30)
-INFO_AGE = dt.timedelta(hours=12)
-_NEWS_COUNT = 25
 _FETCHERS = 8
 # The chain that is looked at is the first with so many days left: nearer ones are mostly noise.
 _DAYS_TO_EXPIRY = 20
@@ -56,28 +54,17 @@ def _sp500() -> tuple[Listing, ...]:
     return tuple(sorted(found, key=lambda listing: listing.symbol))
 
 
-class YahooMarket:
-    """MarketData of Yahoo; also a FillSource with the last quote as fill price.
+class YahooMarket(YahooCompanies):
+    """MarketData of Yahoo; also a FillSource with the last quote as fill price, and a source of what it knows of
+    companies.
 
     Yahoo lists no universe: sp500 is the list in `sp500.txt`, which carries its date.
     """
-
-    name = "yahoo"
-
-    def __init__(self, home: Path, clock: MarketClock, wire: YahooWire) -> None:
-        self.clock = clock
-        self._wire = wire
-        self._cache = AgedCache(home / "cache" / "yahoo")
 
     def universe(self, name: str) -> list[Listing]:
         if name != "sp500":
             raise MarketError(f"no universe named {name!r}; there is sp500")
         return list(_sp500())
-
-    def listing(self, symbol: str) -> Listing:
-        info = self._info(symbol)
-        name = info.get("longName") or info.get("shortName")
-        return Listing(symbol=symbol, name=name, sector=info.get("sector"), industry=info.get("industry"))
 
     def sessions(self, count: int) -> Sequence[dt.date]:
         return exchange_hours().until(self.clock.session(), count)
@@ -108,16 +95,12 @@ class YahooMarket:
         at = min(kept.at, dt.datetime.combine(last, _CLOSE, NEW_YORK), now).astimezone(NEW_YORK)
         return Quote(symbol=symbol, price=price, at=at, source=self.name)
 
-    def headlines(self, symbol: str, limit: int) -> list[Headline]:
-        stream = self._cache.get(f"news-{symbol}", NEWS_AGE, lambda: self._wire.news(symbol, _NEWS_COUNT)).value
-        now = self.clock.now()
-        published = [row for row in shapes.headlines_of(symbol, stream) if row.published_at <= now]
-        return sorted(published, key=lambda row: row.published_at, reverse=True)[:limit]
-
     def section(self, symbol: str, section: str) -> Section:
-        found = self._options(symbol) if section == "options" else shapes.section_of(self._info(symbol), section)
+        if section != "options":
+            return super().section(symbol, section)
+        found = self._options(symbol)
         if found is None:
-            raise MarketError(f"Yahoo has no {section} of {symbol}")
+            raise MarketError(f"Yahoo has no options of {symbol}")
         return found
 
     def fill_price(self, symbol: str) -> Quote | None:
@@ -177,10 +160,6 @@ class YahooMarket:
 
     def _history(self, symbol: str, age: dt.timedelta) -> Kept:
         return self._cache.get(f"bars-{symbol}", age, lambda: shapes.bars_of(self._wire.history(symbol)))
-
-    def _info(self, symbol: str) -> dict[str, Any]:
-        info: dict[str, Any] = self._cache.get(f"info-{symbol}", INFO_AGE, lambda: self._wire.info(symbol)).value
-        return info
 
     def _options(self, symbol: str) -> Section | None:
         kept = self._cache.get(f"options-{symbol}", OPTIONS_AGE, lambda: self._fetch_options(symbol))

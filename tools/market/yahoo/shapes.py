@@ -63,7 +63,7 @@ def bars_of(frame: Any) -> dict[str, list[Any]]:
 
 def section_of(info: Mapping[str, Any], section: str) -> Section | None:
     """Return one section of an overview out of `Ticker.info`, None when Yahoo gives none of its fields."""
-    found: Section = {ours: _plain(info.get(theirs)) for ours, theirs in _FIELDS[section].items()}
+    found: Section = {ours: plain(info.get(theirs)) for ours, theirs in _FIELDS[section].items()}
     if section == "earnings":
         found |= {ours: _day(info.get(theirs)) for ours, theirs in _DATES.items()}
     known = any(value is not None for name, value in found.items() if name != "currency")
@@ -109,12 +109,12 @@ def contracts_of(calls: Any, puts: Any) -> list[Section]:
     return [
         {
             "contract": str(row["contractSymbol"]),
-            "bid": _plain(row["bid"]),
-            "ask": _plain(row["ask"]),
-            "last": _plain(row["lastPrice"]),
+            "bid": plain(row["bid"]),
+            "ask": plain(row["ask"]),
+            "last": plain(row["lastPrice"]),
             "traded": row["lastTradeDate"].isoformat() if row["lastTradeDate"] == row["lastTradeDate"] else None,
-            "volume": _plain(row.get("volume")),
-            "openInterest": _plain(row.get("openInterest")),
+            "volume": plain(row.get("volume")),
+            "openInterest": plain(row.get("openInterest")),
         }
         for chain in (calls, puts)
         for row in chain.to_dict("records")
@@ -145,7 +145,7 @@ def contract_price(row: Section) -> tuple[float, str | None] | None:
 def _nearest_iv(chain: Any, price: float) -> float | None:
     if not len(chain):
         return None
-    value = _plain(chain.loc[(chain["strike"] - price).abs().idxmin(), "impliedVolatility"])
+    value = plain(chain.loc[(chain["strike"] - price).abs().idxmin(), "impliedVolatility"])
     return round(value, 4) if isinstance(value, float) and value > 0 else None
 
 
@@ -154,7 +154,7 @@ def _total(chain: Any, column: str) -> float | None:
     return float(known.sum()) if len(known) else None
 
 
-def _plain(value: Any) -> float | str | None:
+def plain(value: Any) -> float | str | None:
     """Return a finite number as float, a text as it is, anything else (Yahoo writes 'Infinity' too) as unknown."""
     if isinstance(value, str):
         return value if value not in ("", "Infinity", "NaN", "none") else None
@@ -168,7 +168,7 @@ def _plain(value: Any) -> float | str | None:
 
 
 def _day(value: Any) -> str | None:
-    seconds = _plain(value)
+    seconds = plain(value)
     if not isinstance(seconds, float):
         return None
     return dt.datetime.fromtimestamp(seconds, dt.UTC).date().isoformat()

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,12 @@ BURST = 40
 REST_SECONDS = 120.0
 _TIMEOUT = 10
 _HISTORY = "2y"
+_REPORTS = 25  # rows of the earnings calendar, which Yahoo gives in pages of so many
+_NONE_LISTED = ("No fundamentals data found", "No upgrade/downgrade history found")
+
+
+class NothingListed(MarketError):
+    """Yahoo knows the symbol, and has nothing of this kind of it."""
 
 
 class YahooWire:
@@ -49,6 +56,29 @@ class YahooWire:
 
     def news(self, symbol: str, count: int) -> list[dict[str, Any]]:
         return self._request(symbol, lambda ticker: list(ticker.get_news(count=count)))
+
+    def earnings(self, symbol: str) -> Any:
+        """Return the earnings calendar's last and next dates: a frame, None where Yahoo lists none."""
+
+        def request(ticker: Any) -> Any:
+            # yfinance keeps this page for as long as the process lives; its age is ours to decide.
+            self._yfinance().data.YfData.cache_get.cache_clear()
+            return ticker.get_earnings_dates(limit=_REPORTS)
+
+        return self._request(symbol, request)
+
+    def ratings(self, symbol: str) -> Any:
+        """Return the history of analysts' ratings: a frame, None where Yahoo has none."""
+        with suppress(NothingListed):
+            return self._request(symbol, lambda ticker: ticker.upgrades_downgrades)
+        return None
+
+    def owners(self, symbol: str) -> tuple[Any, Any]:
+        """Return (insiders' transactions, institutional holders) as frames, of one request; None where Yahoo has
+        none."""
+        with suppress(NothingListed):
+            return self._request(symbol, lambda ticker: (ticker.insider_transactions, ticker.institutional_holders))
+        return None, None
 
     def expiries(self, symbol: str) -> tuple[str, ...]:
         return self._request(symbol, lambda ticker: tuple(ticker.options))
@@ -107,6 +137,8 @@ def translate(error: Exception, symbol: str, exceptions: Any) -> DeskError:
     """Return the error as one of the desk: the symbol is unknown, or Yahoo does not answer as it should right now."""
     if isinstance(error, exceptions.YFRateLimitError) or _status(error) == 429:
         return MarketUnavailable("Yahoo limits our requests", remedy="try again in some minutes")
+    if any(text in _message(error) for text in _NONE_LISTED):
+        return NothingListed(f"Yahoo has nothing of this kind of {symbol}")
     if isinstance(error, exceptions.YFTickerMissingError) or _status(error) == 404:
         return MarketError(f"unknown symbol {symbol}: Yahoo has nothing under that name")
     if isinstance(error, OSError):
@@ -117,3 +149,8 @@ def translate(error: Exception, symbol: str, exceptions: Any) -> DeskError:
 def _status(error: Exception) -> int | None:
     status = getattr(getattr(error, "response", None), "status_code", None)
     return status if isinstance(status, int) else None
+
+
+def _message(error: Exception) -> str:
+    """Return the error's text with that of the answer it is about."""
+    return f"{error} {getattr(getattr(error, 'response', None), 'text', '')}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from models.settings import Settings
 from tests.fakes.yahoo import FarYahoo
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, FarClock
-from tools.market.clock import NEW_YORK
+from tests.tools.market.yahoo.conftest import NowClock, days
 from tools.market.factory import build_market
 from tools.market.protocol import ChainSource, ClosedSet, OptionSource, Prefetching
 from tools.market.quotes import chain_of, quote_of
@@ -26,26 +25,6 @@ from tools.market.yahoo.throttle import Throttle
 from tools.market.yahoo.wire import yahoo_symbol
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-
-
-def days(count: int) -> list[dt.date]:
-    """Calendar days that end on the clock's."""
-    return [TODAY - dt.timedelta(days=back) for back in range(count - 1, -1, -1)]
-
-
-@pytest.fixture
-def far() -> Iterator[FarYahoo]:
-    server = FarYahoo()
-    server.charts["AAPL"] = [(day, 10 + n, 12 + n, 9 + n, 11 + n, 1000 + n) for n, day in enumerate(days(40))]
-    server.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture
-def market(far: FarYahoo, tmp_path: Path) -> YahooMarket:
-    return build_yahoo(tmp_path, FarClock(), far.session())
 
 
 def test_bars_are_yahoo_s_and_end_at_the_last_session(market: YahooMarket, far: FarYahoo) -> None:
@@ -223,20 +202,6 @@ def test_a_contract_is_priced_between_bid_and_ask_else_by_its_last_trade(market:
             market.option_quote(unknown)
     with pytest.raises(MarketError, match="no OCC symbol"):
         market.option_quote("AAPL")
-
-
-class NowClock(FarClock):
-    """A clock of real time, as it stands at 15:55 of the far market's day."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.day, self._today = None, self.day  # type: ignore[assignment]
-
-    def now(self) -> dt.datetime:
-        return dt.datetime.combine(self._today, dt.time(15, 55), NEW_YORK)
-
-    def session(self) -> dt.date:
-        return self._today
 
 
 def listed(far: FarYahoo, rows: list[dict[str, object]], *expiries: dt.date) -> None:
