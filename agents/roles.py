@@ -41,6 +41,7 @@ from tools.options.unusual_tool import OPTIONS_UNUSUAL
 from tools.options.volatility_tool import VOLATILITY_GET
 from tools.orders.checks.preview_tool import ORDERS_PREVIEW
 from tools.overview import SYMBOL_OVERVIEW
+from tools.pages.page_tool import PAGE_READ
 from tools.portfolio import PORTFOLIO_GET
 from tools.registry import ToolSpec
 from tools.reports import REPORT_LATEST
@@ -136,7 +137,8 @@ ROLES: Mapping[str, Role] = {
             complete=complete_options, completed=OptionsAnalysis, evidence=_names(_CHAINS),
         ),
         _analyst(
-            ResearchOutput, "research", *_RESEARCH, SYMBOL_OVERVIEW, after="options", reads=("chart", "options"),
+            ResearchOutput, "research", *_RESEARCH, SYMBOL_OVERVIEW, PAGE_READ, after="options",
+            reads=("chart", "options"),
             complete=complete_research, completed=ResearchAnalysis, evidence=_names(_RESEARCH),
         ),
         _role(

@@ -23,6 +23,7 @@ STARTERS = {
     "tasks.doctor.check.run_checks",
     "tasks.doctor.machine",
     "tasks.doctor.model",
+    "tasks.doctor.research",
     "tasks.services.plan",
     "tasks.services.redis",
     "tasks.services.stack.Stack",

@@ -9,20 +9,34 @@ its process environment alone.
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
-import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from platformdirs import user_data_path
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from models import prices, urls
 from models.settings.owners import of_desk, of_orders, of_process, of_run
-from models.trading.protection import require_protection
+from models.settings.types import (
+    Absolute,
+    ClockTime,
+    Count,
+    Effort,
+    HostNames,
+    PageHosts,
+    Policy,
+    Prices,
+    ProtectionRule,
+    PublicKey,
+    RedisUrl,
+    RoleNames,
+    Seconds,
+    SqlUrl,
+    Token,
+    Universe,
+    WebUrl,
+    split,
+)
 
 Lens = Literal["technical", "fundamental", "catalyst", "options"]
 MarketName = Literal["replay", "yahoo"]  # each in tools.market.NAME.market
@@ -40,97 +54,13 @@ ALIASES: dict[str, str] = {
     "AUTONOMOUS_MAX_THREAD_TURNS": "max_thread_turns",
 }
 
-_TOKEN = re.compile(r"[!-~]{16,}")
-_HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+\]?")
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
-Count = Annotated[int, Field(ge=1)]
-
 
 def _together(message: str, *names: str) -> PydanticCustomError:
     """Return an error about several settings at once; `names` lets the message show where each of them came from."""
     return PydanticCustomError("together", message, {"settings": names})
 
 
-def _split(remedy: str) -> BeforeValidator:
-    """Return a validator that takes the parts of a comma-separated text, each once, and rejects an empty one."""
-
-    def split(value: Any) -> Any:
-        if isinstance(value, str):
-            value = tuple(part.strip() for part in value.split(",") if part.strip())
-        if not value:
-            raise ValueError(remedy)
-        return tuple(dict.fromkeys(value))
-
-    return BeforeValidator(split)
-
-
-def _secret(check: Callable[[str], str]) -> AfterValidator:
-    """Return a validator of a secret from one of its text."""
-    return AfterValidator(lambda value: SecretStr(check(value.get_secret_value())))
-
-
-def _anywhere(universe: str) -> str:
-    """Return the universe as another working folder can read it: the path of a file is made absolute."""
-    try:
-        path = Path(universe).expanduser()
-        return str(path.absolute()) if path.is_file() else universe
-    except (OSError, RuntimeError):  # a list that is too long for a path; a home that is not known
-        return universe
-
-
-def _clock_time(value: str) -> str:
-    try:
-        dt.datetime.strptime("00:00" if value == "off" else value, "%H:%M")
-    except ValueError:
-        raise ValueError("must be HH:MM or off") from None
-    return value
-
-
-def _approval_policy(value: str) -> str:
-    kind, _, notional = value.partition(":")
-    if value not in ("auto", "manual") and (kind != "above" or not notional.replace(".", "", 1).isdecimal()):
-        raise ValueError("allowed are auto, manual and above:NOTIONAL, such as above:5000")
-    return value
-
-
-def _hard_to_guess(value: str) -> str:
-    if not _TOKEN.fullmatch(value):
-        raise ValueError("must be 16 characters or more, letters, digits and signs without spaces")
-    return value
-
-
-def _host_names(value: str) -> str:
-    for name in filter(None, (part.strip() for part in value.split(","))):
-        if not _HOST_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is not a Host name: give names by comma, without scheme, port or *")
-    return value
-
-
-def _ed25519(value: str) -> str:
-    try:
-        length = len(base64.b64decode(value, validate=True))
-    except ValueError:
-        length = 0
-    if length != 32:
-        raise ValueError("must be an Ed25519 public key, 32 bytes as base64, as `desk arm` prints it")
-    return value
-
-
-Absolute = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
-WebUrl = Annotated[str, AfterValidator(urls.require_http)]
-RedisUrl = Annotated[SecretStr, _secret(urls.require_redis)]
-SqlUrl = Annotated[SecretStr, _secret(urls.require_database)]
-Token = Annotated[SecretStr, _secret(_hard_to_guess)]
-HostNames = Annotated[str, AfterValidator(_host_names)]
-ClockTime = Annotated[str, AfterValidator(_clock_time)]
-Policy = Annotated[str, AfterValidator(_approval_policy)]
-ProtectionRule = Annotated[str, AfterValidator(require_protection)]
-PublicKey = Annotated[str, AfterValidator(_ed25519)]
-Universe = Annotated[str, AfterValidator(_anywhere)]
-Lenses = Annotated[tuple[Lens, ...], _split(f"name at least one of {', '.join(LENSES)}")]
-Prices = Annotated[str, AfterValidator(prices.readable)]
-RoleNames = Annotated[tuple[str, ...], _split("name at least one role, such as quick")]
+Lenses = Annotated[tuple[Lens, ...], split(f"name at least one of {', '.join(LENSES)}")]
 
 
 class Settings(BaseModel):
@@ -183,6 +113,14 @@ class Settings(BaseModel):
     )
     risk_free_rate: float = of_orders(
         0.04, ge=-0.05, le=0.5, description="interest a year in the prices of options; 0.04 is 4 %"
+    )
+
+    # Pages of the web
+    page_hosts: PageHosts = of_desk(
+        "", description="hosts that page_read may read, by comma; none, and it reads nothing"
+    )
+    page_browser: str | None = of_process(
+        None, description="Chromium for pictures of pages, or off; that on the PATH by default"
     )
 
     # The account

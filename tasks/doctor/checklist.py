@@ -10,7 +10,7 @@ from models.errors import DeskError
 from models.settings.running import is_up
 from models.settings.sources import Loaded
 from tasks.bootstrap import Desk
-from tasks.doctor import machine, model, safety, services, trading
+from tasks.doctor import machine, model, research, safety, services, trading
 from tasks.doctor.check import CheckContext, CheckEntry
 from tasks.services import plan
 from tasks.services.stack import Stack
@@ -27,6 +27,7 @@ ALL = (
     CheckEntry("mandate", safety.mandate, 10),
     CheckEntry("protection", safety.protection, 10),
     CheckEntry("clock", trading.clock, 30),
+    CheckEntry("pages", research.pages, 30),
     CheckEntry("tools", model.tools_shown, 60),
     CheckEntry("model", model.model, 200),
     CheckEntry("litellm", model.litellm, 200),

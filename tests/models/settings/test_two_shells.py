@@ -29,6 +29,7 @@ TEXTS = {
     "alpaca_url": ("http://127.0.0.1:1", "http://127.0.0.1:2"),
     "approval": ("auto", "manual", "above:50"),
     "mandate_public_key": (base64.b64encode(b"a" * 32).decode(), base64.b64encode(b"b" * 32).decode()),
+    "page_hosts": ("www.sec.gov", "127.0.0.1:8080,*.example.com"),
     "universe": ("IBM,GE", "sp500"),
     "lenses": ("technical", "technical,options"),
     "research_roles": ("quick", "quick,risk"),

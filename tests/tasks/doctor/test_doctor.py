@@ -188,3 +188,25 @@ def test_an_eviction_policy_or_an_old_server_is_noticed() -> None:
 def test_the_turn_of_the_model_check_is_the_screeners() -> None:
     assert model.ROLE.key == "screener_technical"
     assert not model.ROLE.keeps_thread
+
+
+def test_pages_without_hosts_are_off(tmp_path: Path) -> None:
+    found = one("pages", check_context(tmp_path))
+    assert (found.status, found.remedy) == (CheckStatus.OK, "")
+    assert found.detail == "no hosts are named (DESK_PAGE_HOSTS): page_read reads nothing"
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("echo Chromium 1.2.3", "pictures by {path} (Chromium 1.2.3); none is read in a replay"),
+        ("exit 1", "without pictures: {path} does not run: CalledProcessError"),
+    ],
+)
+def test_the_browser_of_pages_is_named(tmp_path: Path, script: str, expected: str) -> None:
+    path = tmp_path / "browser"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o700)
+    found = one("pages", check_context(tmp_path, page_hosts="www.sec.gov,*.example.com", page_browser=str(path)))
+    assert found.status is CheckStatus.OK
+    assert found.detail == f"hosts www.sec.gov, *.example.com; {expected.format(path=path)}"

@@ -1,0 +1,102 @@
+"""The types of settings' values, each with the check of its texts."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+from models import page_hosts, prices, urls
+from models.trading.protection import require_protection
+
+_TOKEN = re.compile(r"[!-~]{16,}")
+_HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+\]?")
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Count = Annotated[int, Field(ge=1)]
+
+
+def split(remedy: str) -> BeforeValidator:
+    """Return a validator that takes the parts of a comma-separated text, each once, and rejects an empty one."""
+
+    def parts(value: Any) -> Any:
+        if isinstance(value, str):
+            value = tuple(part.strip() for part in value.split(",") if part.strip())
+        if not value:
+            raise ValueError(remedy)
+        return tuple(dict.fromkeys(value))
+
+    return BeforeValidator(parts)
+
+
+def _secret(check: Callable[[str], str]) -> AfterValidator:
+    """Return a validator of a secret from one of its text."""
+    return AfterValidator(lambda value: SecretStr(check(value.get_secret_value())))
+
+
+def _anywhere(universe: str) -> str:
+    """Return the universe as another working folder can read it: the path of a file is made absolute."""
+    try:
+        path = Path(universe).expanduser()
+        return str(path.absolute()) if path.is_file() else universe
+    except (OSError, RuntimeError):  # a list that is too long for a path; a home that is not known
+        return universe
+
+
+def _clock_time(value: str) -> str:
+    try:
+        dt.datetime.strptime("00:00" if value == "off" else value, "%H:%M")
+    except ValueError:
+        raise ValueError("must be HH:MM or off") from None
+    return value
+
+
+def _approval_policy(value: str) -> str:
+    kind, _, notional = value.partition(":")
+    if value not in ("auto", "manual") and (kind != "above" or not notional.replace(".", "", 1).isdecimal()):
+        raise ValueError("allowed are auto, manual and above:NOTIONAL, such as above:5000")
+    return value
+
+
+def _hard_to_guess(value: str) -> str:
+    if not _TOKEN.fullmatch(value):
+        raise ValueError("must be 16 characters or more, letters, digits and signs without spaces")
+    return value
+
+
+def _host_names(value: str) -> str:
+    for name in filter(None, (part.strip() for part in value.split(","))):
+        if not _HOST_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a Host name: give names by comma, without scheme, port or *")
+    return value
+
+
+def _ed25519(value: str) -> str:
+    try:
+        length = len(base64.b64decode(value, validate=True))
+    except ValueError:
+        length = 0
+    if length != 32:
+        raise ValueError("must be an Ed25519 public key, 32 bytes as base64, as `desk arm` prints it")
+    return value
+
+
+Absolute = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+WebUrl = Annotated[str, AfterValidator(urls.require_http)]
+RedisUrl = Annotated[SecretStr, _secret(urls.require_redis)]
+SqlUrl = Annotated[SecretStr, _secret(urls.require_database)]
+Token = Annotated[SecretStr, _secret(_hard_to_guess)]
+HostNames = Annotated[str, AfterValidator(_host_names)]
+PageHosts = Annotated[str, AfterValidator(page_hosts.readable_hosts)]
+ClockTime = Annotated[str, AfterValidator(_clock_time)]
+Policy = Annotated[str, AfterValidator(_approval_policy)]
+ProtectionRule = Annotated[str, AfterValidator(require_protection)]
+PublicKey = Annotated[str, AfterValidator(_ed25519)]
+Universe = Annotated[str, AfterValidator(_anywhere)]
+Prices = Annotated[str, AfterValidator(prices.readable)]
+RoleNames = Annotated[tuple[str, ...], split("name at least one role, such as quick")]

@@ -1,0 +1,43 @@
+"""Check of the sources of research: pages of the web and the browser for their pictures."""
+
+from __future__ import annotations
+
+import subprocess
+
+from models.errors import NotConfigured
+from models.page_hosts import page_hosts
+from tasks.doctor.check import Check, CheckContext, CheckStatus
+from tools.pages.browser import find_browser
+from tools.pages.targets import PageError
+from tools.pages.text import require_installed
+
+_VERSION_SECONDS = 10
+
+
+def pages(context: CheckContext) -> Check:
+    """Check that page_read can read pages where hosts are named, and name the browser that makes their pictures."""
+    settings = context.settings
+    hosts = page_hosts(settings.page_hosts)
+    if not hosts:
+        return Check("pages", CheckStatus.OK, "no hosts are named (DESK_PAGE_HOSTS): page_read reads nothing")
+    named = ", ".join(str(host) for host in hosts)
+    try:
+        require_installed()
+    except NotConfigured as error:
+        return Check("pages", CheckStatus.WARN, f"hosts {named}; the text cannot be read", str(error))
+    try:
+        browser = _browser(settings.page_browser)
+    except PageError as error:
+        return Check("pages", CheckStatus.OK, f"hosts {named}; without pictures: {error}")
+    replay = "" if context.desk.market.clock.day is None else "; none is read in a replay"
+    return Check("pages", CheckStatus.OK, f"hosts {named}; pictures by {browser}{replay}")
+
+
+def _browser(setting: str | None) -> str:
+    """Return the path and the version of the browser. Raises PageError when it does not run."""
+    path = find_browser(setting)
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise PageError(f"{path} does not run: {type(error).__name__}") from None
+    return f"{path} ({done.stdout.strip()[:80]})"

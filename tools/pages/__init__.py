@@ -1,0 +1,1 @@
+"""Web pages of allowed hosts, as text and as a picture."""
