@@ -24,3 +24,6 @@ class AnswerError(ValueError):
 # Takes an answer as its schema dumps it, the turn's subject and the turn's tool calls; returns the answer with what
 # code adds. Raises AnswerError.
 Completion = Callable[[dict[str, Any], Mapping[str, Any], Sequence[RecordedCall]], dict[str, Any]]
+
+# Takes a turn's subject and its tool calls; returns whether there was anything to judge by.
+Evidence = Callable[[Mapping[str, Any], Sequence[RecordedCall]], bool]

@@ -12,10 +12,10 @@ from typing import Any, cast, get_args
 
 from pydantic import BaseModel
 
-from agents.analysts.chart import complete_chart
-from agents.analysts.options import complete_options
-from agents.analysts.research import complete_research
-from agents.answers import Completion
+from agents.analysts.chart import complete_chart, has_chart
+from agents.analysts.options import complete_options, has_chain
+from agents.analysts.research import complete_research, has_source
+from agents.answers import Completion, Evidence
 from agents.runtime import ApprovalKind
 from agents.subjects import AnalystSubject, ResearchSubject, ScreenerSubject, SynthesisSubject, TraderSubject
 from models.analysis import (
@@ -66,8 +66,8 @@ class Role:
     turns. after: key of the role it follows; None starts at once. rejects: its REJECT ends the candidate's research.
     optional: runs only where the settings name it. approvals: requests it may make of a person, beside those the
     settings allow it. complete: adds what code makes of an answer, such as its verdict and the figures it names by id;
-    completed: the model that such an answer fits. evidence: tools of which one must have had data, or the answer rests
-    on none; any tool where it is empty. reads: roles whose completed answers its subject carries. reports: its answer
+    completed: the model that such an answer fits. evidence: whether the tool answers had what the role judges by; None
+    asks for data of any tool. reads: roles whose completed answers its subject carries. reports: its answer
     is a report on a candidate, of those that a verdict is reduced from.
     """
 
@@ -85,7 +85,7 @@ class Role:
     approvals: frozenset[ApprovalKind] = frozenset()
     complete: Completion | None = None
     completed: type[BaseModel] | None = None
-    evidence: frozenset[str] = frozenset()
+    evidence: Evidence | None = None
     reads: tuple[str, ...] = ()
     reports: bool = True
 
@@ -99,10 +99,6 @@ def _role(
     mode: RunMode, question: str, subject: type[Any], schema: type[BaseModel], key: str, *tools: ToolSpec, **fields: Any
 ) -> Role:
     return Role(key, mode, f"{key}.md", question, subject, tools, schema, **fields)
-
-
-def _names(tools: Iterable[ToolSpec]) -> frozenset[str]:
-    return frozenset(tool.name for tool in tools)
 
 
 _screener = partial(_role, "screener", "ask_screener.md", ScreenerSubject, ScreenOutput)
@@ -130,16 +126,15 @@ ROLES: Mapping[str, Role] = {
         _validator("catalyst", NEWS_LIST, SYMBOL_OVERVIEW, SP500_MOVERS, after="quick"),
         _analyst(
             ChartOutput, "chart", *_CHARTS, SIGNALS_GET, after="quick",
-            complete=complete_chart, completed=ChartAnalysis, evidence=_names(_CHARTS),
+            complete=complete_chart, completed=ChartAnalysis, evidence=has_chart,
         ),
         _analyst(
             OptionsOutput, "options", *_CHAINS, VOLATILITY_GET, CHART_STUDY_GET, after="chart", reads=("chart",),
-            complete=complete_options, completed=OptionsAnalysis, evidence=_names(_CHAINS),
+            complete=complete_options, completed=OptionsAnalysis, evidence=has_chain,
         ),
         _analyst(
             ResearchOutput, "research", *_RESEARCH, SYMBOL_OVERVIEW, PAGE_READ, after="options",
-            reads=("chart", "options"),
-            complete=complete_research, completed=ResearchAnalysis, evidence=_names(_RESEARCH),
+            reads=("chart", "options"), complete=complete_research, completed=ResearchAnalysis, evidence=has_source,
         ),
         _role(
             "research", "ask_synthesis.md", SynthesisSubject, SynthesisOutput, "synthesis", keeps_thread=False,

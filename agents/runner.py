@@ -149,7 +149,7 @@ class Runner:
         except DeskError as error:
             outcome = Failed(kind=kind_of(error), retryable=error.retryable, message=str(error))
             record.failed_to_start(outcome)
-        has_data = rests_on_data(job.role, record.answers)
+        has_data = rests_on_data(job, record.answers)
         recorded = record.answers[: len(record.calls)]
         called_at = [one.at for one in recorded]
         return RoleRun(outcome, record.turns, record.calls, has_data, called_at, record.artifacts, recorded)
@@ -324,10 +324,11 @@ def completed(outcome: Outcome, job: Assignment, calls: Sequence[RecordedCall]) 
         return Failed(kind="invalid_output", retryable=False, message=str(error))
 
 
-def rests_on_data(role: Role, calls: Sequence[RecordedCall]) -> bool:
-    """Return whether a tool that the role judges by had data; a role without tools judges by its subject."""
-    asked = role.evidence or {call.answer.tool for call in calls}
-    return not role.tools or any(call.answer.has_data for call in calls if call.answer.tool in asked)
+def rests_on_data(job: Assignment, calls: Sequence[RecordedCall]) -> bool:
+    """Return whether the tools had what the role judges by; a role without tools judges by its subject."""
+    if job.role.evidence is not None:
+        return job.role.evidence(job.brief, calls)
+    return not job.role.tools or any(call.answer.has_data for call in calls)
 
 
 def fault(outcome: Failed) -> str:

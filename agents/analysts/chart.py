@@ -13,6 +13,8 @@ from models.research import Stance
 STANCES = {"bullish": Stance.CONFIRMED, "neutral": Stance.CAUTION, "bearish": Stance.CAUTION, "reject": Stance.REJECT}
 _STUDIES = {"chart_study_get": "studies"}
 _BOTH = {**_STUDIES, "chart_render": "charts"}
+_HISTORIES = {"price_history_get": "histories"}
+LEAST_BARS = 20
 _LINES = {"TS": "trendline_support", "TR": "trendline_resistance"}
 _KINDS = {"S": "support", "R": "resistance", "C": "confluence"}
 _IDS = ("support", "resistance", "confluence")
@@ -49,6 +51,13 @@ def complete_chart(answer: dict[str, Any], subject: Mapping[str, Any], calls: Se
         **{name: value for name, value in answer.items() if name not in _IDS},
     )
     return made.model_dump(mode="json")
+
+
+def has_chart(subject: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:
+    """Return whether an answer has a chart of the symbol: fewer than 20 bars are none."""
+    drawn = [figure(row, "bars") or 0 for row in rows(calls, _BOTH, str(subject["symbol"]))]
+    listed = [len(row["rows"]) for row in rows(calls, _HISTORIES, str(subject["symbol"]))]
+    return max([*drawn, *listed], default=0) >= LEAST_BARS
 
 
 def levels_of(symbol: str, calls: Sequence[RecordedCall]) -> dict[str, NamedLevel]:

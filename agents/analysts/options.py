@@ -14,6 +14,7 @@ from models.research import Stance
 
 STANCES = {"select": Stance.CONFIRMED, "reject": Stance.REJECT}
 _CHAINS = {"option_chain_get": "contracts", "option_greeks_get": "contracts"}
+_INPUTS = dict.fromkeys((*_CHAINS, "volatility_get", "options_unusual"), "chains")
 _VOLATILITIES = {"volatility_get": "volatilities"}
 # Figures without which a contract cannot be chosen.
 NEEDED = ("strike", "dte", "bid", "ask", "mid", "delta", "rocWeekly", "breakEven")
@@ -59,6 +60,11 @@ def complete_options(
         **{name: value for name, value in answer.items() if name not in ("contract", "alternatives")},
     )
     return made.model_dump(mode="json")
+
+
+def has_chain(subject: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:
+    """Return whether an answer has seen contracts on the symbol, fitting ones or not."""
+    return any(row.get("expiries") for row in rows(calls, _INPUTS, str(subject["symbol"])))
 
 
 def _names(answer: Mapping[str, Any], strategy: Strategy) -> list[str]:

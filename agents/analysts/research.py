@@ -12,6 +12,7 @@ from models.analysis import ResearchAnalysis
 from models.research import Stance
 
 RISKS = ("news_risk", "earnings_risk", "short_interest_risk")
+_NO_SOURCES = ("symbol_overview", "page_read")
 _EARNINGS = {"earnings_dates": "earnings"}
 
 
@@ -39,6 +40,11 @@ def complete_research(
         **{name: value for name, value in answer.items() if name != "key_risks"},
     )
     return made.model_dump(mode="json")
+
+
+def has_source(subject: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:
+    """Return whether a source on the company had data: its name and price are none, nor is any page of the web."""
+    return any(call.answer.has_data for call in calls if call.answer.tool not in _NO_SOURCES)
 
 
 def _verdict(answer: Mapping[str, Any], before_expiry: bool) -> Stance:

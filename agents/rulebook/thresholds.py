@@ -125,6 +125,7 @@ LEVELS = 3  # that the chart analyst names of a kind
 
 # What the research analyst checks: headlines by count, days until the next report.
 SEVERE_NEWS_RULE = Rule("severe_news", "severe", "headlines on insolvency, fraud or a halt", True, 1, 2, "count")
+SHORT_RULE = Rule("short_interest", "ofFloat", "short interest, of the float", True, 0.10, 0.20)
 EARNINGS_RULE = Rule("earnings", "daysUntil", "days until the next report", False, 14, None, "count")
 
 QUICK_RULES = ("history", "overbought", "falling", "drawdown", "volatility", "split")

@@ -162,7 +162,9 @@ def _no_data_reason(run: RoleRun) -> str:
     if not run.calls:
         return "no data tool was called"
     without = dict.fromkeys(call.tool for call in run.calls if not call.has_data)
-    return "no data from " + ", ".join(without) if without else "no tool that the role judges by was called"
+    if without:
+        return "no data from " + ", ".join(without)
+    return f"nothing to judge by in the answers of {', '.join(dict.fromkeys(call.tool for call in run.calls))}"
 
 
 def value_of(run: RoleRun) -> dict[str, Any]:

@@ -86,10 +86,13 @@ def _usable(row: Payload) -> bool:
     return known and (liquid or (row.get("liquidity") == "unknown" and row.get("source") == MODELLED))
 
 
-def _preference(row: Payload) -> tuple[float, int, float, str]:
-    away, weekly = number(row, "fromLevel"), number(row, "rocWeekly")
+def _preference(row: Payload) -> tuple[bool, float, int, float, str]:
+    """Return a sort key: strikes behind their level first, seen from the price; then those nearest to it, the more
+    liquid and the better paid ones."""
+    away, weekly = number(row, "fromLevel") or 0.0, number(row, "rocWeekly")
     return (
-        abs(away) if away is not None else 0.0,
+        away > 0 if row.get("kind") == "put" else away < 0,
+        abs(away),
         _RANK.get(str(row.get("liquidity")), 3),
         -(weekly or 0.0),
         str(row["contract"]),

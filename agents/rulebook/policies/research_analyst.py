@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.rulebook import thresholds as limits
-from agents.rulebook.case import PREFIX, Call, Case, Payload, number
+from agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown
 from agents.rulebook.policies.analyst_texts import level_of, row_of, summary_text
 from agents.rulebook.policies.validators import ADVERSE, symbol_of
 from agents.rulebook.policy import policy
 from agents.rulebook.thresholds import Level
 
+_RISK = {Level.CALM: "low", Level.CAUTION: "moderate", Level.REJECT: "high"}
 _SEVERE = re.compile(r"\b(bankrupt\w*|delist\w*|fraud|halt\w*|insolven\w*|restat\w*)\b", re.IGNORECASE)
 
 
@@ -37,7 +38,10 @@ def research(case: Case) -> Call | Payload:
     if earnings is not None:
         texts.append(due)
         risks += [f"Rule earnings: {due}"] if earnings == "high" else []
-    shorts = None
+    shorts, short = _shorts(case, symbol)
+    if shorts is not None:
+        texts.append(short)
+        risks += [f"Rule {limits.SHORT_RULE.key}: {short}"] if shorts != "low" else []
     lacking = [
         name for name, value in (("headlines", news), ("earnings date", earnings), ("short interest", shorts))
         if value is None
@@ -62,7 +66,7 @@ def _news(case: Case, symbol: str) -> tuple[str | None, bool, list[str]]:
     adverse = [row for row in rows if ADVERSE.search(str(row.get("headline", "")))]
     severe = sum(bool(_SEVERE.search(str(row.get("headline", "")))) for row in rows)
     level = limits.ADVERSE_NEWS_RULE.level(len(adverse))
-    risk = {Level.CALM: "low", Level.CAUTION: "moderate", Level.REJECT: "high"}[level]
+    risk = _RISK[level]
     days = sorted({str(row.get("publishedAt", ""))[:10] for row in adverse})
     return risk, limits.SEVERE_NEWS_RULE.level(severe) is Level.REJECT, days
 
@@ -79,6 +83,16 @@ def _earnings(case: Case, symbol: str) -> tuple[str | None, str]:
         return ("high", f"{text}, before the expiry") if day <= str(expiry) else ("low", f"{text}, after the expiry")
     level = level_of(limits.EARNINGS_RULE, number(coming, "daysUntil"))
     return ("low" if level is Level.CALM else "moderate"), text
+
+
+def _shorts(case: Case, symbol: str) -> tuple[str | None, str]:
+    """Return the risk of the shares sold short, and its text."""
+    row = row_of(case.rows("short_interest", "shortInterest"), symbol)
+    share = number(row, limits.SHORT_RULE.field)
+    if share is None:
+        return None, ""
+    risk = _RISK[limits.SHORT_RULE.level(share)]
+    return risk, f"{limits.SHORT_RULE.title} {shown(share, limits.SHORT_RULE.unit)} on {row.get('date')}"
 
 
 @policy("synthesis")

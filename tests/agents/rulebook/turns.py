@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from agents.rulebook.case import MAX_CALLS
 from agents.rulebook.server import build_server
 from tasks.web.serving import bind
 from tests.patience import PATIENCE
@@ -82,9 +83,9 @@ def converse(
     tools: Tools,
     schema: Mapping[str, Any] | None = None,
 ) -> Turn:
-    """Run one turn on a thread that ends with the user's item; fail after three model calls."""
+    """Run one turn on a thread that ends with the user's item; fail after more model calls than the rulebook makes."""
     turn = Turn({}, [], list(items))
-    while turn.responses < 3:
+    while turn.responses <= MAX_CALLS:
         turn.responses += 1
         body: dict[str, Any] = {"model": "m", "instructions": f"Role: {role}\nDo it.", "input": turn.items}
         body["tools"] = offered(tools)
