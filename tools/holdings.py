@@ -14,12 +14,14 @@ from models.contracts import multiplier_of
 from models.errors import DeskError
 from models.tables.composing import composed_once
 from models.tables.orders import Position
+from tools.decimals import exact
 from tools.market.clock import exchange_day
 from tools.market.quotes import quote_of
 from tools.market.sessions import lapse
 from tools.portfolio import ledger_of, marks_of
 from tools.registry import Gaps, ToolContext
 from tools.risk import underlying_of
+from tools.risk.cover import cover_of
 
 Prices = Mapping[str, float | None]
 
@@ -68,6 +70,14 @@ def holds(session: Session, account: str, symbol: str) -> bool:
 @composed_once
 def _symbols() -> Executable:
     return select(col(Position.symbol)).where(col(Position.account) == bindparam("account"))
+
+
+def free_shares(session: Session, account: str, symbol: str) -> float:
+    """Return how many shares of a symbol the account holds that cover no written call, going by its positions."""
+    rows = session.scalars(select(Position).where(col(Position.account) == account)).all()
+    held = {row.symbol: exact(row.quantity) for row in rows if underlying_of(row.symbol) == symbol}
+    shares = max(held.get(symbol, exact(0)), exact(0))
+    return float(shares - cover_of(held).shares)
 
 
 def _holding(

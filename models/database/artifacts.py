@@ -27,3 +27,12 @@ def keep(home: Path, data: bytes, kind: str) -> None:
     if not path.exists():
         with replacing(path) as file:
             file.write(data)
+
+
+def stored(home: Path, digest: str, kind: str) -> bytes | None:
+    """Return the bytes with this digest; None where the file is not there, or has others."""
+    try:
+        data = (home / path_in_home(digest, kind)).read_bytes()
+    except OSError:
+        return None
+    return data if digest_of(data) == digest else None

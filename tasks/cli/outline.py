@@ -13,6 +13,9 @@ MODULES: dict[str, dict[str, str]] = {
     "start": {
         "screen": "Screen a universe, research the candidates, and let the trader decide.",
         "research": "Research the symbols you name, or the account's holdings; the run ends with their verdicts.",
+        "analyze": (
+            "Analyse symbols: chart, options, research, a synthesis by code, and a proposed put or covered call."
+        ),
         "trade": "Let the trader decide on the verdicts of an earlier run.",
     },
     "stop": {

@@ -16,6 +16,7 @@ from rich.table import Table
 from models.errors import DeskError
 
 T = TypeVar("T")
+LONGEST_TEXT = 320  # of a paragraph
 
 
 def console() -> Console:
@@ -59,6 +60,12 @@ def relative(path: Path) -> str:
 def inert(text: str) -> str:
     """Return untrusted text that cannot steer a terminal: of what is not printable, only line ends are kept."""
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
+def paragraph(text: str | None, longest: int = LONGEST_TEXT) -> str:
+    """Return untrusted text as one paragraph that cannot steer a terminal, cut where it gets long."""
+    shown = " ".join(inert(text or "").split())
+    return shown if len(shown) <= longest else f"{shown[: longest - 1].rstrip()}…"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> Table:

@@ -54,6 +54,6 @@ def show(
 
 def _report(home: Path, run: RunDetail) -> RenderableType:
     pictures = artifacts_report(run.artifacts, home)
-    parts = [run_report(run), pictures, conversations_report(run.conversations), attempts_report(run.attempts)]
+    parts = [run_report(run, home), pictures, conversations_report(run.conversations), attempts_report(run.attempts)]
     first = () if run.progress.final else (Text(progress_line(run.progress)),)
     return Group(*first, *(part for part in parts if part is not None))

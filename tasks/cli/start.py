@@ -1,7 +1,8 @@
-"""`desk screen`, `desk research`, `desk trade`: start a run and, by default, follow it to its end."""
+"""`desk screen`, `desk research`, `desk analyze`, `desk trade`: start a run and, by default, follow it to its end."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ from models.tables.runs import Run
 from tasks.bootstrap import desk_of, redis_url
 from tasks.cli.live import follow
 from tasks.cli.output import console, emit
+from tasks.cli.parsing.analysis import analysis_depth, analysis_request
 from tasks.cli.render import spending as render
 from tasks.cli.render.runs import run_report
 from tasks.cli.render.standing import standing_line
@@ -25,6 +27,7 @@ from tasks.redis_clients import wait_ready
 from tasks.views.outlook import outlook
 from tasks.views.run_view import find_run, view
 from tasks.worker.app import create_app
+from tasks.workflows.analyze import open_analysis
 from tasks.workflows.research import open_portfolio, open_research
 from tasks.workflows.screen import open_screen
 from tasks.workflows.trade import open_trade
@@ -71,6 +74,32 @@ def research(
     app = _app()
     run = open_research(app, symbols) if symbols else open_portfolio(app, force=force)
     _see(app, run, wait=wait, as_json=as_json)
+
+
+@commands.command()
+def analyze(
+    symbols: Annotated[list[str], typer.Argument(help="The symbols to analyse.")],
+    strategy: Annotated[str, typer.Option(help="csp, covered_call or equity.")] = "csp",
+    depth: Annotated[
+        str | None, typer.Option(help="quick (no text around the synthesis), standard or deep; DESK_DEPTH by default.")
+    ] = None,
+    max_delta: Annotated[float | None, typer.Option(help="Largest |delta| of a contract; 0.30 by default.")] = None,
+    min_roc: Annotated[
+        float | None, typer.Option(help="Least return on capital, percent a week; 0.5 by default.")
+    ] = None,
+    dte: Annotated[str | None, typer.Option(help="Days to expiry, FEWEST-MOST; 14-45 by default.")] = None,
+    contracts: Annotated[int | None, typer.Option(help="Contracts of one order; 1 by default.")] = None,
+    orders: Annotated[bool, typer.Option("--orders/--no-orders", help="Propose an order for what is selected.")] = True,
+    wait: Wait = True,
+    as_json: Json = False,
+) -> None:
+    """Analyse symbols: chart, options, research, a synthesis by code, and a proposed put or covered call."""
+    asked = analysis_request(
+        strategy, max_delta=max_delta, min_roc=min_roc, dte=dte, contracts=contracts, orders=orders
+    )
+    wanted = analysis_depth(depth)
+    app = _app()
+    _see(app, open_analysis(app, symbols, asked, wanted), wait=wait, as_json=as_json)
 
 
 @commands.command()
@@ -122,7 +151,7 @@ def _see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
         raise typer.Exit(INTERRUPTED) from None
     with store.read() as session:
         found = view(session, session.get_one(Run, run.id))
-    emit(found, run_report, as_json=as_json)
+    emit(found, partial(run_report, home=desk_of(app).settings.home), as_json=as_json)
     raise typer.Exit(1 if seen.state in (RunState.FAILED, RunState.STOPPED) else 0)
 
 

@@ -11,8 +11,7 @@ import typer
 from models.errors import CodexError
 from models.tables.columns import utcnow
 from tasks.bootstrap import Desk
-from tasks.cli.output import emit, print_line
-from tasks.cli.render.runs import paragraph
+from tasks.cli.output import emit, paragraph, print_line
 from tasks.cli.render.threads import thread_list, thread_report
 from tasks.cli.shell import Json, opened
 from tasks.threads.handling import ask, fork, registered, reset

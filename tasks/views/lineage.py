@@ -58,6 +58,26 @@ _VERDICT = text(
     where c.run_id = :run and c.symbol = :symbol
     """
 )
+_ANALYSIS = text(
+    """
+    select a.id as analysis, a.strategy, a.recommendation, a.contract, a.figures, a.author,
+           t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn
+    from analysis a
+    left join turn t on t.id = a.turn_id  -- without a text there is none
+    where a.run_id = :run and a.symbol = :symbol
+    """
+).columns(figures=JSON)
+_CALLS = text(
+    """
+    select r.run_id as run, r.role, c.id as call, c.tool, c.success
+    from verdict v
+    join verdict_report vr on vr.verdict_id = v.id
+    join report r on r.id = vr.report_id
+    join tool_call c on c.turn_id = r.turn_id
+    where v.run_id = :run and v.symbol = :symbol
+    order by c.ordinal, c.id
+    """
+)
 _ORDERS = text(
     """
     select o.id as "order", o.verdict_id as verdict, o.state, o.action, o.side, o.quantity, o.contract, o.legs,
@@ -75,7 +95,8 @@ _ORDERS = text(
 
 
 def lineage(session: Session, run: Run, symbol: str) -> dict[str, Any]:
-    """Return the chain of one symbol in one run: orders, verdict, reports with their threads, screen hits.
+    """Return the chain of one symbol in one run: orders, verdict, analysis, reports with their threads, tool calls and
+    pictures, screen hits.
 
     For a trade run, the research is its source run's. `verdict` is None for an order on a symbol without research.
     Raises NotFound when the run has no such symbol.
@@ -95,20 +116,40 @@ def lineage(session: Session, run: Run, symbol: str) -> dict[str, Any]:
         "symbol": symbol,
         "orders": orders,
         "verdict": dict(verdict) if verdict is not None else None,
+        "analysis": _analysis(session, researched),
         "reports": _reports(session, researched),
         "hits": _plain(session.execute(_HITS, researched).mappings()),
     }
 
 
+def _analysis(session: Session, researched: dict[str, str]) -> dict[str, Any] | None:
+    """Return the analysis with the source of its contract's quotes, None where there is none."""
+    row = session.execute(_ANALYSIS, researched).mappings().one_or_none()
+    if row is None:
+        return None
+    found = dict(row)
+    contract = found.pop("figures").get("contract") or {}
+    return {**found, "chain": contract.get("source")}
+
+
 def _reports(session: Session, researched: dict[str, str]) -> list[dict[str, Any]]:
-    """Return the reports of the verdict, each with the files of its pictures, relative to the data folder."""
+    """Return the reports of the verdict, each with its tool calls, and the files of its pictures, relative to the data
+    folder."""
     pictures: dict[tuple[str, str], list[str]] = {}
     for row in session.execute(_PICTURES, researched).mappings():
         path, known = path_in_home(row["digest"], row["kind"]), pictures.setdefault((row["run"], row["role"]), [])
         if path not in known:
             known.append(path)
+    calls: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in session.execute(_CALLS, researched).mappings():
+        call = {"call": row["call"], "tool": row["tool"], "success": bool(row["success"])}
+        calls.setdefault((row["run"], row["role"]), []).append(call)
     reports = _plain(session.execute(_REPORTS, researched).mappings())
-    return [{**row, "pictures": pictures.get((row["run"], row["role"]), [])} for row in reports]
+    keys = [(row["run"], row["role"]) for row in reports]
+    return [
+        {**row, "pictures": pictures.get(key, []), "calls": calls.get(key, [])}
+        for key, row in zip(keys, reports, strict=True)
+    ]
 
 
 def _plain(rows: MappingResult) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ def list_orders(
 
 def order_view(session: Session, order: Order) -> dict[str, Any]:
     """Return rows as plain data: order, preview, approval, the orders that protect its position, fills, decision,
-    verdict, reports, hits.
+    verdict, analysis, reports, hits.
 
     Each of decision, reports and hits has `at`: the end of its turn, in real time.
     """
@@ -60,7 +60,7 @@ def order_view(session: Session, order: Order) -> dict[str, Any]:
         "protected_by": [row.model_dump() for row in _protection(session, order)],
         "fills": [fill.model_dump() for fill in fills],
         "decision": _decision(session, order),
-        **{name: rests_on[name] for name in ("verdict", "reports", "hits")},
+        **{name: rests_on[name] for name in ("verdict", "analysis", "reports", "hits")},
     }
     _date(session, [found["decision"], *found["reports"], *found["hits"]])
     return found

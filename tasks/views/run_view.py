@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from agents.roles import roots, validators
+from agents.roles import rejecting, validators
 from models.errors import NotFound, UsageError
 from models.research import Frozen
 from models.settings.standing import Standing, standing_of_run
@@ -20,6 +20,7 @@ from models.tables.orders import Order, Preview
 from models.tables.runs import Candidate, CandidateHit, Decision, Run, ScreenHit, Step, ToolCall, Turn, Verdict
 from tasks.engine import kinds
 from tasks.engine.budgets import was_run
+from tasks.views.analyses import AnalysisRow, analyses
 from tasks.workflows.portfolio.result import PortfolioResearchResult, portfolio_research
 from tools.orders.stops.terms import preview_text
 
@@ -99,7 +100,7 @@ class Progress(Frozen):
 class RunView(Frozen):
     """A whole run. For a trade run the candidates are its source run's, and `judged_by` is that run's model;
     `settings` are those that it was opened with, None for a run of an older version; `portfolio` is there when orders
-    were filled, `portfolio_research` when the run was one over the portfolio.
+    were filled, `portfolio_research` when the run was one over the portfolio, `analyses` when it was an analysis.
     role_models: the roles with another model than `model`."""
 
     run_id: str
@@ -125,6 +126,7 @@ class RunView(Frozen):
     actions: list[ActionRow]
     portfolio: Portfolio | None
     portfolio_research: PortfolioResearchResult | None
+    analyses: list[AnalysisRow]
 
 
 def find_run(session: Session, run_id: str) -> Run:
@@ -188,30 +190,35 @@ def progress(session: Session, run_id: str) -> Progress:
 
 
 def _phases(session: Session, run_id: str) -> dict[str, int]:
-    """Return counts of candidates by phase: in the quick report, in the research chord, by rating, or left without a
-    verdict because their conclusion failed."""
-    later = col(Step.role).not_in(roots(validators()))
-    reports = select(Step.subject).where(Step.run_id == run_id, Step.kind == StepKind.REPORT, later)
-    failed = select(Step.subject).where(
-        Step.run_id == run_id, Step.kind == StepKind.CONCLUDE, Step.state == StepState.FAILED
-    )
-    researched, lost = set(session.exec(reports).all()), set(session.exec(failed).all())
+    """Return counts of candidates by phase: in the quick report, in the research chord, at an analyst, by rating, or
+    left without a verdict because their conclusion failed."""
+    asked = select(Step.subject, Step.role).where(Step.run_id == run_id, Step.kind == StepKind.REPORT)
+    ends = (StepKind.CONCLUDE, StepKind.SYNTHESIZE)
+    failed = select(Step.subject).where(Step.run_id == run_id, col(Step.kind).in_(ends), Step.state == StepState.FAILED)
+    roles: dict[str, set[str]] = defaultdict(set)
+    for symbol, role in session.exec(asked).all():
+        roles[symbol].add(role)
+    lost = set(session.exec(failed).all())
     rated = session.exec(
         select(Candidate.symbol, Verdict.rating)
         .join(Verdict, col(Verdict.candidate_id) == col(Candidate.id), isouter=True)
         .where(Candidate.run_id == run_id)
     ).all()
-    counts = Counter(_phase(rating, symbol in researched, symbol in lost) for symbol, rating in rated)
-    first = [name for name in (Phase.QUICK, Phase.RESEARCH) if name in counts]
-    return {str(name): counts[name] for name in [*first, *sorted(counts.keys() - set(first))]}
+    counts = Counter(_phase(rating, roles[symbol], symbol in lost) for symbol, rating in rated)
+    first = [name for name in (*validators(), Phase.RESEARCH) if name in counts]
+    return {str(name): counts[name] for name in dict.fromkeys([*first, *sorted(counts.keys() - set(first))])}
 
 
-def _phase(rating: str | None, researched: bool, lost: bool) -> str:
+def _phase(rating: str | None, roles: set[str], lost: bool) -> str:
+    """Return the phase of a candidate from the roles that were asked: the last of a chain of rejecting ones, by name,
+    or the research that follows the quick report."""
     if rating is not None:
         return rating
     if lost:
         return NO_VERDICT
-    return Phase.RESEARCH if researched else Phase.QUICK
+    if not roles <= set(rejecting()):
+        return Phase.RESEARCH
+    return next((role for role in reversed(validators()) if role in roles), Phase.QUICK)
 
 
 def view(session: Session, run: Run) -> RunView:
@@ -233,6 +240,7 @@ def view(session: Session, run: Run) -> RunView:
         actions=_actions(session, decision) if decision else [],
         portfolio=Portfolio.model_validate(ledger) if ledger else None,
         portfolio_research=portfolio_research(session, run),
+        analyses=analyses(session, run),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Query
 from pydantic import Field, StrictBool, StringConstraints
 
+from models.analysis import AnalysisRequest, Depth
 from models.orders import OrderOutcome
 from models.research import Frozen
 from models.settings.schema import Lens
@@ -90,7 +91,17 @@ class TradeRequest(Frozen):
     run: Annotated[str, StringConstraints(max_length=64, pattern=_ID)]
 
 
-RunRequest = Annotated[ScreenRequest | ResearchRequest | TradeRequest, Field(discriminator="kind")]
+class AnalyzeRequest(AnalysisRequest):
+    """An analysis of symbols; without orders nothing is proposed. depth: by default that of the settings."""
+
+    kind: Literal["analyze"]
+    by: Person
+    symbols: list[Symbol] = Field(min_length=1, max_length=500)
+    depth: Depth | None = None
+    orders: StrictBool = True
+
+
+RunRequest = Annotated[ScreenRequest | ResearchRequest | AnalyzeRequest | TradeRequest, Field(discriminator="kind")]
 
 
 class HaltBody(Frozen):
@@ -179,13 +190,14 @@ class TurnDetail(Frozen):
 
 
 class Lineage(Frozen):
-    """The lineage of one symbol in a run: orders, verdict, reports with their threads, screen hits."""
+    """The lineage of one symbol in a run: orders, verdict, analysis, reports with their threads, screen hits."""
 
     run: str
     source_run: str | None
     symbol: str
     orders: list[dict[str, Any]]
     verdict: dict[str, Any] | None
+    analysis: dict[str, Any] | None
     reports: list[dict[str, Any]]
     hits: list[dict[str, Any]]
 
@@ -206,6 +218,7 @@ class OrderDetail(Frozen):
     fills: list[Fill]
     decision: dict[str, Any]
     verdict: dict[str, Any] | None
+    analysis: dict[str, Any] | None
     reports: list[dict[str, Any]]
     hits: list[dict[str, Any]]
     log: list[dict[str, Any]] | None = None

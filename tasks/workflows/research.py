@@ -176,7 +176,7 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     roles = payload.get("roles", default_roles())
     if stance == Stance.REJECT and step.role in rejecting():
         cancels = f"{step.role} rejected it" if early and ends_all(roles, step.role) else None
-    elif not (isinstance(run.outcome, Skipped) and run.outcome.no_data):
+    elif _goes_on(step, run, status):
         later = [role for role in following(roles, step.role) if role not in early]
         children = [NewStep(StepKind.REPORT, str(step.parent_id), symbol, role, payload) for role in later]
     error = reason if status is ReportStatus.FAILED else None
@@ -184,6 +184,14 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     rows = (*run.rows, [report] if report is not None else [])
     also = _scheduled(context, step, report, looks[0]) if report is not None and looks and status in LOOKED else None
     return Done(result, rows, children, error=error, also=also, cancels=cancels)
+
+
+def _goes_on(step: ClaimedStep, run: RoleRun, status: ReportStatus) -> bool:
+    """Return whether the roles that follow are of use: not without a price, and where all reports are needed, not
+    without this one."""
+    if step.payload.get("all_needed"):
+        return status is ReportStatus.COMPLETED
+    return not (isinstance(run.outcome, Skipped) and run.outcome.no_data)
 
 
 def _run(desk: Desk, step: ClaimedStep, held: HeldStep, context: ToolContext) -> RoleRun:
@@ -251,8 +259,8 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     now = desk.market_of(step.run_id).clock.now()
     known = validators()  # a stored report may be of a role that no longer exists: these come last
     reports = sorted((*found, *earlier), key=lambda row: known.index(row.role) if row.role in known else len(known))
-    given = [_role_report(row, now if row in earlier else None) for row in reports]
-    reduced = reduce_reports(given + _lost(steps, {row.role for row in reports}), required)
+    given = [role_report(row, now if row in earlier else None) for row in reports]
+    reduced = reduce_reports(given + lost_reports(steps, {row.role for row in reports}), required)
     verdict = Verdict(
         id=new_id(),
         run_id=step.run_id,
@@ -270,13 +278,13 @@ def _unused(reports: Sequence[Report]) -> set[str]:
     return set().union(*(after(validators(), role) for role in ended))
 
 
-def _role_report(row: Report, now: dt.datetime | None) -> RoleReport:
+def role_report(row: Report, now: dt.datetime | None = None) -> RoleReport:
     """Return a row as the verdict's input. now: of the market, for a report of an earlier run."""
     age_hours = None if now is None else (now - row.market_at).total_seconds() / 3600
     return RoleReport.model_validate(row, from_attributes=True).model_copy(update={"age_hours": age_hours})
 
 
-def _lost(steps: Sequence[Step], reported: set[str]) -> list[RoleReport]:
+def lost_reports(steps: Sequence[Step], reported: set[str]) -> list[RoleReport]:
     """Return a failed report for each role without one at the end of its step."""
     return [
         RoleReport(role=step.role, status=ReportStatus.FAILED, reason=step.error or "no report was left")

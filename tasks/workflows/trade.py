@@ -11,6 +11,7 @@ from sqlmodel import Session, col, select
 
 from agents.subjects import JudgedSymbol, trader_subject
 from agents.verdict import cap_confidence
+from models.analysis import WRITES
 from models.errors import FencedOff, Postponed, UsageError
 from models.research import Refused, Skipped
 from models.states import RUN_FINAL, RunKind, RunState, StepKind
@@ -61,6 +62,10 @@ def check_source(source: Run, market: MarketData) -> None:
     """Raises UsageError for a run that has no verdicts of its own, not all of them yet, or verdicts of another market
     or of a later day than the market's now."""
     require_same_market(source, market)
+    strategy = source.params.get("strategy") if source.kind == RunKind.ANALYZE else None
+    if strategy in WRITES:
+        reason = f"run {source.id} analysed for {strategy}: code makes its orders, and no trader decides on them"
+        raise UsageError(reason, remedy=f"`desk runs show {source.id}` has them; --strategy equity is for the trader")
     if source.kind == RunKind.TRADE:
         origin = source.params["source_run"]
         raise UsageError(f"run {source.id} is a trade itself", remedy=f"`desk trade {origin}` trades on its research")

@@ -9,8 +9,8 @@ from itertools import groupby
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tasks.cli.output import paragraph
 from tasks.cli.render.indented import Indented
-from tasks.cli.render.runs import paragraph
 from tasks.views.attempts import AttemptRow
 
 MOST_STEPS = 12

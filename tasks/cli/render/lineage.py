@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tasks.cli.output import paragraph
 from tasks.cli.render.indented import Indented
-from tasks.cli.render.runs import paragraph
 from tasks.cli.render.sizes import units_text
 from tasks.cli.render.spending import tokens
 
@@ -26,6 +26,8 @@ def lineage_report(found: Row) -> RenderableType:
     if not found["orders"]:
         lines.append(Text("order: none"))
     lines += _verdict(found["verdict"])
+    if found["analysis"]:
+        lines += _analysis(found["analysis"])
     for row in found["reports"]:
         lines += _report(row, found["source_run"] or found["run"])
     for row in found["hits"]:
@@ -40,9 +42,10 @@ def _in(level: int, text: str, style: str = "") -> RenderableType:
 
 
 def _turn(level: int, row: Row) -> RenderableType:
-    """Return a turn and its thread by the app-server's ids. A turn that never began has none; a person has no turn."""
+    """Return a turn and its thread by the app-server's ids. A turn that never began has none; a person and code have no
+    turn."""
     if row["turn"] is None:
-        return _in(level, "decided by a person", "dim")
+        return _in(level, f"decided by {'code' if row['author'].startswith('code:') else 'a person'}", "dim")
     turn, thread = row["codex_turn"] or "that never began", row["thread"] or "-"
     reason = f" ({row['thread_reason']})" if row["thread_reason"] else ""
     return _in(level, f"turn {turn}\nof thread {thread}{reason}", "dim")
@@ -73,12 +76,21 @@ def _verdict(row: Row | None) -> Iterable[RenderableType]:
         yield Text(f"verdict {row['verdict']}: {row['rating']} ({row['confidence']})")
 
 
+def _analysis(row: Row) -> Iterable[RenderableType]:
+    contract = f" {row['contract']}, quotes {row['chain']}" if row["contract"] else ""
+    yield Text(f"analysis {row['analysis']}: {row['strategy']} {row['recommendation']}{contract}")
+    if row["turn"]:
+        yield _in(1, f"its text is by {row['author']}")
+        yield _turn(2, row)
+
+
 def _report(row: Row, run: str) -> Iterable[RenderableType]:
     yield _in(1, f"report {row['role']}: {_answer(row)}, by {row['author']}")
     if row["run"] != run:
         yield _in(2, f"of run {row['run']}: the role was not due", "dim")
     calls = "1 tool call" if row["tools"] == 1 else f"{row['tools']} tool calls"
-    yield _in(2, f"{calls}, {tokens(row['tokens'])}", "dim")
+    names = ", ".join(dict.fromkeys(call["tool"] for call in row["calls"]))
+    yield _in(2, f"{calls}{f' ({names})' if names else ''}, {tokens(row['tokens'])}", "dim")
     if row["summary"] and row["summary"] not in (row["reason"] or ""):
         yield _in(2, paragraph(row["summary"]))
     for path in row.get("pictures", ()):

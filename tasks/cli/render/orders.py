@@ -16,7 +16,8 @@ from rich.text import Text
 
 from models.order_terms import shown
 from models.tables.orders import Order, Preview
-from tasks.cli.render.runs import SHORT_ID, paragraph
+from tasks.cli.output import paragraph
+from tasks.cli.render.runs import SHORT_ID
 from tasks.cli.render.sizes import legs_text
 from tools.decimals import money, plain
 from tools.orders.audit.chain import AuditEntry
@@ -191,14 +192,20 @@ def _protected(orders: Sequence[Row]) -> Iterable[Text]:
 def _ground(found: Row) -> Iterable[Text]:
     decision, verdict = found["decision"], found["verdict"]
     why = paragraph(decision["why"] or decision["reasoning"], _LONGEST)
-    yield Text(f"trader, {decision['author']}: {why}")
+    by = decision["author"] if decision["author"].startswith("code:") else f"trader, {decision['author']}"
+    yield Text(f"{by}: {why}")
     yield Text(f"  thread {decision['thread'] or '-'}", style="dim")
     if verdict is None or verdict["verdict"] is None:
         yield Text("verdict: none")
     else:
         yield Text(f"verdict {verdict['rating']} ({verdict['confidence']}): {paragraph(verdict['summary'], _LONGEST)}")
+    if (made := found["analysis"]) is not None:
+        chain = f", quotes {made['chain']}" if made["chain"] else ""
+        yield Text(f"  analysis {made['analysis']}: {made['strategy']} {made['recommendation']}{chain}")
     for row in found["reports"]:
         yield Text(f"  {report_line(row)}")
+        for path in row.get("pictures", ()):
+            yield Text(f"    picture {path}", style="dim")
     for row in found["hits"]:
         yield Text(f"  {hit_line(row)}")
     if not found["hits"] and verdict:

@@ -18,10 +18,11 @@ from rich.text import Text
 
 from models.states import OrderState
 from models.tables.runs import Run
-from tasks.cli.output import inert
+from tasks.cli.output import inert, paragraph
 from tasks.cli.render import spending
 from tasks.cli.render.indented import Indented
-from tasks.cli.render.portfolio import portfolio_research
+from tasks.cli.render.results.analyses import analyses_report
+from tasks.cli.render.results.portfolio import portfolio_research
 from tasks.cli.render.sizes import count_text, units_text
 from tasks.cli.render.standing import standing_line
 from tasks.engine import kinds
@@ -31,7 +32,6 @@ from tasks.views.run_view import ActionRow, CandidateRow, Portfolio, Progress, R
 COLUMNS = ("Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens")
 SHORT_ID = 16
 _NEW_YORK = ZoneInfo("America/New_York")
-_LONGEST_TEXT = 320
 _MOST_ARTIFACTS = 12
 _COLOURS = {
     "BUY": "green",
@@ -50,12 +50,6 @@ _COLOURS = {
     "done": "green",
 }
 _GROUPS = (("entry", "Entry"), ("exit", "Exit"), ("monitor", "Monitor"))
-
-
-def paragraph(text: str | None, longest: int = _LONGEST_TEXT) -> str:
-    """Return untrusted text as one paragraph that cannot steer a terminal, cut where it gets long."""
-    shown = " ".join(inert(text or "").split())
-    return shown if len(shown) <= longest else f"{shown[: longest - 1].rstrip()}…"
 
 
 def _titled(seen: Progress) -> list[tuple[str, int, int]]:
@@ -118,8 +112,9 @@ def run_list(runs: Sequence[Run]) -> Table:
     return table
 
 
-def run_report(run: RunView) -> RenderableType:
-    """Return the whole report of a run, as far as it has come."""
+def run_report(run: RunView, home: Path | None = None) -> RenderableType:
+    """Return the whole report of a run, as far as it has come. home: the data folder of this shell, which its pictures
+    are in; without it their paths are relative."""
     parts: list[RenderableType] = [_headline(run), *(Text(line) for line in spending.figures(run.summary))]
     if run.candidates:
         parts += ["", _candidates(run)]
@@ -127,6 +122,8 @@ def run_report(run: RunView) -> RenderableType:
     parts += [Text(f"note: {paragraph(note)}", style="dim") for note in run.notes]
     if run.portfolio_research:
         parts += ["", portfolio_research(run.portfolio_research)]
+    if run.analyses:
+        parts.append(analyses_report(run.analyses, home))
     if run.decision:
         parts += [
             "",

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from models.settings.standing import Standing
 from models.states import TradingState
-from tasks.cli.output import table
-from tasks.cli.render.runs import SHORT_ID, paragraph
+from tasks.cli.output import paragraph, table
+from tasks.cli.render.runs import SHORT_ID
 from tasks.cli.render.standing import desk_line, standing_line
 from tasks.views.status import DatabaseState, DeskStatus, RedisState, WorkerRow
 from tools.risk.codes import shown

@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tasks.cli.output import table
-from tasks.cli.render.runs import SHORT_ID, paragraph
+from tasks.cli.output import paragraph, table
+from tasks.cli.render.runs import SHORT_ID
 from tasks.cli.render.spending import tokens
 from tasks.threads.overview import ThreadRow, ThreadView, TurnLine
 

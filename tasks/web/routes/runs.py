@@ -9,6 +9,7 @@ import structlog
 from fastapi import APIRouter, Query, Response
 from pydantic import AfterValidator
 
+from models.analysis import AnalysisRequest
 from models.errors import RedisDown
 from models.states import RunState
 from models.tables.runs import Run, Turn
@@ -19,6 +20,7 @@ from tasks.views.run_view import CandidateRow, candidates, find_run, list_runs
 from tasks.web.context import Context, ServiceContext
 from tasks.web.reads import find_turn, tool_calls, turns, verdicts
 from tasks.web.schemas import (
+    AnalyzeRequest,
     Id,
     IdFilter,
     Limit,
@@ -36,6 +38,7 @@ from tasks.web.schemas import (
 )
 from tasks.web.security import JsonRoute
 from tasks.worker.stopping import Stop, stop_runs
+from tasks.workflows.analyze import open_analysis
 from tasks.workflows.research import open_portfolio, open_research
 from tasks.workflows.screen import open_screen
 from tasks.workflows.trade import open_trade
@@ -81,6 +84,9 @@ def start(context: Context, asked: RunRequest) -> Run:
             return made
         case ResearchRequest():
             return open_research(app, asked.symbols) if asked.symbols else open_portfolio(app, force=asked.force)
+        case AnalyzeRequest():
+            request = AnalysisRequest.of(asked)
+            return open_analysis(app, asked.symbols, request, asked.depth)
         case TradeRequest():
             with context.store.read() as session:
                 source = find_run(session, asked.run).id

@@ -7,7 +7,8 @@ from sqlmodel import Session, select
 from models.states import OrderState
 from models.tables.orders import Order
 from models.tables.runs import Run, Turn, Verdict
-from tasks.cli.render.runs import COLUMNS, paragraph, run_report
+from tasks.cli.output import paragraph
+from tasks.cli.render.runs import COLUMNS, run_report
 from tasks.views.run_view import view
 from tests.tasks.cli.render.console import rendered
 from tests.tasks.views.chain import Chain

@@ -1,0 +1,1 @@
+"""Synthesis of the analysts' reports on a symbol: what code concludes of them, and its checks."""

@@ -1,0 +1,185 @@
+"""Checks of a synthesis: rules on the figures of completed reports. Each states what it found, in figures.
+
+A figure that is not known is a check of its own state, `unknown`: it never passes for one that is in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from models.analysis import WRITES, AnalysisCheck, AnalysisRequest, CheckState
+from models.contracts import MODELLED, SHARES_PER_CONTRACT
+
+Answer = Mapping[str, Any]
+
+# Checks that a selection needs: one of them that fails rejects, one that is unknown leaves it incomplete.
+NEEDED = frozenset({"contract", "quote", "limits", "shares"})
+_EXTENDED: Mapping[str, CheckState] = {"high": "warn", "moderate": "ok", "low": "ok"}
+_LIQUID: Mapping[str, CheckState] = {"good": "ok", "fair": "ok", "poor": "warn"}
+_SLACK = 1e-9  # limits and figures are decimals
+
+
+def checks_of(
+    request: AnalysisRequest, answers: Mapping[str, Answer], free_shares: float | None
+) -> list[AnalysisCheck]:
+    """Return the checks that the completed answers allow, by role; those of a contract where one was named.
+
+    free_shares: shares of the symbol that cover no written call yet, None where it does not matter.
+    """
+    return list(_checks(request, answers, free_shares))
+
+
+def _checks(
+    request: AnalysisRequest, answers: Mapping[str, Answer], free_shares: float | None
+) -> Iterator[AnalysisCheck]:
+    chart, options, research = (answers.get(role) for role in ("chart", "options", "research"))
+    if request.strategy == "covered_call":
+        yield _shares(request, free_shares)
+    if chart is not None:
+        yield _extension(chart)
+    if options is None or options.get("recommendation") != "select":
+        return
+    yield _contract(request, options)
+    yield _quote(options)
+    yield _limits(request, options)
+    if chart is not None:
+        yield _strike(request, chart, options)
+    yield _liquidity(options)
+    yield _source(options)
+    if research is not None:
+        yield _earnings(research, options)
+
+
+def _shares(request: AnalysisRequest, free: float | None) -> AnalysisCheck:
+    needed = request.contracts * SHARES_PER_CONTRACT
+    figures = {"free": free, "needed": needed}
+    if free is None:
+        return _check("shares", "unknown", "how many shares are held is not known", figures)
+    state: CheckState = "ok" if free >= needed else "fail"
+    return _check("shares", state, f"{free:g} shares are free to cover calls, {needed:g} are needed", figures)
+
+
+def _extension(chart: Answer) -> AnalysisCheck:
+    measured = chart.get("extension")
+    if not measured:
+        return _check("extension", "unknown", "the distance from the nearest support is not known", {})
+    atr, risk = measured["atr"], measured["risk"]
+    far = f"{atr:.2f} average true ranges" if atr is not None else "a distance that is not known"
+    return _check("extension", _EXTENDED[risk], f"the close is {far} above its nearest support: {risk} risk", measured)
+
+
+def _contract(request: AnalysisRequest, options: Answer) -> AnalysisCheck:
+    named = options.get("contract")
+    if named is None:
+        return _check("contract", "unknown", "the options report names no contract", {})
+    kind = WRITES.get(request.strategy)
+    if kind is not None and options.get("strategy") not in (None, request.strategy):
+        text = f"{named} was chosen for {options['strategy']}, and this is {request.strategy}"
+        return _check("contract", "fail", text, {"contract": named})
+    return _check("contract", "ok", f"{named} occurs in an option answer of its turn", {"contract": named})
+
+
+def _quote(options: Answer) -> AnalysisCheck:
+    bid, ask = options.get("bid"), options.get("ask")
+    figures = {"bid": bid, "ask": ask}
+    if not bid or ask is None:
+        return _check("quote", "unknown", "the contract has no bid and ask to sell at", figures)
+    return _check("quote", "ok", f"bid {bid:.2f}, ask {ask:.2f} a share", figures)
+
+
+def _limits(request: AnalysisRequest, options: Answer) -> AnalysisCheck:
+    limits = request.limits
+    delta, weekly, days = options.get("delta"), options.get("weekly_roc"), options.get("dte")
+    figures = {"delta": delta, "weeklyRoc": weekly, "dte": days, **limits.model_dump(by_alias=True)}
+    if delta is None or weekly is None or days is None:
+        lacking = [name for name in ("delta", "weeklyRoc", "dte") if figures[name] is None]
+        return _check("limits", "unknown", f"not known of the contract: {', '.join(lacking)}", figures)
+    broken = [
+        text
+        for wrong, text in (
+            (abs(delta) > limits.max_delta + _SLACK, f"|delta| {abs(delta):.2f} is above {limits.max_delta:g}"),
+            (
+                weekly < limits.min_weekly_roc - _SLACK,
+                f"the return a week {weekly:.2%} is below {limits.min_weekly_roc:.2%}",
+            ),
+            (not limits.dte_min <= days <= limits.dte_max, f"{days} days are not {limits.dte_min} to {limits.dte_max}"),
+        )
+        if wrong
+    ]
+    if broken:
+        return _check("limits", "fail", "outside the limits: " + ", ".join(broken), figures)
+    text = f"|delta| {abs(delta):.2f}, {weekly:.2%} a week and {days} days are within the limits"
+    return _check("limits", "ok", text, figures)
+
+
+def _strike(request: AnalysisRequest, chart: Answer, options: Answer) -> AnalysisCheck:
+    """Check that a level of the chart lies between the price and the strike, so that it has to break first."""
+    noun = "support" if request.strategy == "csp" else "resistance"
+    strike, levels = options.get("best_strike"), chart.get(f"{noun}_levels") or []
+    figures = {"strike": strike, noun: [{"id": one["id"], "price": one["price"]} for one in levels]}
+    if strike is None or not levels:
+        why = f"the chart report names no {noun}" if strike is not None else "the strike is not known"
+        return _check("strike", "unknown", f"the strike has nothing to stand against: {why}", figures)
+    shown = f"the strike {strike:g}"
+    if request.strategy == "csp":
+        between = [one for one in levels if one["price"] >= strike]
+        lacking = f"{shown} is above every support of the chart, the highest at {_highest(levels):.2f}"
+    else:
+        between = [one for one in levels if one["price"] <= strike]
+        lacking = f"{shown} is below every resistance of the chart, the lowest at {_lowest(levels):.2f}"
+    if not between:
+        return _check("strike", "warn", lacking, figures)
+    nearest = min(between, key=lambda one: abs(one["price"] - strike))
+    side = "below" if request.strategy == "csp" else "above"
+    at = "at" if nearest["price"] == strike else side
+    text = f"{shown} is {at} {noun} {nearest['id']} of {nearest['price']:.2f}{_touches(nearest)}"
+    return _check("strike", "ok", text, figures)
+
+
+def _highest(levels: Sequence[Answer]) -> float:
+    return max(float(one["price"]) for one in levels)
+
+
+def _lowest(levels: Sequence[Answer]) -> float:
+    return min(float(one["price"]) for one in levels)
+
+
+def _touches(level: Answer) -> str:
+    count = level.get("touches")
+    return f" ({count} touch{'es' if count != 1 else ''})" if count is not None else ""
+
+
+def _liquidity(options: Answer) -> AnalysisCheck:
+    score = str(options.get("liquidity_score"))
+    if score not in _LIQUID:
+        return _check("liquidity", "unknown", "the contract's liquidity is not known", {"liquidity": None})
+    return _check("liquidity", _LIQUID[score], f"the contract's liquidity is {score}", {"liquidity": score})
+
+
+def _source(options: Answer) -> AnalysisCheck:
+    source = options.get("source")
+    if source is None:
+        return _check("source", "unknown", "the source of the quotes is not known", {"source": None})
+    if source == MODELLED:
+        text = "the quotes are modelled from past prices: no market gave them, and they trade on paper alone"
+        return _check("source", "warn", text, {"source": source})
+    return _check("source", "ok", f"the quotes are from {source}", {"source": source})
+
+
+def _earnings(research: Answer, options: Answer) -> AnalysisCheck:
+    day, expiry, before = (
+        research.get("earnings_date"),
+        options.get("best_expiration"),
+        research.get("earnings_before_expiry"),
+    )
+    figures = {"earnings": day, "expiry": expiry}
+    if day is None or expiry is None or before is None:
+        return _check("earnings", "unknown", "no source has the date of the next earnings", figures)
+    if before:
+        return _check("earnings", "warn", f"earnings are due on {day}, before the expiry on {expiry}", figures)
+    return _check("earnings", "ok", f"the next earnings, {day}, are after the expiry on {expiry}", figures)
+
+
+def _check(id: str, state: CheckState, text: str, figures: Mapping[str, Any]) -> AnalysisCheck:
+    return AnalysisCheck(id=id, state=state, text=text, figures=dict(figures))

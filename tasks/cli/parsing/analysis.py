@@ -1,0 +1,75 @@
+"""The options of `desk analyze` as the request that they mean."""
+
+from __future__ import annotations
+
+import re
+from typing import cast, get_args
+
+from models.analysis import WRITES, AnalysisRequest, AnalystLimits, Depth, Strategy
+from models.errors import UsageError
+
+_DAYS = re.compile(r"(\d{1,4})-(\d{1,4})")
+_MOST_DAYS, _MOST_CONTRACTS = 400, 1000
+
+
+def analysis_request(
+    strategy: str,
+    *,
+    max_delta: float | None = None,
+    min_roc: float | None = None,
+    dte: str | None = None,
+    contracts: int | None = None,
+    orders: bool = True,
+) -> AnalysisRequest:
+    """Return the request of the options; None takes its default. min_roc: percent a week. Raises UsageError."""
+    chosen = _strategy(strategy)
+    given = {"--max-delta": max_delta, "--min-roc": min_roc, "--dte": dte, "--contracts": contracts}
+    if chosen not in WRITES and (extra := [name for name, value in given.items() if value is not None]):
+        reason = f"{' and '.join(extra)} is of a contract, and the strategy {chosen} writes none"
+        raise UsageError(reason, remedy=f"leave it out, or choose --strategy {' or '.join(WRITES)}")
+    limits = AnalystLimits()
+    days = _days(dte) if dte is not None else (limits.dte_min, limits.dte_max)
+    return AnalysisRequest(
+        strategy=chosen,
+        limits=AnalystLimits(
+            max_delta=_within("--max-delta", limits.max_delta if max_delta is None else max_delta, 0.01, 1),
+            min_weekly_roc=_within("--min-roc", limits.min_weekly_roc * 100 if min_roc is None else min_roc, 0, 100)
+            / 100,
+            dte_min=days[0],
+            dte_max=days[1],
+        ),
+        contracts=int(_within("--contracts", 1 if contracts is None else contracts, 1, _MOST_CONTRACTS)),
+        orders=orders,
+    )
+
+
+def analysis_depth(depth: str | None) -> Depth | None:
+    """Return a depth; None is that of the settings. Raises UsageError."""
+    if depth is not None and depth not in get_args(Depth):
+        raise UsageError(f"--depth {depth!r} is no depth", remedy=f"choose among {', '.join(get_args(Depth))}")
+    return cast("Depth | None", depth)
+
+
+def _strategy(text: str) -> Strategy:
+    if text not in get_args(Strategy):
+        raise UsageError(f"--strategy {text!r} is no strategy", remedy=f"choose among {', '.join(get_args(Strategy))}")
+    return cast(Strategy, text)
+
+
+def _within(name: str, value: float, least: float, most: float) -> float:
+    if not least <= value <= most:  # a NaN, too
+        raise UsageError(f"{name} {value:g} is out of range", remedy=f"give {least:g} to {most:g}")
+    return value
+
+
+def _days(text: str) -> tuple[int, int]:
+    remedy = f"give the fewest and the most days to expiry, such as 14-45, 1 to {_MOST_DAYS}"
+    found = _DAYS.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"--dte {text!r} is no range of days", remedy=remedy)
+    first, last = int(found[1]), int(found[2])
+    if first > last:
+        raise UsageError(f"--dte {text} begins after its end", remedy=remedy)
+    if first < 1 or last > _MOST_DAYS:
+        raise UsageError(f"--dte {text} is out of range", remedy=remedy)
+    return first, last

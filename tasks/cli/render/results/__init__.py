@@ -1,0 +1,1 @@
+"""Results of runs of one kind alone, as a terminal shows them."""

@@ -1,0 +1,222 @@
+"""The analysis of symbols: chart, options and research analysts one after the other, a synthesis by code, a text around
+it by a model, and a proposed order for each contract that was selected.
+
+A symbol's reports are children of its synthesis, one at a time; a rejection leaves the rest out. The text is a step of
+its own that nothing but the end of the run waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from celery import Celery
+from sqlmodel import Session, col, select
+
+from agents.roles import roots
+from agents.subjects import synthesis_subject
+from agents.synthesis.reduce import Synthesis, synthesise
+from models.analysis import ANALYSTS, WRITES, AnalysisRequest, Depth
+from models.contracts import SHARES_PER_CONTRACT
+from models.errors import NotConfigured
+from models.research import Instrument
+from models.settings.snapshots import with_values
+from models.states import RunKind, StepKind
+from models.tables.analysis import Analysis
+from models.tables.columns import new_id
+from models.tables.orders import Account
+from models.tables.runs import Candidate, Report, Run, Step, Verdict, VerdictReport
+from tasks.bootstrap import Desk, desk_of
+from tasks.engine import kinds
+from tasks.engine.kinds import StepSpec, Workflow
+from tasks.engine.leases import HeldStep
+from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
+from tasks.worker.work import Done, Ending
+from tasks.workflows.proposals import propose_orders
+from tasks.workflows.research import lost_reports, role_report, unscreened
+from tasks.workflows.runs import new_run, open_run
+from tools.holdings import free_shares
+from tools.market.protocol import ChainSource, MarketData
+from tools.market.universe import resolve_universe
+
+REASON = "analysis"  # of each of its roles
+
+
+def open_analysis(app: Celery, symbols: Sequence[str], request: AnalysisRequest, depth: Depth | None = None) -> Run:
+    """Start an analysis of symbols that a person named. depth: None is that of the settings.
+
+    Raises UsageError for a symbol that the market does not carry, NotConfigured for a strategy in options on a market
+    without chains.
+    """
+    desk = desk_of(app)
+    require_chains(desk.market, request)
+    found = resolve_universe(",".join(symbols), desk.market)
+    settings = with_values(desk.settings, {"depth": depth}) if depth is not None else desk.settings
+    roles = ANALYSTS[request.strategy]
+    params = {
+        "symbols": found,
+        "roles": list(roles),
+        "required_roles": list(roles),
+        "depth": settings.depth,
+        **request.model_dump(mode="json", by_alias=True),
+    }
+
+    def write(session: Session, run: Run, finish: str) -> list[NewStep]:
+        candidates = unscreened(run.id, found, "manual", first=1)
+        for candidate in candidates:
+            candidate.instrument = Instrument.OPTION if request.strategy in WRITES else Instrument.EQUITY
+        session.add_all(candidates)
+        session.flush()
+        return _first_steps(session, run, candidates, request, finish)
+
+    return open_run(app, new_run(desk, RunKind.ANALYZE, params, settings=settings), write)
+
+
+def require_chains(market: MarketData, request: AnalysisRequest) -> None:
+    """Raises NotConfigured when a strategy writes options and the market lists none."""
+    if request.strategy not in WRITES or isinstance(market, ChainSource):
+        return
+    modelled = " or DESK_REPLAY_OPTIONS=modelled for modelled ones," if market.clock.day is not None else ""
+    raise NotConfigured(
+        f"the strategy {request.strategy} needs option chains, and the {market.name} market has none",
+        remedy=f"set{modelled} DESK_MARKET to a market with chains, such as yahoo; or choose --strategy equity",
+    )
+
+
+def _first_steps(
+    session: Session, run: Run, candidates: Sequence[Candidate], request: AnalysisRequest, finish: str
+) -> list[NewStep]:
+    """Return the synthesis of each symbol with its first report; what orders are made of waits for all of them."""
+    capital = session.get_one(Account, run.account).cash
+    steps, parent = list[NewStep](), finish
+    if request.proposes:
+        propose = NewStep(StepKind.PROPOSE, finish, waits=True)
+        steps, parent = [propose], propose.id
+    for candidate in candidates:
+        first = roots(ANALYSTS[request.strategy]) if _is_possible(session, run, candidate, request) else ()
+        payload = {"candidate_id": candidate.id, "finish": finish, "capital": capital}
+        join = NewStep(StepKind.SYNTHESIZE, parent, candidate.symbol, payload=payload, waits=bool(first))
+        asked = _report_payload(candidate, request, capital)
+        steps += [join, *(NewStep(StepKind.REPORT, join.id, candidate.symbol, role, asked) for role in first)]
+    return steps
+
+
+def _is_possible(session: Session, run: Run, candidate: Candidate, request: AnalysisRequest) -> bool:
+    """Return whether a turn could lead to a selection: a covered call needs its shares first."""
+    if request.strategy != "covered_call":
+        return True
+    return free_shares(session, run.account, candidate.symbol) >= request.contracts * SHARES_PER_CONTRACT
+
+
+def _report_payload(candidate: Candidate, request: AnalysisRequest, capital: float) -> dict[str, Any]:
+    return {
+        "candidate_id": candidate.id,
+        "instrument": candidate.instrument,
+        "theses": [],
+        "capital": capital,
+        "roles": dict.fromkeys(ANALYSTS[request.strategy], REASON),
+        "strategy": request.strategy,
+        "limits": request.limits.model_dump(mode="json", by_alias=True),
+        "all_needed": True,
+    }
+
+
+def synthesise_reports(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Reduce a symbol's reports to its verdict and its analysis; then, if it is a select, ask for the text."""
+    with desk.store.read() as session:
+        run = session.get_one(Run, step.run_id)
+        request = request_of(run)
+        rows = session.exec(select(Report).where(Report.run_id == run.id, Report.symbol == step.subject)).all()
+        steps = session.exec(select(Step).where(Step.parent_id == step.id)).all()
+        free = free_shares(session, run.account, step.subject) if request.strategy == "covered_call" else None
+    order = ANALYSTS[request.strategy]
+    reports = sorted(rows, key=lambda row: order.index(row.role))
+    given = [*map(role_report, reports), *lost_reports(steps, {row.role for row in reports})]
+    found = synthesise(request, given, {row.role: row.answer for row in reports if row.answer is not None}, free)
+    verdict, analysis = _rows(step, request, found)
+    links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
+    described = found.recommendation == "select" and run.params["depth"] != "quick"
+    result = {"recommendation": found.recommendation, "rating": found.verdict.rating}
+    return Done(result, ([verdict], links, [analysis]), [_description(step, analysis)] if described else [])
+
+
+def request_of(run: Run) -> AnalysisRequest:
+    """Return what a run of this kind was asked for."""
+    return AnalysisRequest.model_validate({name: run.params[name] for name in AnalysisRequest.model_fields})
+
+
+def _rows(step: ClaimedStep, request: AnalysisRequest, found: Synthesis) -> tuple[Verdict, Analysis]:
+    ids = {"run_id": step.run_id, "candidate_id": step.payload["candidate_id"], "symbol": step.subject}
+    verdict = Verdict(id=new_id(), **ids, **found.verdict.model_dump())
+    analysis = Analysis(
+        id=new_id(),
+        **ids,
+        verdict_id=verdict.id,
+        strategy=request.strategy,
+        rating=found.verdict.rating,
+        confidence=found.verdict.confidence,
+        key_risks=found.verdict.key_risks,
+        **found.model_dump(mode="json", exclude={"verdict"}),
+    )
+    return verdict, analysis
+
+
+def _description(step: ClaimedStep, analysis: Analysis) -> NewStep:
+    payload = {"analysis_id": analysis.id, "capital": step.payload["capital"]}
+    return NewStep(StepKind.DESCRIBE, step.payload["finish"], step.subject, "synthesis", payload)
+
+
+def describe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Run the turn that writes the text around a synthesis. Without an answer the analysis stays as code made it."""
+    with desk.store.read() as session:
+        analysis = session.get_one(Analysis, step.payload["analysis_id"])
+        verdict = session.get_one(Verdict, analysis.verdict_id)
+    settings = desk.settings_of(step.run_id)
+    synthesis = {**_as_made(analysis), "reports": verdict.summary}
+    brief = synthesis_subject(
+        step.subject,
+        analysis.strategy,
+        synthesis,
+        settings,
+        step.payload["capital"],  # type: ignore[arg-type]
+    )
+    run = run_role(desk, step, held, step.role, step.subject, brief)
+    again = retry_of(desk, step, run)
+    if again is not None:
+        return again
+    value, turn = value_of(run), last_turn(run)
+    if not value or turn is None:
+        status, reason = status_of(run)
+        return Done({"status": status, "reason": reason}, run.rows, error=reason if status == "failed" else None)
+    text = {"headline": value["headline"], "summary": value["summary"], "turn_id": turn.id, "author": turn.model}
+    return Done({"status": "completed"}, run.rows, also=_writer(analysis.id, text))
+
+
+def _as_made(analysis: Analysis) -> dict[str, Any]:
+    names = {"recommendation", "rating", "confidence", "contract", "figures", "checks", "reasons", "key_risks"}
+    return analysis.model_dump(mode="json", include=names)
+
+
+def _writer(analysis_id: str, text: dict[str, Any]) -> Callable[[Session], None]:
+    """Return the writer of an analysis' text, for the transaction that ends the step."""
+
+    def write(session: Session) -> None:
+        row = session.exec(select(Analysis).where(col(Analysis.id) == analysis_id)).one()
+        row.sqlmodel_update(text)
+        session.add(row)
+
+    return write
+
+
+kinds.register(
+    Workflow(
+        RunKind.ANALYZE,
+        "research",
+        (
+            StepSpec(StepKind.SYNTHESIZE, "ops", synthesise_reports, "research", "analyses", spine=True, join=True),
+            StepSpec(StepKind.DESCRIBE, "research", describe, "research", "texts", turn=True),
+            StepSpec(StepKind.PROPOSE, "ops", propose_orders, "trader", spine=True, join=True),
+        ),
+    )
+)
