@@ -7,7 +7,7 @@ Prices are in the listing's currency per share, returns and volatilities fractio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -32,29 +32,31 @@ _Id = Annotated[str, Field(min_length=1, max_length=40)]
 _Contract = Annotated[str, Field(min_length=1, max_length=21)]
 
 
-class AnalystLimits(Wire):
-    """Limits of a contract to write. max_delta: of |delta|; min_weekly_roc: of the return on capital a week; dte:
-    calendar days to expiry."""
-
-    max_delta: float = Field(0.30, gt=0, le=1)
-    min_weekly_roc: float = Field(0.005, ge=0, le=1)
-    dte_min: int = Field(14, ge=0, le=400)
-    dte_max: int = Field(45, ge=0, le=400)
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.dte_min > self.dte_max:
-            raise ValueError(f"the fewest days to expiry, {self.dte_min}, are above the most, {self.dte_max}")
-        return self
-
-
 class AnalysisRequest(Frozen):
-    """What an analysis is asked for. contracts: of one order; orders: whether code proposes any."""
+    """What an analysis was asked for; in the payload of its steps as `analysis`. max_delta: of |delta|; min_weekly_roc:
+    return on capital a week as a fraction, 0.005 is 0.5 %; days: calendar days to expiry; contracts: of one order;
+    research: whether the research analyst is asked, which a market without news has no use for; orders: whether code
+    proposes any."""
 
     strategy: Strategy = "csp"
-    limits: AnalystLimits = AnalystLimits()
+    max_delta: float = Field(0.30, gt=0, le=1, allow_inf_nan=False)
+    min_weekly_roc: float = Field(0.005, ge=0, le=1, allow_inf_nan=False)
+    min_days: int = Field(14, ge=1, le=400)
+    max_days: int = Field(45, ge=1, le=400)
     contracts: int = Field(1, ge=1, le=1000)
+    research: bool = True
     orders: bool = True
+
+    @model_validator(mode="after")
+    def _days_in_order(self) -> AnalysisRequest:
+        if self.min_days > self.max_days:
+            raise ValueError(f"{self.min_days} to {self.max_days} days to expiry is no range")
+        return self
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The analysts, in the order in which they report."""
+        return tuple(role for role in ANALYSTS[self.strategy] if self.research or role != "research")
 
     @property
     def proposes(self) -> bool:

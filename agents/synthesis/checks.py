@@ -15,8 +15,11 @@ Answer = Mapping[str, Any]
 
 # Checks that a selection needs: one of them that fails rejects, one that is unknown leaves it incomplete.
 NEEDED = frozenset({"contract", "quote", "limits", "shares"})
+# Checks of which a warning lets no verdict be more than CAUTION.
+CAUTIONS = frozenset({"earnings", "research"})
 _EXTENDED: Mapping[str, CheckState] = {"high": "warn", "moderate": "ok", "low": "ok"}
 _LIQUID: Mapping[str, CheckState] = {"good": "ok", "fair": "ok", "poor": "warn"}
+_LIMITS = {"max_delta", "min_weekly_roc", "min_days", "max_days"}
 _SLACK = 1e-9  # limits and figures are decimals
 
 
@@ -38,6 +41,8 @@ def _checks(
         yield _shares(request, free_shares)
     if chart is not None:
         yield _extension(chart)
+    if not request.research:
+        yield _check("research", "warn", "no research was asked for: news and earnings were not looked at", {})
     if options is None or options.get("recommendation") != "select":
         return
     yield _contract(request, options)
@@ -89,24 +94,18 @@ def _quote(options: Answer) -> AnalysisCheck:
 
 
 def _limits(request: AnalysisRequest, options: Answer) -> AnalysisCheck:
-    limits = request.limits
     delta, weekly, days = options.get("delta"), options.get("weekly_roc"), options.get("dte")
-    figures = {"delta": delta, "weeklyRoc": weekly, "dte": days, **limits.model_dump(by_alias=True)}
+    figures = {"delta": delta, "weeklyRoc": weekly, "dte": days, **request.model_dump(include=_LIMITS)}
     if delta is None or weekly is None or days is None:
         lacking = [name for name in ("delta", "weeklyRoc", "dte") if figures[name] is None]
         return _check("limits", "unknown", f"not known of the contract: {', '.join(lacking)}", figures)
-    broken = [
-        text
-        for wrong, text in (
-            (abs(delta) > limits.max_delta + _SLACK, f"|delta| {abs(delta):.2f} is above {limits.max_delta:g}"),
-            (
-                weekly < limits.min_weekly_roc - _SLACK,
-                f"the return a week {weekly:.2%} is below {limits.min_weekly_roc:.2%}",
-            ),
-            (not limits.dte_min <= days <= limits.dte_max, f"{days} days are not {limits.dte_min} to {limits.dte_max}"),
-        )
-        if wrong
-    ]
+    window = f"{request.min_days} to {request.max_days}"
+    outside = {
+        f"|delta| {abs(delta):.2f} is above {request.max_delta:g}": abs(delta) > request.max_delta + _SLACK,
+        f"{weekly:.2%} a week is below {request.min_weekly_roc:.2%}": weekly < request.min_weekly_roc - _SLACK,
+        f"{days} days are not {window}": not request.min_days <= days <= request.max_days,
+    }
+    broken = [text for text, wrong in outside.items() if wrong]
     if broken:
         return _check("limits", "fail", "outside the limits: " + ", ".join(broken), figures)
     text = f"|delta| {abs(delta):.2f}, {weekly:.2%} a week and {days} days are within the limits"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.synthesis.checks import NEEDED, Answer, checks_of
+from agents.synthesis.checks import CAUTIONS, NEEDED, Answer, checks_of
 from agents.verdict import reduce_reports
-from models.analysis import ANALYSTS, AnalysisCheck, AnalysisRequest, Recommendation
+from models.analysis import AnalysisCheck, AnalysisRequest, Recommendation
 from models.research import Frozen, Rating, ReportStatus, RoleReport, Stance, VerdictResult
 
 QUOTED_CHARS = 200  # of a report's own text in a reason
@@ -26,7 +26,8 @@ _RESEARCH = ("news_risk", "earnings_risk", "short_interest_risk", "earnings_date
 
 class Synthesis(Frozen):
     """What code concludes of the reports on one symbol. reasons: why it is not `select`; verdict: of the desk, which a
-    rejection by code makes PASS, a synthesis that is incomplete INSUFFICIENT, and earnings before expiry CAUTION."""
+    rejection by code makes PASS, a synthesis that is incomplete INSUFFICIENT, and a check of CAUTIONS at most
+    CAUTION."""
 
     recommendation: Recommendation
     contract: str | None
@@ -52,7 +53,7 @@ def synthesise(
     """
     completed = {report.role for report in reports if report.status is ReportStatus.COMPLETED}
     used = {role: answer for role, answer in answers.items() if role in completed}
-    roles = ANALYSTS[request.strategy]
+    roles = request.roles
     verdict, checks = reduce_reports(reports, roles), checks_of(request, used, free_shares)
     against = [*_rejections(reports), *(one.text for one in checks if one.id in NEEDED and one.state == "fail")]
     lacking = [*verdict.missing, *_not_run(roles, reports), *_unknown(checks, request, completed)]
@@ -89,7 +90,7 @@ def _not_run(roles: Sequence[str], reports: Sequence[RoleReport]) -> list[str]:
 
 def _unknown(checks: Sequence[AnalysisCheck], request: AnalysisRequest, completed: set[str]) -> list[str]:
     """Return what keeps a contract from being selected; nothing before its report is completed."""
-    if "options" not in ANALYSTS[request.strategy] or "options" not in completed:
+    if "options" not in request.roles or "options" not in completed:
         return []
     return [one.text for one in checks if one.id in NEEDED and one.state == "unknown"]
 
@@ -112,8 +113,8 @@ def _rated(
         rating = Rating.PASS
     elif recommendation == "incomplete":
         rating = Rating.INSUFFICIENT
-    elif rating in (Rating.BUY, Rating.HOLD) and (early := _warned(checks, "earnings")):
-        rating, why = Rating.CAUTION, early
+    elif rating in (Rating.BUY, Rating.HOLD) and (risk := _warned(checks, CAUTIONS)):
+        rating, why = Rating.CAUTION, risk
     if rating is verdict.rating:
         return verdict
     first, *rest = verdict.summary.splitlines()
@@ -122,5 +123,5 @@ def _rated(
     return verdict.model_copy(update={"rating": rating, "summary": summary})
 
 
-def _warned(checks: Sequence[AnalysisCheck], id: str) -> str | None:
-    return next((one.text for one in checks if one.id == id and one.state == "warn"), None)
+def _warned(checks: Sequence[AnalysisCheck], ids: frozenset[str]) -> str | None:
+    return next((one.text for one in checks if one.id in ids and one.state == "warn"), None)

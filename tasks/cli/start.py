@@ -89,14 +89,16 @@ def analyze(
     ] = None,
     dte: Annotated[str | None, typer.Option(help="Days to expiry, FEWEST-MOST; 14-45 by default.")] = None,
     contracts: Annotated[int | None, typer.Option(help="Contracts of one order; 1 by default.")] = None,
+    with_research: Annotated[
+        bool, typer.Option("--research/--no-research", help="Ask the research analyst; without it at most CAUTION.")
+    ] = True,
     orders: Annotated[bool, typer.Option("--orders/--no-orders", help="Propose an order for what is selected.")] = True,
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
     """Analyse symbols: chart, options, research, a synthesis by code, and a proposed put or covered call."""
-    asked = analysis_request(
-        strategy, max_delta=max_delta, min_roc=min_roc, dte=dte, contracts=contracts, orders=orders
-    )
+    limits = {"max_delta": max_delta, "min_roc": min_roc, "dte": dte, "contracts": contracts}
+    asked = analysis_request(strategy, **limits, research=with_research, orders=orders)  # type: ignore[arg-type]
     wanted = analysis_depth(depth)
     app = _app()
     _see(app, open_analysis(app, symbols, asked, wanted), wait=wait, as_json=as_json)

@@ -16,7 +16,7 @@ from sqlmodel import Session, col, select
 from agents.roles import roots
 from agents.subjects import synthesis_subject
 from agents.synthesis.reduce import Synthesis, synthesise
-from models.analysis import ANALYSTS, WRITES, AnalysisRequest, Depth
+from models.analysis import WRITES, AnalysisRequest, Depth
 from models.contracts import SHARES_PER_CONTRACT
 from models.errors import NotConfigured
 from models.research import Instrument
@@ -53,13 +53,13 @@ def open_analysis(app: Celery, symbols: Sequence[str], request: AnalysisRequest,
     require_chains(desk.market, request)
     found = resolve_universe(",".join(symbols), desk.market)
     settings = with_values(desk.settings, {"depth": depth}) if depth is not None else desk.settings
-    roles = ANALYSTS[request.strategy]
+    roles = request.roles
     params = {
         "symbols": found,
         "roles": list(roles),
         "required_roles": list(roles),
         "depth": settings.depth,
-        **request.model_dump(mode="json", by_alias=True),
+        **request.model_dump(mode="json"),
     }
 
     def write(session: Session, run: Run, finish: str) -> list[NewStep]:
@@ -94,7 +94,7 @@ def _first_steps(
         propose = NewStep(StepKind.PROPOSE, finish, waits=True)
         steps, parent = [propose], propose.id
     for candidate in candidates:
-        first = roots(ANALYSTS[request.strategy]) if _is_possible(session, run, candidate, request) else ()
+        first = roots(request.roles) if _is_possible(session, run, candidate, request) else ()
         payload = {"candidate_id": candidate.id, "finish": finish, "capital": capital}
         join = NewStep(StepKind.SYNTHESIZE, parent, candidate.symbol, payload=payload, waits=bool(first))
         asked = _report_payload(candidate, request, capital)
@@ -115,9 +115,8 @@ def _report_payload(candidate: Candidate, request: AnalysisRequest, capital: flo
         "instrument": candidate.instrument,
         "theses": [],
         "capital": capital,
-        "roles": dict.fromkeys(ANALYSTS[request.strategy], REASON),
-        "strategy": request.strategy,
-        "limits": request.limits.model_dump(mode="json", by_alias=True),
+        "roles": dict.fromkeys(request.roles, REASON),
+        "analysis": request.model_dump(mode="json"),
         "all_needed": True,
     }
 
@@ -130,8 +129,7 @@ def synthesise_reports(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         rows = session.exec(select(Report).where(Report.run_id == run.id, Report.symbol == step.subject)).all()
         steps = session.exec(select(Step).where(Step.parent_id == step.id)).all()
         free = free_shares(session, run.account, step.subject) if request.strategy == "covered_call" else None
-    order = ANALYSTS[request.strategy]
-    reports = sorted(rows, key=lambda row: order.index(row.role))
+    reports = sorted(rows, key=lambda row: request.roles.index(row.role))
     given = [*map(role_report, reports), *lost_reports(steps, {row.role for row in reports})]
     found = synthesise(request, given, {row.role: row.answer for row in reports if row.answer is not None}, free)
     verdict, analysis = _rows(step, request, found)
@@ -172,14 +170,15 @@ def describe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     with desk.store.read() as session:
         analysis = session.get_one(Analysis, step.payload["analysis_id"])
         verdict = session.get_one(Verdict, analysis.verdict_id)
+        request = request_of(session.get_one(Run, step.run_id))
     settings = desk.settings_of(step.run_id)
     synthesis = {**_as_made(analysis), "reports": verdict.summary}
     brief = synthesis_subject(
         step.subject,
-        analysis.strategy,
+        request.strategy,
         synthesis,
         settings,
-        step.payload["capital"],  # type: ignore[arg-type]
+        step.payload["capital"],
     )
     run = run_role(desk, step, held, step.role, step.subject, brief)
     again = retry_of(desk, step, run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import cast, get_args
 
-from models.analysis import WRITES, AnalysisRequest, AnalystLimits, Depth, Strategy
+from models.analysis import WRITES, AnalysisRequest, Depth, Strategy
 from models.errors import UsageError
 
 _DAYS = re.compile(r"(\d{1,4})-(\d{1,4})")
@@ -19,28 +19,26 @@ def analysis_request(
     min_roc: float | None = None,
     dte: str | None = None,
     contracts: int | None = None,
+    research: bool = True,
     orders: bool = True,
 ) -> AnalysisRequest:
     """Return the request of the options; None takes its default. min_roc: percent a week. Raises UsageError."""
     chosen = _strategy(strategy)
+    if chosen not in WRITES and not research:
+        reason = f"--no-research leaves the strategy {chosen} with the chart alone, and one report decides nothing"
+        raise UsageError(reason, remedy="leave it out")
     given = {"--max-delta": max_delta, "--min-roc": min_roc, "--dte": dte, "--contracts": contracts}
     if chosen not in WRITES and (extra := [name for name, value in given.items() if value is not None]):
         reason = f"{' and '.join(extra)} is of a contract, and the strategy {chosen} writes none"
         raise UsageError(reason, remedy=f"leave it out, or choose --strategy {' or '.join(WRITES)}")
-    limits = AnalystLimits()
-    days = _days(dte) if dte is not None else (limits.dte_min, limits.dte_max)
-    return AnalysisRequest(
-        strategy=chosen,
-        limits=AnalystLimits(
-            max_delta=_within("--max-delta", limits.max_delta if max_delta is None else max_delta, 0.01, 1),
-            min_weekly_roc=_within("--min-roc", limits.min_weekly_roc * 100 if min_roc is None else min_roc, 0, 100)
-            / 100,
-            dte_min=days[0],
-            dte_max=days[1],
-        ),
-        contracts=int(_within("--contracts", 1 if contracts is None else contracts, 1, _MOST_CONTRACTS)),
-        orders=orders,
-    )
+    found = {
+        "max_delta": _within("--max-delta", max_delta, 0.01, 1),
+        "min_weekly_roc": _share(_within("--min-roc", min_roc, 0, 100)),
+        "contracts": _within("--contracts", contracts, 1, _MOST_CONTRACTS),
+        **(_days(dte) if dte is not None else {}),
+    }
+    asked = {name: value for name, value in found.items() if value is not None}
+    return AnalysisRequest.model_validate({"strategy": chosen, "research": research, "orders": orders, **asked})
 
 
 def analysis_depth(depth: str | None) -> Depth | None:
@@ -56,13 +54,17 @@ def _strategy(text: str) -> Strategy:
     return cast(Strategy, text)
 
 
-def _within(name: str, value: float, least: float, most: float) -> float:
-    if not least <= value <= most:  # a NaN, too
+def _within(name: str, value: float | None, least: float, most: float) -> float | None:
+    if value is not None and not least <= value <= most:  # a NaN, too
         raise UsageError(f"{name} {value:g} is out of range", remedy=f"give {least:g} to {most:g}")
     return value
 
 
-def _days(text: str) -> tuple[int, int]:
+def _share(percent: float | None) -> float | None:
+    return percent / 100 if percent is not None else None
+
+
+def _days(text: str) -> dict[str, int]:
     remedy = f"give the fewest and the most days to expiry, such as 14-45, 1 to {_MOST_DAYS}"
     found = _DAYS.fullmatch(text.strip())
     if found is None:
@@ -72,4 +74,4 @@ def _days(text: str) -> tuple[int, int]:
         raise UsageError(f"--dte {text} begins after its end", remedy=remedy)
     if first < 1 or last > _MOST_DAYS:
         raise UsageError(f"--dte {text} is out of range", remedy=remedy)
-    return first, last
+    return {"min_days": first, "max_days": last}

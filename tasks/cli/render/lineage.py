@@ -26,7 +26,7 @@ def lineage_report(found: Row) -> RenderableType:
     if not found["orders"]:
         lines.append(Text("order: none"))
     lines += _verdict(found["verdict"])
-    if found["analysis"]:
+    if found.get("analysis"):
         lines += _analysis(found["analysis"])
     for row in found["reports"]:
         lines += _report(row, found["source_run"] or found["run"])
@@ -89,7 +89,7 @@ def _report(row: Row, run: str) -> Iterable[RenderableType]:
     if row["run"] != run:
         yield _in(2, f"of run {row['run']}: the role was not due", "dim")
     calls = "1 tool call" if row["tools"] == 1 else f"{row['tools']} tool calls"
-    names = ", ".join(dict.fromkeys(call["tool"] for call in row["calls"]))
+    names = ", ".join(dict.fromkeys(call["tool"] for call in row.get("calls", ())))
     yield _in(2, f"{calls}{f' ({names})' if names else ''}, {tokens(row['tokens'])}", "dim")
     if row["summary"] and row["summary"] not in (row["reason"] or ""):
         yield _in(2, paragraph(row["summary"]))

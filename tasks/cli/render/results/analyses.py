@@ -21,7 +21,8 @@ _ORDERS = {"filled": "green", "previewed": "cyan", "denied": "yellow", "rejected
 
 
 def analyses_report(rows: Sequence[AnalysisRow], home: Path | None = None) -> RenderableType:
-    """Return all that a person wants to know of each analysis. home: the data folder that pictures are in."""
+    """Return all that a person wants to know of each analysis. home: the data folder of this shell, which
+    its pictures are in; a worker on another machine has its own."""
     return Group(*(line for row in rows for line in _analysis(row, home)))
 
 
@@ -41,8 +42,8 @@ def _analysis(row: AnalysisRow, home: Path | None) -> Iterable[RenderableType]:
     for risk in row.key_risks[:MOST_RISKS]:
         yield _in(f"risk: {paragraph(risk)}")
     if row.picture is not None:
-        # Not wrapped: a path is copied.
-        yield Text(f"  chart: {home / row.picture if home is not None else row.picture}", no_wrap=True, overflow="fold")
+        # From the first column on: a path just fits a line, and one that is wrapped cannot be copied.
+        yield Text(f"  chart, in {home or 'the data folder'}:\n{row.picture}")
     for text in row.texts:
         yield _in(_own_text(text), "dim")
     if row.headline is not None:
