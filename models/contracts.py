@@ -54,7 +54,9 @@ class ChainRow(NamedTuple):
 
 class OptionChain(NamedTuple):
     """The contracts on one symbol that a source lists. spot: the share's price that goes with the quotes. unread: names
-    that the source gave and that are no OCC symbols on it, such as adjusted contracts."""
+    that the source gave and that are no OCC symbols on it, such as adjusted contracts. dividend_yield: a year, as a
+    fraction. interest_day: the earliest day that its open interest is of, where the source states it. lacks: (what is
+    missing from the source, the reason)."""
 
     symbol: str
     at: dt.datetime
@@ -63,6 +65,8 @@ class OptionChain(NamedTuple):
     rows: tuple[ChainRow, ...]
     unread: tuple[str, ...] = ()
     dividend_yield: float | None = None
+    interest_day: dt.date | None = None
+    lacks: tuple[tuple[str, str], ...] = ()
 
 
 def parse_contract(symbol: str) -> OptionContract | None:

@@ -70,6 +70,8 @@ class Settings(BaseModel):
     LIVE_SWITCH: ClassVar[str] = "TRADER_LIVE"
     # A broker's key and secret: in the environment of the worker that sends orders, in no file and in no setting.
     CREDENTIALS: ClassVar[tuple[str, str]] = ("ALPACA_API_KEY", "ALPACA_SECRET_KEY")
+    # Those of a paper account, for data alone: in the environment of each worker that reads chains, in no file either.
+    DATA_CREDENTIALS: ClassVar[tuple[str, str]] = ("ALPACA_DATA_API_KEY", "ALPACA_DATA_SECRET_KEY")
 
     # Where things live
     home: Absolute = of_process(default_factory=lambda: user_data_path("chordesk"), description="data folder")
@@ -111,6 +113,10 @@ class Settings(BaseModel):
     replay_options: Literal["none", "modelled"] = of_orders(
         "none", description="option chains of a replay: none, or modelled ones, labelled so and traded on paper alone"
     )
+    option_chains: Literal["market", "alpaca", "alpaca-opra"] = of_orders(
+        "market",
+        description="option chains of a live market: its own, or Alpaca's: indicative ones, or opra's by subscription",
+    )
     risk_free_rate: float = of_orders(
         0.04, ge=-0.05, le=0.5, description="interest a year in the prices of options; 0.04 is 4 %"
     )
@@ -128,6 +134,9 @@ class Settings(BaseModel):
     broker: BrokerName = of_orders("paper", description="broker that receives the orders")
     broker_seconds: Seconds = of_desk(10.0, description="limit of one request to the broker")
     alpaca_url: str | None = of_desk(None, description="base URL of Alpaca's trading API; its own by default")
+    alpaca_data_url: str | None = of_desk(
+        None, description="base URL in place of Alpaca's data API, on loopback; its own by default"
+    )
     trader_live: bool = of_orders(
         False, description="send orders; only TRADER_LIVE=1 in the process environment sets it"
     )

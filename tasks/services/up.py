@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from models.database import store
@@ -15,6 +16,7 @@ from tasks.telemetry.emit import Telemetry
 from tasks.worker.app import node_name
 from tasks.worker.sockets import ask_all
 from tools.market.factory import build_market
+from tools.market.option_chains import require_chains
 
 REDIS_SECONDS = 5.0
 
@@ -43,4 +45,5 @@ def require_able(settings: Settings) -> None:
     if settings.blob_url is not None:
         FolderBlobs(settings.blob_url)
     build_market(settings)
+    require_chains(settings, os.environ)
     require_runtimes(settings)

@@ -25,6 +25,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from tests.fakes.alpaca_options import FarOptions
 from tests.fakes.alpaca_rows import Row, activity, moment, new_order, new_package, now, position, unfit
 from tests.patience import PATIENCE
 
@@ -83,6 +84,7 @@ class Alpaca:
     cancels: str = "done"  # or pending: a cancellation is taken and does not come
     reserves: bool = False  # open sales hold their shares, as the real one has it; one that does not shows double sales
     asked: list[str] = field(default_factory=list)
+    options: FarOptions = field(default_factory=FarOptions)  # the data API beside the trading API
     url: str = ""
 
     def __post_init__(self) -> None:
@@ -349,6 +351,9 @@ class Alpaca:
                 Route("/v2/account", known(self.get_account)),
                 Route("/v2/account/activities", known(self.get_activities)),
                 Route("/v2/positions", known(self.get_positions)),
+                Route("/v2/options/contracts", known(self.options.get_contracts)),
+                Route("/v1beta1/options/snapshots", known(self.options.get_snapshots)),
+                Route("/v1beta1/options/snapshots/{symbol}", known(self.options.get_chain)),
                 Route("/control", self.control, methods=["POST"]),
                 WebSocketRoute("/stream", self.stream),
             ]

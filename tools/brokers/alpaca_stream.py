@@ -14,8 +14,8 @@ import structlog
 from alpaca.trading.stream import TradingStream
 
 from models.orders import BrokerFill
+from tools.alpaca.http import Credentials
 from tools.brokers.alpaca_shapes import streamed_fill
-from tools.brokers.alpaca_wire import Credentials
 
 log = structlog.get_logger(__name__)
 

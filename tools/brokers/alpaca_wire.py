@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from alpaca.common.exceptions import APIError
 from alpaca.trading.client import TradingClient
 from alpaca.trading.requests import GetOrderByIdRequest, GetOrdersRequest
-from requests import PreparedRequest, Response
-from requests.adapters import HTTPAdapter
-from requests.exceptions import ReadTimeout, RequestException
+from requests.exceptions import RequestException
 
 from models.errors import DeskError, ServiceError, SettingError
 from models.settings import Settings
+from tools.alpaca.http import Credentials, LimitedAdapter, body_of, limit, on_loopback
 
 T = TypeVar("T")
 
@@ -26,7 +20,6 @@ OFFICIAL: Mapping[str, str] = {
     "alpaca-paper": "https://paper-api.alpaca.markets",
     "alpaca-live": "https://api.alpaca.markets",
 }
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 RETRY_SECONDS = 1.0  # the client's own rest between a send and the next
 _PAGE = 100
 _PAGES = 200  # 20000 activities; more in one question is a list that does not end
@@ -49,17 +42,6 @@ class RequestRejected(DeskError):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """Key and secret of an Alpaca account; its repr hides both."""
-
-    key: str
-    secret: str
-
-    def __repr__(self) -> str:
-        return "Credentials(********)"
-
-
 def credentials(environ: Mapping[str, str]) -> Credentials:
     """Return the key and secret of the trade worker's environment. Raises SettingError naming what is missing."""
     missing = [name for name in Settings.CREDENTIALS if not environ.get(name)]
@@ -75,8 +57,7 @@ def base_url(settings: Settings) -> str:
     """Return the trading API's address. Raises SettingError unless it is the broker's own host or on loopback."""
     own = OFFICIAL[settings.broker]
     url = (settings.alpaca_url or own).rstrip("/")
-    parts = urlsplit(url)
-    if url == own or (parts.scheme == "http" and parts.hostname in LOOPBACK and not parts.username):
+    if url == own or on_loopback(url):
         return url
     raise SettingError(f"DESK_ALPACA_URL is neither {own} nor http on loopback", remedy="leave it out")
 
@@ -84,56 +65,6 @@ def base_url(settings: Settings) -> str:
 def stream_url(base: str) -> str:
     """Return the address of the trade updates that belong to a trading API."""
     return f"ws{base.removeprefix('http')}/stream"
-
-
-class LimitedAdapter(HTTPAdapter):
-    """A time limit on each request from connecting to the last byte of its answer, and the statuses that this thread's
-    calls met."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self._seconds = seconds
-        self._met = threading.local()
-
-    def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
-        options["timeout"] = self._seconds
-        response = _within(self._seconds, lambda: self._whole(request, *args, **options))
-        self.met().append(response.status_code)
-        return response
-
-    def _whole(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
-        response = super().send(request, *args, **options)
-        _ = response.content  # read here, where the time counts
-        return response
-
-    def met(self) -> list[int]:
-        if not hasattr(self._met, "statuses"):
-            self._met.statuses = []
-        statuses: list[int] = self._met.statuses
-        return statuses
-
-
-def _within(seconds: float, request: Callable[[], Response]) -> Response:
-    """Return the response, or raise what the request raised. Raises ReadTimeout when it takes longer.
-
-    A socket's own limit is for each read, so an answer that trickles in never meets it. The thread left behind sends
-    nothing more; it ends with its connection.
-    """
-    done: Future[Response] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(request())
-        except BaseException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=run, name="alpaca-request", daemon=True).start()
-    try:
-        return done.result(seconds)
-    except FutureTimeout:
-        if done.done():
-            raise
-        raise ReadTimeout(f"no whole answer within {seconds:g} s") from None
 
 
 class AlpacaWire:
@@ -215,7 +146,7 @@ class AlpacaWire:
     def _error_of(self, error: Any, sends: bool) -> DeskError:
         """Return the error of a response: 4xx is definite, unless an earlier send of the order may have been taken."""
         status = int(error.status_code or 0)
-        code, message = _body(error)
+        code, message = body_of(error)
         text = f"{message} (HTTP {status}{f', code {code}' if code else ''})"
         earlier = set(self._adapter.met()) - {status, 429} if sends else set()
         if 400 <= status < 500 and status != 408 and not earlier:
@@ -226,15 +157,5 @@ class AlpacaWire:
 def _client(base: str, found: Credentials, adapter: LimitedAdapter, retry_seconds: float) -> Any:
     client: Any = TradingClient(found.key, found.secret, url_override=base)
     client._retry_wait = retry_seconds  # no parameter of the trading client sets it
-    for scheme in ("https://", "http://"):
-        client._session.mount(scheme, adapter)
-    if urlsplit(base).hostname in LOOPBACK:
-        client._session.trust_env = False  # a proxy has no business between us and loopback
+    limit(client, adapter, base)
     return client
-
-
-def _body(error: Any) -> tuple[int | None, str]:
-    try:
-        return int(error.code), str(error.message)
-    except (ValueError, TypeError, KeyError):
-        return None, "no reason that could be read"

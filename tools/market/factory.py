@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, get_args
 
 from models.settings import MarketName, Settings
 from tools.market.clock import exchange_day
+from tools.market.option_chains import require_live
 from tools.market.plugins import load_plugin
 from tools.market.protocol import MarketData
 
@@ -47,9 +48,12 @@ def market_at(name: str, now: dt.datetime) -> MarketKey:
 
 def build_market(settings: Settings, key: MarketKey | None = None) -> MarketData:
     """Return a market, by default the settings' own. Raises UsageError for an unknown name, SettingError when the
-    market has no such day, NotConfigured when its extra is not installed."""
+    market has no such day, or is not live while another source of option chains is set, NotConfigured when its extra is
+    not installed."""
     key = key or configured_market(settings)
-    return _module(key.name).build(settings, key.day)
+    module = _module(key.name)
+    require_live(settings, key.name, module.REPLAYS)
+    return module.build(settings, key.day)
 
 
 def _module(name: str) -> MarketModule:

@@ -115,6 +115,22 @@ class ChainSource(Protocol):
         of them is checked. Raises MarketError for a symbol without options."""
 
 
+class OptionMarket(OptionSource, ChainSource, Protocol):
+    """Source that lists and prices option contracts."""
+
+
+class Shares(Protocol):
+    """What a source of option chains asks of the market that has the shares."""
+
+    clock: MarketClock
+
+    def quote(self, symbol: str) -> Quote:
+        """Return the last price known now."""
+
+    def dividend_yield(self, symbol: str) -> float | None:
+        """Return the dividends of a year as a fraction of the price; None where they are not known."""
+
+
 @runtime_checkable
 class Prefetching(Protocol):
     """Market that fetches many symbols at once more cheaply than one after another."""

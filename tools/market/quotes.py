@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
-from models.contracts import OptionChain, parse_contract
-from models.errors import MarketError, NotConfigured
+from models.contracts import OptionChain, parse_contract, root_of
+from models.errors import DeskError, MarketError, NotConfigured
 from models.market import Quote
 from tools.market.protocol import ChainSource, MarketData, OptionSource
 
@@ -34,6 +34,16 @@ def chain_of(market: MarketData, symbol: str, first: dt.date, last: dt.date) -> 
         reason = f"the {market.name} market has no option chains; configure DESK_MARKET=yahoo for them{modelled}"
         raise NotConfigured(f"not available: {reason}")
     return market.chain(symbol, first, last)
+
+
+def share_of(market: MarketData, root: str) -> str:
+    """Return the symbol of the share whose contracts have a root, such as BRK.B of BRKB, as far as the market's listed
+    universe knows it; else the root itself, which most symbols are."""
+    try:
+        listed = market.universe("sp500")
+    except DeskError:
+        return root
+    return next((one.symbol for one in listed if one.symbol != root and root_of(one.symbol) == root), root)
 
 
 def met_by(quote: Quote, side: str) -> Quote:

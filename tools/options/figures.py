@@ -117,6 +117,8 @@ def inputs_of(chain: OptionChain, rate: float, today: dt.date) -> dict[str, Any]
         "dividendYield": chain.dividend_yield or 0.0,
         "expiries": sorted({row.contract.expiry.isoformat() for row in chain.rows if row.contract.expiry >= today}),
     }
+    if chain.interest_day is not None:
+        shown["openInterestOf"] = chain.interest_day.isoformat()
     return {**shown, "note": MODELLED_NOTE} if chain.source == MODELLED else shown
 
 

@@ -13,6 +13,7 @@ from models.errors import DeskError, NotConfigured
 from models.research import upper
 from tools.history import Budget
 from tools.market.clock import exchange_day
+from tools.market.quotes import share_of
 from tools.options.chains import CHAIN, UsableChain, usable_chain
 from tools.options.figures import contract_figures, inputs_of
 from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
@@ -42,7 +43,8 @@ def option_greeks_get(context: ToolContext, arguments: GreeksArguments) -> dict[
     today = exchange_day(context.clock.now())
     rows: list[dict[str, Any]] = []
     chains = []
-    for symbol, wanted in _by_share(arguments.contracts, today, gaps).items():
+    for root, wanted in _by_root(arguments.contracts, today, gaps).items():
+        symbol = share_of(context.market, root)
         days = [contract.expiry for contract in wanted]
         try:
             budget.spend()
@@ -63,8 +65,8 @@ def option_greeks_get(context: ToolContext, arguments: GreeksArguments) -> dict[
     return payload(context, gaps, available=bool(rows), chains=chains, contracts=rows)
 
 
-def _by_share(names: list[str], today: dt.date, gaps: Gaps) -> dict[str, list[OptionContract]]:
-    """Return the contracts that have not expired, by share."""
+def _by_root(names: list[str], today: dt.date, gaps: Gaps) -> dict[str, list[OptionContract]]:
+    """Return the contracts that have not expired, by the root of their names."""
     found: dict[str, list[OptionContract]] = defaultdict(list)
     for name in dict.fromkeys(names):
         contract = parse_contract(name)

@@ -17,7 +17,9 @@ _SHOWN = 3
 def usable_rows(chain: OptionChain, today: dt.date, gaps: Gaps) -> list[ChainRow]:
     """Return each contract on the symbol that has not expired, once. What is left out goes into `gaps`: expired
     contracts, those of another share, names that are no contracts, and contracts that are listed with differing
-    quotes."""
+    quotes; and so does what the source could not give."""
+    for what, reason in chain.lacks:
+        gaps.add(what, reason, chain.symbol)
     if chain.unread:
         _note(gaps, chain.symbol, "contracts not read", chain.unread, "no OCC symbols on it")
     found: dict[str, list[ChainRow]] = defaultdict(list)

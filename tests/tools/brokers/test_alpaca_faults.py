@@ -12,8 +12,9 @@ from models.errors import DeskError
 from tests.fakes.alpaca import Alpaca
 from tests.patience import PATIENCE
 from tests.tools.brokers.alpaca_orders import a_ticket, ask, figures, send
+from tools.alpaca.http import Credentials
 from tools.brokers.alpaca import AlpacaBroker
-from tools.brokers.alpaca_wire import AlpacaWire, BrokerSilent, Credentials
+from tools.brokers.alpaca_wire import AlpacaWire, BrokerSilent
 
 
 @pytest.mark.parametrize("refusal", ["403", "422", "401"])

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import SettingError
+from models.errors import NotConfigured, SettingError
 from models.settings import Settings
+from tools.alpaca.chains import AlpacaChains
 from tools.market.clock import LiveClock, ReplayClock
-from tools.market.factory import build_market
+from tools.market.factory import MarketKey, build_market
+from tools.market.quotes import quote_of
 from tools.market.replay.data import ReplayData
 from tools.market.replay.market import ReplayMarket
+from tools.market.yahoo.chains import YahooChains
 from tools.market.yahoo.market import YahooMarket
 
 
@@ -51,3 +54,24 @@ def test_a_date_that_cannot_be_replayed_is_refused(replay_home: Path, day: str, 
 def test_every_session_of_the_data_can_be_replayed(replay_home: Path, data: ReplayData) -> None:
     for day in data.sessions:
         assert build_market(settings(replay_home, replay_date=day)).clock.now().date() == day
+
+
+@pytest.mark.parametrize("chains", ["alpaca", "alpaca-opra"])
+def test_chains_of_now_are_for_a_live_market(chains: str, replay_home: Path) -> None:
+    with pytest.raises(SettingError, match=f"DESK_OPTION_CHAINS={chains} is for a live market, and DESK_MARKET=replay"):
+        build_market(settings(replay_home, option_chains=chains))
+    live = settings(replay_home, option_chains=chains, market="yahoo")
+    past = build_market(live, MarketKey("replay", dt.date(2010, 8, 12)))  # of a run that another desk opened
+    assert past.name == "replay"
+
+
+def test_another_source_of_chains_stands_beside_the_shares(replay_home: Path) -> None:
+    made = build_market(settings(replay_home, option_chains="alpaca-opra", market="yahoo"))
+    assert isinstance(made, YahooMarket)
+    assert isinstance(made.options, AlpacaChains)
+    assert made.options.name == "alpaca opra"
+    with pytest.raises(NotConfigured, match="ALPACA_DATA_API_KEY and ALPACA_DATA_SECRET_KEY"):
+        quote_of(made, "AAPL240419P00040000")
+    own = build_market(settings(replay_home, market="yahoo"))
+    assert isinstance(own, YahooMarket)
+    assert isinstance(own.options, YahooChains)

@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from models.contracts import OptionChain, parse_contract
-from models.errors import DeskError, MarketError, NotConfigured
+from models.contracts import OptionChain, root_of
+from models.errors import DeskError, MarketError
 from models.market import Listing, Quote
 from models.settings import Settings
 from tools.market.aged_cache import Kept
 from tools.market.bars import STALE_DAYS, DailyBars
 from tools.market.clock import NEW_YORK, LiveClock, exchange_day, exchange_hours
-from tools.market.protocol import MarketClock
+from tools.market.option_chains import MARKETS_OWN, build_chains
+from tools.market.protocol import MarketClock, OptionMarket
 from tools.market.yahoo import shapes
+from tools.market.yahoo.chains import OPTIONS_AGE, YahooChains
 from tools.market.yahoo.companies import YahooCompanies
 from tools.market.yahoo.shapes import Section
 from tools.market.yahoo.wire import YahooWire, require_installed
@@ -28,7 +30,6 @@ from tools.market.yahoo.wire import YahooWire, require_installed
 REPLAYS = False
 BARS_AGE = dt.timedelta(minutes=15)
 QUOTE_AGE = dt.timedelta(minutes=1)
-OPTIONS_AGE = dt.timedelta(minutes=30)
 _FETCHERS = 8
 # The chain that is looked at is the first with so many days left: nearer ones are mostly noise.
 _DAYS_TO_EXPIRY = 20
@@ -38,7 +39,10 @@ _CLOSE = dt.time(16, 0)
 def build(settings: Settings, day: dt.date | None) -> YahooMarket:
     """Return Yahoo in real time, without a request. Raises NotConfigured when its extra is not installed."""
     require_installed()
-    return build_yahoo(settings.home, LiveClock())
+    market = build_yahoo(settings.home, LiveClock())
+    if settings.option_chains != MARKETS_OWN:
+        market.options = build_chains(settings, market)
+    return market
 
 
 def build_yahoo(home: Path, clock: MarketClock, session: Any | None = None) -> YahooMarket:
@@ -54,12 +58,27 @@ def _sp500() -> tuple[Listing, ...]:
     return tuple(sorted(found, key=lambda listing: listing.symbol))
 
 
+@cache
+def _roots() -> dict[str, str]:
+    return {root_of(listing.symbol): listing.symbol for listing in _sp500()}
+
+
+def _share_of(root: str) -> str:
+    """Return the share that the contracts of a root are on: that of the list with this root, else one of this name."""
+    return _roots().get(root, root)
+
+
 class YahooMarket(YahooCompanies):
     """MarketData of Yahoo; also a FillSource with the last quote as fill price, and a source of what it knows of
     companies.
 
-    Yahoo lists no universe: sp500 is the list in `sp500.txt`, which carries its date.
+    Yahoo lists no universe: sp500 is the list in `sp500.txt`, which carries its date. options: Yahoo's own chains,
+    unless the settings name another source of them.
     """
+
+    def __init__(self, home: Path, clock: MarketClock, wire: YahooWire) -> None:
+        super().__init__(home, clock, wire)
+        self.options: OptionMarket = YahooChains(self, self._wire, self._cache, _share_of)
 
     def universe(self, name: str) -> list[Listing]:
         if name != "sp500":
@@ -111,41 +130,18 @@ class YahooMarket(YahooCompanies):
         return quote
 
     def option_quote(self, contract: str) -> Quote:
-        """Return the price midway between bid and ask, at the time of the fetch; the last trade where there are not
-        both."""
-        found = parse_contract(contract)
-        if found is None:
-            raise MarketError(f"{contract} is no OCC symbol of an option contract")
-        expiry = found.expiry.isoformat()
-        kept = self._contracts(found.underlying, expiry)
-        rows = [row for row in kept.value if row["contract"] == contract]
-        if any(row != rows[0] for row in rows):
-            raise MarketError(f"Yahoo lists {contract} {len(rows)} times, with differing prices")
-        priced = shapes.contract_price(rows[0]) if rows else None
-        if priced is None:
-            raise MarketError(f"unknown contract {contract}: Yahoo has no price of it")
-        price, traded = priced
-        offers = {name: rows[0][name] or None for name in ("bid", "ask")} if traded is None else {}
-        at = kept.at if traded is None else dt.datetime.fromisoformat(traded)
-        at = min(at, self.clock.now()).astimezone(NEW_YORK)
-        return Quote.model_validate({"symbol": contract, "price": price, "at": at, "source": self.name, **offers})
+        return self.options.option_quote(contract)
 
     def chain(self, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
-        """Return the contracts that Yahoo lists now. Raises NotConfigured under a clock that stands on a past day."""
-        if self.clock.day is not None:
-            raise NotConfigured("not available: Yahoo has the option chains of now alone, none of a past day")
-        expiries: list[str] = self._cache.get(
-            f"expiries-{symbol}", OPTIONS_AGE, lambda: list(self._wire.expiries(symbol))
-        ).value
-        if not expiries:
-            raise MarketError(f"Yahoo has no options of {symbol}")
-        wanted = [day for day in expiries if first.isoformat() <= day <= last.isoformat()]
-        kept = [self._contracts(symbol, day) for day in wanted]
-        listed = [(row, shapes.chain_row(row)) for one in kept for row in one.value]
-        at = min((one.at for one in kept), default=self.clock.now()).astimezone(NEW_YORK)
-        rows = tuple(row for _, row in listed if row is not None)
-        unread = tuple(str(row["contract"]) for row, found in listed if found is None)
-        return OptionChain(symbol, at, self.name, self.quote(symbol).price, rows, unread)
+        return self.options.chain(symbol, first, last)
+
+    def dividend_yield(self, symbol: str) -> float | None:
+        """Return Yahoo's yearly dividend over the price. Its own yield is a percentage in some answers and a fraction
+        in others."""
+        try:
+            return shapes.dividend_yield(self._info(symbol).value, self.quote(symbol).price)
+        except DeskError:
+            return None
 
     def prefetch(self, symbols: Sequence[str], seconds: float) -> None:
         pool = concurrent.futures.ThreadPoolExecutor(_FETCHERS, thread_name_prefix="yahoo")
@@ -165,15 +161,6 @@ class YahooMarket(YahooCompanies):
         kept = self._cache.get(f"options-{symbol}", OPTIONS_AGE, lambda: self._fetch_options(symbol))
         found: Section | None = kept.value
         return found
-
-    def _contracts(self, underlying: str, expiry: str) -> Kept:
-        key = f"chain-{underlying}-{expiry}"
-        return self._cache.get(key, QUOTE_AGE, lambda: self._fetch_contracts(underlying, expiry))
-
-    def _fetch_contracts(self, underlying: str, expiry: str) -> list[Section]:
-        if expiry not in self._wire.expiries(underlying):
-            return []
-        return shapes.contracts_of(*self._wire.chain(underlying, expiry))
 
     def _fetch_options(self, symbol: str) -> Section | None:
         expiries = self._wire.expiries(symbol)

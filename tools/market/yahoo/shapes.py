@@ -70,6 +70,13 @@ def section_of(info: Mapping[str, Any], section: str) -> Section | None:
     return found if known else None
 
 
+def dividend_yield(info: Mapping[str, Any], price: float) -> float | None:
+    """Return the yearly dividend over the price as a fraction; None where Yahoo gives no dividend, or one above the
+    price, which is an error of its."""
+    rate = plain(info.get("dividendRate"))
+    return rate / price if isinstance(rate, float) and 0 <= rate < price else None
+
+
 def headlines_of(symbol: str, stream: list[Mapping[str, Any]]) -> list[Headline]:
     """Return the articles that have a title and a time."""
     found = []

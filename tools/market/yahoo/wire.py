@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured
-from tools.market.yahoo.throttle import Throttle
+from tools.market.throttle import Throttle
 
 T = TypeVar("T")
 

@@ -209,7 +209,7 @@ def _secrets(settings: Settings) -> Iterable[str]:
         value = getattr(settings, name)
         if isinstance(value, SecretStr) and not name.endswith("_url"):
             yield value.get_secret_value()
-    for variable in settings.CREDENTIALS:
+    for variable in (*settings.CREDENTIALS, *settings.DATA_CREDENTIALS):
         yield os.environ.get(variable, "")
 
 

@@ -16,12 +16,12 @@ from tests.tools.market.far_market import TODAY, FarClock
 from tests.tools.market.yahoo.conftest import NowClock, days
 from tools.market.factory import build_market
 from tools.market.protocol import ChainSource, ClosedSet, OptionSource, Prefetching
-from tools.market.quotes import chain_of, quote_of
+from tools.market.quotes import chain_of, quote_of, share_of
 from tools.market.replay import data as replay_data
+from tools.market.throttle import Throttle
 from tools.market.universe import is_symbol
 from tools.market.yahoo import wire as yahoo_wire
 from tools.market.yahoo.market import YahooMarket, build_yahoo
-from tools.market.yahoo.throttle import Throttle
 from tools.market.yahoo.wire import yahoo_symbol
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -233,6 +233,39 @@ def test_a_chain_is_yahoo_s_as_it_is(far: FarYahoo, tmp_path: Path) -> None:
     far.options["MMM"] = {"expirationDates": [], "quote": {}, "options": []}
     with pytest.raises(MarketError, match="Yahoo has no options of MMM"):
         chain_of(live, "MMM", TODAY, late)
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        ({"dividendRate": 1.0, "dividendYield": 2.0}, 0.02),
+        ({"dividendRate": {"raw": 0.5, "fmt": "0.50"}}, 0.01),
+        ({"dividendYield": 2.0}, None),
+        ({"dividendRate": 60.0}, None),
+        ({"dividendRate": "Infinity"}, None),
+        (None, None),
+    ],
+)
+def test_a_chain_has_the_dividend_of_a_year_over_the_price(
+    info: dict[str, object] | None, expected: float | None, far: FarYahoo, tmp_path: Path
+) -> None:
+    listed(far, [put("AAPL240419P00040000")], dt.date(2024, 4, 19))
+    if info is not None:
+        far.infos["AAPL"] = info
+    live = build_yahoo(tmp_path, NowClock(), far.session())
+    assert chain_of(live, "AAPL", TODAY, dt.date(2024, 5, 1)).dividend_yield == expected
+
+
+@pytest.mark.parametrize("symbol", ["BRK.B", "BRK-B"])
+def test_contracts_of_a_share_s_class_are_priced_by_their_root(symbol: str, far: FarYahoo, tmp_path: Path) -> None:
+    name = "BRKB240419P00040000"
+    listed(far, [put(name)], dt.date(2024, 4, 19))
+    far.options["BRK-B"], far.charts["BRK-B"] = far.options.pop("AAPL"), far.charts["AAPL"]
+    live = build_yahoo(tmp_path, NowClock(), far.session())
+    (row,) = chain_of(live, symbol, TODAY, dt.date(2024, 5, 1)).rows
+    assert (row.contract.symbol, row.contract.underlying) == (name, "BRKB")
+    assert quote_of(live, name).price == 1.1
+    assert (share_of(live, "BRKB"), share_of(live, "AAPL"), share_of(live, "ZZZ")) == ("BRK.B", "AAPL", "ZZZ")
 
 
 def test_a_contract_that_is_listed_at_two_prices_has_none(far: FarYahoo, tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""A live market of shares without options of its own, under a clock of real time that stands still."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import Any
+
+from models.contracts import OptionChain
+from models.market import Listing, Quote
+from tests.tools.market.far_market import TODAY, FarClock, FarMarket, daily
+from tools.market.clock import NEW_YORK
+
+APRIL, MAY = dt.date(2024, 4, 19), dt.date(2024, 5, 17)
+
+
+class NowClock(FarClock):
+    """15:55 of the far market's day, as a clock that replays no day."""
+
+    def __init__(self) -> None:
+        self.day = None  # type: ignore[assignment]
+
+    def now(self) -> dt.datetime:
+        return dt.datetime.combine(TODAY, dt.time(15, 55), NEW_YORK)
+
+    def session(self) -> dt.date:
+        return TODAY
+
+
+@dataclass(eq=False)
+class LiveMarket(FarMarket):
+    clock: FarClock = field(default_factory=NowClock)
+    price: float = 100.0
+    yields: float | None = None
+    options: Any = None
+    listed: tuple[str, ...] = ("AAA", "BRK.B")
+
+    def universe(self, name: str) -> list[Listing]:
+        return [Listing(symbol=symbol) for symbol in self.listed]
+
+    def bars(self, symbol: str, sessions: int) -> Any:
+        return daily(symbol, [self.price] * 3)
+
+    def quote(self, symbol: str) -> Quote:
+        return Quote(symbol=symbol, price=self.price, at=self.clock.now(), source="far")
+
+    def dividend_yield(self, symbol: str) -> float | None:
+        return self.yields
+
+    def chain(self, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
+        found: OptionChain = self.options.chain(symbol, first, last)
+        return found
+
+    def option_quote(self, contract: str) -> Quote:
+        found: Quote = self.options.option_quote(contract)
+        return found

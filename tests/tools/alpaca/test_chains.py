@@ -1,0 +1,279 @@
+"""Alpaca's option chains: the real client against a loopback stand-in of both of its APIs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.contracts import Greeks
+from models.errors import MarketError, MarketUnavailable, NotConfigured, SettingError
+from models.settings import Settings
+from tests.fakes.alpaca import Alpaca
+from tests.fakes.alpaca_options import snapshot
+from tests.tools.alpaca.conftest import KEYS, Connect
+from tests.tools.alpaca.live import APRIL, MAY
+from tests.tools.conftest import Call, MakeContext
+from tests.tools.market.far_market import TODAY
+from tools.alpaca import data_shapes as shapes
+from tools.alpaca import data_wire
+from tools.alpaca.chains import build
+from tools.market.option_chains import require_chains
+from tools.pricing.black_scholes import Terms, greeks, implied_volatility
+
+PUT, CALL, LATE = "AAA240419P00095000", "AAA240419C00105000", "AAA240517P00090000"
+AT = "2024-03-15T19:54:59.123456789Z"
+OWN = {"delta": -0.21, "gamma": 0.012, "rho": -0.03, "theta": -0.05, "vega": 0.11}
+CHAINS, CONTRACTS = "/v1beta1/options/snapshots", "/v2/options/contracts"
+
+
+@pytest.fixture(autouse=True)
+def listed(alpaca: Alpaca) -> None:
+    """Two contracts of April and one of May on AAA."""
+    bar = {"t": "2024-03-15T04:00:00Z", "o": 1, "h": 2, "l": 1, "c": 1.5, "v": 321, "n": 9, "vw": 1.4}
+    trade = {"t": "2024-03-15T18:00:00Z", "x": "B", "p": 1.07, "s": 1, "c": "I"}
+    alpaca.options.snapshots["AAA"] = {
+        PUT: snapshot(1.0, 1.1, AT, greeks=OWN, impliedVolatility=0.35, dailyBar=bar, latestTrade=trade),
+        CALL: snapshot(0, 0.4, AT, dailyBar={**bar, "t": "2024-03-12T04:00:00Z"}),
+        LATE: snapshot(2.0, 2.2, AT),
+    }
+    alpaca.options.interest = {PUT: (1200, "2024-03-14"), CALL: (None, None), LATE: (5, "2024-03-13")}
+
+
+def test_a_chain_has_quotes_greeks_and_open_interest(connect: Connect, alpaca: Alpaca) -> None:
+    market = connect(yields=0.01)
+    chain = market.chain("AAA", TODAY, dt.date(2024, 5, 1))
+    assert (chain.symbol, chain.source, chain.spot, chain.dividend_yield) == ("AAA", "alpaca indicative", 100.0, 0.01)
+    assert (chain.interest_day, chain.lacks, chain.unread) == (dt.date(2024, 3, 14), (), ())
+    call, put = chain.rows
+    assert put.contract.symbol == PUT
+    assert (put.bid, put.ask, put.last, put.volume, put.open_interest, put.iv) == (1.0, 1.1, 1.07, 321, 1200, 0.35)
+    assert put.greeks == Greeks(-0.21, 0.012, -0.05, 0.11, -0.03)
+    assert (call.bid, call.ask, call.volume, call.open_interest, call.greeks) == (0.0, 0.4, None, None, None)
+    assert dict(alpaca.options.asked)[f"{CHAINS}/AAA"]["feed"] == "indicative"
+    assert [row.contract.symbol for row in market.chain("AAA", dt.date(2024, 5, 1), MAY).rows] == [LATE]
+
+
+def test_theta_is_a_day_s_and_vega_a_point_s_as_in_alpaca_s_own_example() -> None:
+    """AAPL240426C00162500 of its reference: spot, rate and time are not stated there, and follow from delta, gamma and
+    rho."""
+    given = Greeks(0.7521304109871954, 0.06241426404871288, -0.2847623059595503, 0.047540520834498785, 0.00991073903)
+    terms = Terms("call", 165.772155, 162.5, 0.00821897, 0.05152)
+    ours = greeks(terms, 0.3372405712050441)
+    assert ours.delta == pytest.approx(given.delta, rel=1e-4)
+    assert ours.vega == pytest.approx(given.vega, rel=1e-4)
+    assert ours.rho == pytest.approx(given.rho, rel=1e-4)
+    assert ours.theta == pytest.approx(given.theta, rel=0.02)
+
+
+def test_an_answer_names_the_source_and_the_day_of_the_open_interest(
+    connect: Connect, make_context: MakeContext, call: Call
+) -> None:
+    context = make_context(connect())
+    answer = call(context, "option_chain_get", symbols=["AAA"], deltaMin=0.0, deltaMax=1.0)
+    (chain,) = answer.payload["chains"]
+    assert (chain["source"], chain["openInterestOf"]) == ("alpaca indicative", "2024-03-14")
+    (row,) = answer.payload["contracts"]
+    assert (row["contract"], row["greeks"], row["theta"], row["openInterest"]) == (PUT, "market", -0.05, 1200)
+    found = call(context, "option_greeks_get", contracts=[PUT, LATE]).payload["contracts"]
+    assert [(one["contract"], one["greeks"]) for one in found] == [(PUT, "market"), (LATE, "computed")]
+
+
+def test_all_pages_of_a_chain_are_read(connect: Connect, alpaca: Alpaca) -> None:
+    alpaca.options.page = 1
+    chain = connect().chain("AAA", TODAY, MAY)
+    assert {row.contract.symbol: row.open_interest for row in chain.rows} == {PUT: 1200, CALL: None, LATE: 5}
+    assert chain.interest_day == dt.date(2024, 3, 13)
+
+
+def test_pages_without_an_end_are_an_error(connect: Connect, alpaca: Alpaca, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_wire, "_PAGES", 3)
+    alpaca.options.endless = True
+    with pytest.raises(MarketUnavailable, match="its pages do not end: 3 so far"):
+        connect().chain("AAA", TODAY, MAY)
+
+
+def test_a_chain_is_fetched_once_a_minute(connect: Connect, alpaca: Alpaca) -> None:
+    market = connect()
+    first = market.chain("AAA", TODAY, MAY)
+    assert market.chain("AAA", TODAY, MAY) == first
+    assert connect().chain("AAA", TODAY, MAY) == first  # another process reads the file
+    assert len(alpaca.options.asked) == 2
+
+
+def test_a_contract_is_priced_at_the_time_of_its_quote(connect: Connect) -> None:
+    market = connect()
+    quote = market.option_quote(PUT)
+    assert (quote.price, quote.bid, quote.ask, quote.source) == (1.05, 1.0, 1.1, "alpaca indicative")
+    assert quote.at == dt.datetime(2024, 3, 15, 19, 54, 59, 123456, tzinfo=dt.UTC)
+    with pytest.raises(MarketError, match=f"unknown contract {CALL}: Alpaca has no price of it"):
+        market.option_quote(CALL)
+    with pytest.raises(MarketError, match="unknown contract AAA240419P00001000"):
+        market.option_quote("AAA240419P00001000")
+
+
+def test_the_last_trade_prices_a_contract_without_both_sides(connect: Connect, alpaca: Alpaca) -> None:
+    trade = {"t": "2024-03-14T15:00:00Z", "p": 0.2}
+    alpaca.options.snapshots["AAA"][CALL] = snapshot(0, 0, AT, latestTrade=trade)
+    quote = connect().option_quote(CALL)
+    assert (quote.price, quote.bid, quote.ask) == (0.2, None, None)
+    assert quote.at == dt.datetime(2024, 3, 14, 15, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize("symbol", ["BRK.B", "BRK-B"])
+@pytest.mark.parametrize("name", ["BRK.B", "BRKB"])
+def test_a_share_s_class_is_found_under_either_name(
+    symbol: str, name: str, connect: Connect, alpaca: Alpaca, make_context: MakeContext, call: Call
+) -> None:
+    put = "BRKB240419P00095000"
+    alpaca.options.snapshots[name] = {put: snapshot(1.0, 1.1, AT)}
+    alpaca.options.interest = {put: (70, "2024-03-14")}
+    market = connect()
+    (row,) = market.chain(symbol, TODAY, MAY).rows
+    assert (row.contract.underlying, row.open_interest) == ("BRKB", 70)
+    (found,) = call(make_context(market), "option_greeks_get", contracts=[put]).payload["contracts"]
+    assert (found["contract"], found["openInterest"]) == (put, 70)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "error", "reason"),
+    [
+        (401, '{"message": "unauthorized."}', NotConfigured, "Alpaca refuses the key"),
+        (403, '{"message": "forbidden."}', NotConfigured, "the key may not read Alpaca's indicative options"),
+        (422, '{"message": "invalid symbol: AAA"}', MarketError, "no options of AAA: .*HTTP 422"),
+        (429, '{"message": "too many requests."}', MarketUnavailable, "limits our requests"),
+        (500, "<html>", MarketUnavailable, "does not answer for AAA: no reason that could be read .HTTP 500"),
+        (200, '{"snapshots": {"AAA2404', MarketUnavailable, "AAA"),
+        (200, "[]", MarketUnavailable, "could not be read"),
+        (200, "{}", MarketUnavailable, "could not be read"),
+        (200, '{"snapshots": null, "next_page_token": null}', MarketUnavailable, "could not be read"),
+        (200, "", MarketUnavailable, "could not be read"),
+    ],
+)
+def test_a_wrong_answer_is_a_clear_error(
+    status: int, text: str, error: type[Exception], reason: str, connect: Connect, alpaca: Alpaca
+) -> None:
+    alpaca.options.trouble[CHAINS] = (status, text)
+    with pytest.raises(error, match=reason) as raised:
+        connect().chain("AAA", TODAY, MAY)
+    assert raised.type is error
+    assert len(alpaca.options.asked) == 1  # nothing is sent again
+
+
+def test_too_many_requests_rest_the_source(connect: Connect, alpaca: Alpaca) -> None:
+    market = connect()
+    alpaca.options.trouble[CHAINS] = (429, "{}")
+    for symbol in ("AAA", "BBB"):
+        with pytest.raises(MarketUnavailable, match="limits our requests"):
+            market.chain(symbol, TODAY, MAY)
+    assert len(alpaca.options.asked) == 1
+
+
+def test_a_silent_source_is_given_up_within_its_limit(connect: Connect, alpaca: Alpaca) -> None:
+    alpaca.options.trouble[CHAINS] = (200, "hang")
+    with pytest.raises(MarketUnavailable, match=r"no whole answer within 0\.2 s"):
+        connect(seconds=0.2).chain("AAA", TODAY, MAY)
+
+
+def test_open_interest_that_cannot_be_had_is_a_gap(
+    connect: Connect, alpaca: Alpaca, make_context: MakeContext, call: Call
+) -> None:
+    alpaca.options.trouble[CONTRACTS] = (500, '{"code": 1, "message": "try later"}')
+    answer = call(make_context(connect()), "option_chain_get", symbols=["AAA"], deltaMin=0.0, deltaMax=1.0)
+    (row,) = answer.payload["contracts"]
+    assert (row["openInterest"], row["liquidity"]) == (None, "unknown")
+    reasons = {gap["what"]: gap["reason"] for gap in answer.payload["missing"]}
+    assert "try later (HTTP 500)" in reasons["openInterest"]
+
+
+def test_a_feed_without_a_subscription_names_the_other_one(connect: Connect) -> None:
+    with pytest.raises(NotConfigured, match="may not read Alpaca's opra options") as raised:
+        connect("alpaca-opra").chain("AAA", TODAY, MAY)
+    assert "DESK_OPTION_CHAINS=alpaca" in raised.value.remedy
+
+
+def test_a_share_without_options_has_an_empty_chain(connect: Connect, make_context: MakeContext, call: Call) -> None:
+    assert connect().chain("ZZZ", TODAY, MAY).rows == ()
+    answer = call(make_context(connect()), "option_chain_get", symbols=["ZZZ"])
+    assert not answer.has_data
+    assert answer.payload["missing"][0]["reason"] == "no contract expires in 14 to 45 days"
+
+
+@pytest.mark.parametrize("missing", sorted(KEYS))
+def test_a_missing_key_is_named(missing: str, connect: Connect, alpaca: Alpaca, tmp_path: Path) -> None:
+    environ = {**KEYS, missing: ""}
+    with pytest.raises(NotConfigured, match=f"not available: configure {missing} for option chains"):
+        connect(environ=environ).chain("AAA", TODAY, MAY)
+    with pytest.raises(SettingError, match=missing):
+        require_chains(Settings(home=tmp_path, market="yahoo", option_chains="alpaca"), environ)
+    require_chains(Settings(home=tmp_path, market="yahoo"), {})
+    assert not alpaca.options.asked
+
+
+def test_the_key_of_orders_is_no_key_of_data(connect: Connect, alpaca: Alpaca) -> None:
+    environ = {"ALPACA_API_KEY": "k", "ALPACA_SECRET_KEY": "s"}
+    with pytest.raises(NotConfigured, match="ALPACA_DATA_API_KEY and ALPACA_DATA_SECRET_KEY"):
+        connect(environ=environ).chain("AAA", TODAY, MAY)
+
+
+def test_a_wrong_key_is_refused_without_being_shown(connect: Connect) -> None:
+    environ = {**KEYS, "ALPACA_DATA_SECRET_KEY": "not-the-secret"}
+    with pytest.raises(NotConfigured, match="Alpaca refuses the key") as raised:
+        connect(environ=environ).chain("AAA", TODAY, MAY)
+    assert "not-the-secret" not in f"{raised.value} {raised.value.remedy}"
+
+
+def test_data_keys_go_to_alpaca_or_to_loopback_alone(connect: Connect, tmp_path: Path) -> None:
+    for url in ("https://example.com", "http://10.0.0.1:1", "http://user:pass@127.0.0.1:1"):
+        settings = Settings(home=tmp_path, market="yahoo", option_chains="alpaca", alpaca_data_url=url)
+        with pytest.raises(SettingError, match="DESK_ALPACA_DATA_URL is not http on loopback"):
+            build(settings, connect(), KEYS)
+    assert build(Settings(home=tmp_path, market="yahoo", option_chains="alpaca"), connect(), KEYS).name
+
+
+def test_there_are_no_chains_of_a_past_day(connect: Connect, alpaca: Alpaca) -> None:
+    market = connect()
+    market.clock.day = TODAY
+    for question in (lambda: market.chain("AAA", TODAY, MAY), lambda: market.option_quote(PUT)):
+        with pytest.raises(NotConfigured, match="of now, none of a past day"):
+            question()
+    assert not alpaca.options.asked
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        None,
+        [],
+        {"latestQuote": None, "greeks": {"delta": "x"}},
+        {"latestQuote": {"bp": "NaN", "ap": "inf"}, "impliedVolatility": -0.0, "greeks": OWN},
+        {"latestQuote": {"bp": True, "ap": {}}, "dailyBar": {"v": "many"}, "latestTrade": []},
+    ],
+)
+def test_an_odd_snapshot_is_a_contract_without_figures(odd: Any) -> None:
+    row = json.loads(json.dumps(shapes.row_of(PUT, odd)))
+    found = shapes.chain_row(row, None, TODAY)
+    assert found is not None
+    assert (found.bid, found.ask, found.last, found.volume, found.iv, found.greeks) == (None,) * 6
+    assert shapes.price_of(row) is None
+
+
+def test_names_that_are_no_contracts_are_listed_as_unread(connect: Connect, alpaca: Alpaca) -> None:
+    alpaca.options.snapshots["AAA"]["AAA1240419P00095000"] = snapshot(1, 2, AT)
+    chain = connect().chain("AAA", TODAY, APRIL)
+    assert (chain.unread, len(chain.rows)) == (("AAA1240419P00095000",), 2)
+
+
+def test_greeks_are_computed_where_alpaca_gives_none(connect: Connect, make_context: MakeContext, call: Call) -> None:
+    context = make_context(connect(yields=0.02), risk_free_rate=0.05)
+    answer = call(context, "option_greeks_get", contracts=[LATE])
+    (row,), (chain,) = answer.payload["contracts"], answer.payload["chains"]
+    terms = Terms("put", 100.0, 90.0, (MAY - TODAY).days / 365, 0.05, 0.02)
+    iv, _ = implied_volatility(terms, 2.1)
+    assert iv is not None
+    assert math.isclose(row["delta"], greeks(terms, iv).delta, abs_tol=1e-4)
+    assert (row["greeks"], chain["dividendYield"]) == ("computed", 0.02)

@@ -1,0 +1,1 @@
+"""Alpaca beside its broker: the HTTP that all of its clients use, and its option chains."""
