@@ -118,7 +118,9 @@ OPTION_RULES = _table(
     Rule("implied", "iv", "implied volatility", True, 0.60, 1.20),
     Rule("skew", "putSkew", "put skew", True, 0.10, None),
 )
-LEAST_DELTA = 0.05  # of contracts that are looked at: below it a premium hardly pays its spread
+# Contracts that are looked at: below this delta a premium hardly pays its spread, above this return on capital a week
+# it is a stale quote or the price of an event.
+LEAST_DELTA, MOST_WEEKLY_ROC = 0.05, 0.03
 CHAIN_ROWS = 20
 ALTERNATIVES = 3
 LEVELS = 3  # that the chart analyst names of a kind

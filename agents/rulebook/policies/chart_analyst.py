@@ -47,7 +47,7 @@ def _chart_report(case: Case, study: Payload, drawn: bool) -> Payload:
     lacking += [] if drawn else ["the picture"]
     return {
         "recommendation": "reject" if Level.REJECT in levels else found,
-        "confidence": "high" if not lacking else "medium" if len(lacking) == 1 else "low",
+        "confidence": _confidence(lacking),
         "trendDirection": trend.get("direction"),
         "trendQuality": trend.get("quality"),
         "extensionRisk": extension.get("risk"),
@@ -57,6 +57,12 @@ def _chart_report(case: Case, study: Payload, drawn: bool) -> Payload:
         "summary": summary_text(case, [*_trend_texts(study), *_level_texts(study)], lacking),
         "keyRisks": risks,
     }
+
+
+def _confidence(lacking: Sequence[str]) -> str:
+    if not lacking:
+        return "high"
+    return "low" if "trend" in lacking or len(lacking) > 1 else "medium"
 
 
 def _trend_texts(study: Payload) -> list[str]:

@@ -47,6 +47,7 @@ def _chain_calls(case: Case, symbol: str, strategy: str) -> list[Call]:
         "deltaMin": min(limits.LEAST_DELTA, bounds["maxDelta"]),
         "deltaMax": bounds["maxDelta"],
         "minWeeklyRoc": bounds["minWeeklyRoc"],
+        "maxWeeklyRoc": max(limits.MOST_WEEKLY_ROC, bounds["minWeeklyRoc"]),
     }
     near = _near(case, strategy)
     if not near:
