@@ -12,9 +12,17 @@ import redis.asyncio
 from agents.codex.config import runtime_config
 from agents.codex.runtime import CodexRuntime
 from agents.prompting import render
-from agents.roles import ROLES
+from agents.roles import ROLES, validators
+from agents.rulebook.case import MAX_CALLS
 from agents.runtime import ConversationSpec
-from agents.subjects import screener_subject, trader_subject, validator_subject
+from agents.subjects import (
+    AnalystSubject,
+    analyst_subject,
+    screener_subject,
+    synthesis_subject,
+    trader_subject,
+    validator_subject,
+)
 from models.research import output_schema
 from models.settings import LENSES, Settings
 from tests.patience import PATIENCE
@@ -29,6 +37,10 @@ PORTFOLIO = {"cash": 1_000.0, "equity": 1_000.0, "buyingPower": 1_000.0, "positi
 def brief(key: str, settings: Settings) -> dict[str, Any]:
     if ROLES[key].mode == "screener":
         return screener_subject(key.removeprefix("screener_"), 0, SYMBOLS, settings)
+    if key == "synthesis":
+        return dict(synthesis_subject("IBM", "csp", {"recommendation": "reject", "reasons": ["x"]}, settings))
+    if ROLES[key].subject is AnalystSubject:
+        return dict(analyst_subject(validator_subject("IBM", "equity", [], settings), settings))
     if ROLES[key].mode == "research":
         return validator_subject("AAPL", "equity", [], settings)
     return trader_subject("paper", [], PORTFOLIO, settings)
@@ -64,12 +76,12 @@ def test_every_role_ends_its_turn_through_the_app_server(rulebook: str, redis_se
         await runtime.start()
         try:
             bench = Bench(runtime, settings)
-            keys = [*(f"screener_{lens}" for lens in LENSES), "quick", "fundamentals", "risk", "catalyst", "trader"]
+            keys = [*(f"screener_{lens}" for lens in LENSES), *validators(), "synthesis", "trader"]
             ended = await asyncio.gather(*(bench.turns(key) for key in keys))
             for key, (results, seen) in zip(keys, ended, strict=True):
                 assert [result.failure for result in results] == [None], key
                 ROLES[key].schema.model_validate_json(results[0].text)
-                assert 1 <= len(seen) <= 2, key
+                assert bool(ROLES[key].tools) <= len(seen) <= MAX_CALLS, key
                 assert results[0].usage.total_tokens > 0
             await check_kept_thread(bench)
         finally:
