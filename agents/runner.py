@@ -31,6 +31,7 @@ from agents.runtime import (
     TurnResult,
     has_history,
 )
+from agents.web_search import recorded, search_hosts
 from models.database.artifacts import digest_of
 from models.database.store import new_row
 from models.errors import DeskError, Postponed, kind_of
@@ -139,7 +140,7 @@ class Runner:
         model = role_models(settings)[job.role.key]
         gate = self._gate_of(model.model)
         await gate.check()
-        record = _Record(job, settings, model)
+        record = _Record(job, settings, model, search_hosts(settings, job.role.key, context.clock.day))
         tools = toolset_for(job.role.tools, context, settings.tool_seconds, record.answered)
         try:
             scope = thread_scope(settings, context.market)
@@ -189,23 +190,25 @@ class Runner:
             tools=tools,
             model=model.model,
             effort=model.effort,
-            toolset_hash=toolset_hash(tools.specs(), approvals),
+            toolset_hash=toolset_hash(tools.specs(), approvals, record.web_search),
             opening=job.opening,
             scope=Scope(job.run_id, job.step_id, job.attempt, job.role.key, job.subject),
             approvals=approvals,
             mode=job.role.mode,
             fallbacks=model.fallbacks,
             model_calls=MODEL_CALLS[record.settings.depth],
+            web_search=record.web_search,
         )
 
 
 @dataclass(slots=True)
 class _Record:
-    """Turns and tool calls as rows, in the order in which they happened."""
+    """Turns and tool calls as rows, in the order in which they happened; the model's own searches are calls too."""
 
     job: Assignment
     settings: Settings
     model: RoleModel
+    web_search: tuple[str, ...] | None = None
     turns: list[Turn] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     answers: list[RecordedCall] = field(default_factory=list)
@@ -229,6 +232,8 @@ class _Record:
         )
         self.turns.append(row)
         seen = len(self.calls)
+        searches = [recorded(search, self.web_search) for search in result.searches]
+        self.answers[seen:] = sorted([*self.answers[seen:], *searches], key=lambda call: call.at)
         for ordinal, (arguments, answer, _at) in enumerate(self.answers[seen:], start=seen):
             self.calls.append(
                 new_row(
@@ -365,9 +370,14 @@ def thread_scope(settings: Settings, market: MarketData) -> str:
     return f"{provider}/{place}/{settings.account}"
 
 
-def toolset_hash(specs: Sequence[ToolSpec], approvals: frozenset[ApprovalKind] = frozenset()) -> str:
-    """Return SHA-256 over names, descriptions and schemas, and what may be asked of a person: a thread keeps the tools
-    it was started with, so a change of these needs a new thread."""
+def toolset_hash(
+    specs: Sequence[ToolSpec],
+    approvals: frozenset[ApprovalKind] = frozenset(),
+    web_search: tuple[str, ...] | None = None,
+) -> str:
+    """Return SHA-256 over names, descriptions and schemas, what may be asked of a person, and the hosts of the model's
+    own search: a thread keeps the tools it was started with, so a change of these needs a new thread."""
     table: list[Any] = [[spec.name, spec.description, spec.input_schema] for spec in specs]
     table += sorted(approvals)
+    table += [] if web_search is None else [["web_search", *web_search]]
     return hashlib.sha256(orjson.dumps(table, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -44,6 +44,7 @@ class ConversationSpec:
     fresh thread replaces it.
     whole: a kept thread is gone on with whatever its age and length, and with all of its history.
     approvals: requests that the model may make of a person; any other is declined at once.
+    web_search: hosts that the model may search the web on by itself, all if empty; None: it may not.
     effort: how much the model reasons; None is its own default. mode: the role's; a kept thread has its mode's limits.
     fallbacks: models that a call goes to, in this order, when the provider of `model` cannot serve it. model_calls:
     most model calls of one turn, the last of which must answer. Both are of runtimes that make the calls themselves.
@@ -64,11 +65,23 @@ class ConversationSpec:
     whole: bool = False
     fallbacks: tuple[str, ...] = ()
     model_calls: int = 12
+    web_search: tuple[str, ...] | None = None
 
 
 def has_history(reason: str) -> bool:
     """Return whether a thread that was opened for this reason has the turns of the one before it."""
     return reason == "resumed" or reason.startswith("forked:")
+
+
+class WebSearch(NamedTuple):
+    """A step of the model's own search of the web. action: search, openPage, findInPage or other. url: of the page that
+    was opened. results: URLs of what was found, where the runtime reports them."""
+
+    at: dt.datetime
+    action: str
+    queries: tuple[str, ...]
+    url: str | None
+    results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +91,8 @@ class TurnResult:
     status completed: text is the answer, unless refusal is set: the model declined. interrupted and failed: failure
     has the reason; failed with a refusal and no failure: the provider's safety system declined. context_tokens: input
     tokens of its last model call; None where the provider gave no figure. model: the one that answered last, where the
-    runtime may choose another than the conversation's. cost_usd: as the runtime knows it, else None.
+    runtime may choose another than the conversation's. cost_usd: as the runtime knows it, else None. searches: the
+    model's own of the web.
     """
 
     thread_id: str
@@ -91,6 +105,7 @@ class TurnResult:
     context_tokens: int | None = None
     model: str | None = None
     cost_usd: float | None = None
+    searches: tuple[WebSearch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

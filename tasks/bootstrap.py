@@ -30,6 +30,7 @@ from agents.role_models import require_keys, role_models, runtimes_of
 from agents.roles import check_roles
 from agents.runner import Runner
 from agents.runtime import Runtime
+from agents.web_search import check_web_search
 from models.database.blobs import blob_store
 from models.database.store import Store
 from models.errors import DeskError, RedisDown, UsageError
@@ -356,6 +357,7 @@ def require_roles(settings: Settings) -> None:
     """Check the settings that name roles. Raises SettingError."""
     check_roles(settings)
     role_models(settings)
+    check_web_search(settings)
 
 
 def codex_binary(settings: Settings) -> str:

@@ -231,7 +231,11 @@ class CodexConversation:
         if watch is None:
             return TurnResult(self.thread_id, turn_id, status, "", Usage(), why, refusal)
         spent = watch.spent(completed=status == "completed")
-        return TurnResult(self.thread_id, turn_id, status, watch.text or "", spent, why, refusal, watch.context_tokens)
+        context, searches = watch.context_tokens, tuple(watch.searches)
+        text = watch.text or ""
+        return TurnResult(
+            self.thread_id, turn_id, status, text, spent, why, refusal, context_tokens=context, searches=searches
+        )
 
 
 def _interrupted() -> Failure:

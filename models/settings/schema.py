@@ -128,6 +128,12 @@ class Settings(BaseModel):
     page_browser: str | None = of_process(
         None, description="Chromium for pictures of pages, or off; that on the PATH by default"
     )
+    web_search: str = of_run(
+        "off", description="roles that may search the web by the model's own tool, by comma; or off"
+    )
+    web_search_hosts: HostNames = of_run(
+        "", description="hosts that such a search may use, each with those below it, by comma; any by default"
+    )
 
     # The account
     account: BrokerName = of_orders("paper", description="account of orders, positions and cash; it is the broker's")

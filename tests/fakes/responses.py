@@ -107,7 +107,15 @@ class Slow:
     reply: Reply
 
 
-Reply = Text | Streamed | Call | Refusal | Status | Failing | Cut | Malformed | Silence | Slow
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The provider's own search of the web, then an answer. actions: as the Responses API has them."""
+
+    actions: tuple[Mapping[str, Any], ...]
+    text: str
+
+
+Reply = Searched | Text | Streamed | Call | Refusal | Status | Failing | Cut | Malformed | Silence | Slow
 Policy = Callable[[dict[str, Any]], Reply]
 
 
@@ -191,6 +199,20 @@ def _streamed(reply: Streamed) -> bytes:
     )
 
 
+def _searched(reply: Searched) -> bytes:
+    number, message = f"resp_{next(_numbers)}", _message({"type": "output_text", "text": reply.text, "annotations": []})
+    calls = [
+        {"type": "web_search_call", "id": f"ws_{next(_numbers)}", "status": "completed", "action": dict(action)}
+        for action in reply.actions
+    ]
+    done = [
+        _event("response.output_item.done", output_index=index, item=item)
+        for index, item in enumerate([*calls, message])
+    ]
+    completed = _event("response.completed", response={"id": number, "output": [*calls, message], "usage": USAGE})
+    return b"".join((_event("response.created", response={"id": number}), *done, completed))
+
+
 def stream_of(reply: Reply) -> bytes:
     """The bytes of a reply that is a whole or a broken stream."""
     if isinstance(reply, Call):
@@ -200,6 +222,8 @@ def stream_of(reply: Reply) -> bytes:
         return _stream(_message({"type": "output_text", "text": reply.text, "annotations": []}), reply.usage)
     if isinstance(reply, Streamed):
         return _streamed(reply)
+    if isinstance(reply, Searched):
+        return _searched(reply)
     if isinstance(reply, Refusal):
         return _stream(_message({"type": "refusal", "refusal": reply.text}), USAGE)
     created = _event("response.created", response={"id": f"resp_{next(_numbers)}"})

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from agents.codex.failures import failure_of_turn, is_limit, is_policy, refusal_in
-from agents.codex.server.watch import counts_of
+from agents.codex.server.watch import SEARCH_ITEM, counts_of
 from agents.failures import masked_message, reset_in
 from agents.runtime import Scope
 from models.events.envelope import TEXT_LIMIT, Envelope, EventType, event, short
@@ -130,6 +130,11 @@ def _content(item: Params) -> dict[str, Any]:
         payload["text"] = short("\n".join(item.get("summary") or ()))
     elif kind == "commandExecution":
         payload |= {"command": short(item["command"]), "exit_code": item.get("exitCode"), "ms": item.get("durationMs")}
+    elif kind == SEARCH_ITEM:
+        action = item.get("action") or {}
+        queries = [short(query) for query in (action.get("queries") or ())[:10]]
+        payload |= {"query": short(item.get("query")), "action": action.get("type"), "queries": queries}
+        payload["url"] = short(action["url"]) if action.get("url") else None
     elif kind == "fileChange":
         payload["paths"] = [short(change["path"]) for change in item["changes"][:10]]
     return payload

@@ -12,7 +12,9 @@ import structlog
 from agents.codex.failures import is_limit
 from agents.codex.server.router import ApprovalRouter
 from agents.failures import reset_in
+from agents.runtime import WebSearch
 from models.research import Usage
+from models.tables.columns import utcnow
 from tools.registry import Toolset
 
 log = structlog.get_logger(__name__)
@@ -26,6 +28,7 @@ _USAGE_FIELDS = {
 }
 
 
+SEARCH_ITEM = "webSearch"
 # A shorter wait before the app-server's own retry is its own, not one that the provider asked for.
 ASKED_SECONDS = 1.0
 
@@ -66,6 +69,7 @@ class TurnWatch:
         self.limited_at: float | None = None
         self.on_limited: Callable[[float | None], None] | None = None
         self.calls: set[asyncio.Future[Any]] = set()
+        self.searches: list[WebSearch] = []
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Take one notification of the turn's thread; those of an earlier turn are ignored."""
@@ -176,6 +180,22 @@ class TurnWatch:
         elif item.get("type") == "dynamicToolCall":
             self.text = None  # a message before a tool call is not the answer
             self._called_tool = True
+        elif item.get("type") == SEARCH_ITEM:
+            self.searches.append(_search(item))
+
+
+def _search(item: Mapping[str, Any]) -> WebSearch:
+    """Return a search of the model as the protocol has it: each query once, the URL of a page opened."""
+    action = item.get("action") or {}
+    queries = [*(action.get("queries") or ()), action.get("query"), None if action.get("url") else item.get("query")]
+    results = [row["url"] for row in item.get("results") or () if isinstance(row, Mapping) and row.get("url")]
+    return WebSearch(
+        at=utcnow(),
+        action=str(action.get("type") or "other"),
+        queries=tuple(dict.fromkeys(str(query) for query in queries if query)),
+        url=str(action["url"]) if action.get("url") else None,
+        results=tuple(map(str, results)),
+    )
 
 
 def counts_of(breakdown: Any) -> dict[str, int | None]:

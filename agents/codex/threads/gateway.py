@@ -197,11 +197,18 @@ def _opened(answer: Mapping[str, Any], reason: str) -> OpenedThread:
 
 
 def _common(server: AppServer, spec: ConversationSpec) -> dict[str, Any]:
-    common = {
+    common: dict[str, Any] = {
         "model": spec.model,
         "modelProvider": server.launch.model_provider,
         "baseInstructions": spec.base_instructions,
         **thread_settings(spec.approvals),
     }
+    if spec.web_search is not None:
+        common["config"] = {**common.get("config", {}), **_searching(spec.web_search)}
     # Commands start in a folder of their own, not among the threads of CODEX_HOME.
     return {**common, "cwd": str(server.work)} if needs_environment(spec.approvals) else common
+
+
+def _searching(hosts: tuple[str, ...]) -> dict[str, Any]:
+    """Return the settings of a thread with a model that may search the web; those of the process turn it off."""
+    return {"web_search": "live", **({"tools.web_search": {"allowed_domains": list(hosts)}} if hosts else {})}

@@ -30,6 +30,8 @@ TEXTS = {
     "approval": ("auto", "manual", "above:50"),
     "mandate_public_key": (base64.b64encode(b"a" * 32).decode(), base64.b64encode(b"b" * 32).decode()),
     "page_hosts": ("www.sec.gov", "127.0.0.1:8080,*.example.com"),
+    "web_search": ("off", "research"),
+    "web_search_hosts": ("www.sec.gov", "sec.gov,nasdaq.com"),
     "universe": ("IBM,GE", "sp500"),
     "lenses": ("technical", "technical,options"),
     "research_roles": ("quick", "quick,risk"),

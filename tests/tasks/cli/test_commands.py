@@ -198,6 +198,8 @@ def test_a_wrong_setting_is_named_and_ends_with_2(
         ("screen --no-wait", {"DESK_REDIS_URL": "redis://127.0.0.1:1"}, ("revision none", "desk up")),
         ("screen --no-wait", {}, ("no Redis", "desk up")),
         ("screen --no-wait", {"DESK_ROLE_MODELS": "nobody=codex:x"}, ("DESK_ROLE_MODELS", "no role 'nobody'")),
+        ("up", {"DESK_WEB_SEARCH": "research"}, ("DESK_WEB_SEARCH", "market=replay", "DESK_WEB_SEARCH=off")),
+        ("screen --no-wait", {"DESK_WEB_SEARCH": "gossip"}, ("DESK_WEB_SEARCH", "has 'gossip'", "off, or roles")),
         ("worker ops", {"DESK_RESEARCH_ROLES": "nobody"}, ("DESK_RESEARCH_ROLES", "nobody")),
         ("api", {"DESK_ROLE_MODELS": "nobody=codex:x"}, ("DESK_ROLE_MODELS", "no role 'nobody'")),
         ("status", {"DESK_ROLE_MODELS": "nobody=codex:x"}, ("DESK_ROLE_MODELS", "no role 'nobody'")),

@@ -87,7 +87,18 @@ def test_a_long_delta_is_reported_whole_in_pieces(method: str) -> None:
     ("fields", "collected"),
     [
         ({"type": "reasoning", "summary": ["one", "two"]}, {"type": "reasoning", "text": "one\ntwo"}),
-        ({"type": "webSearch", "query": "secret"}, {"type": "webSearch"}),
+        (
+            {"type": "webSearch", "query": "ACME", "action": {"type": "search", "queries": ["ACME", "x" * 900]}},
+            {"type": "webSearch", "query": "ACME", "action": "search", "queries": ["ACME", "x" * 500], "url": None},
+        ),
+        (
+            {"type": "webSearch", "query": "", "action": {"type": "openPage", "url": "https://a.example/"}},
+            {"type": "webSearch", "query": "", "action": "openPage", "queries": [], "url": "https://a.example/"},
+        ),
+        (
+            {"type": "webSearch", "query": "ACME", "action": None},
+            {"type": "webSearch", "query": "ACME", "action": None, "queries": [], "url": None},
+        ),
         ({"type": "contextCompaction"}, {"type": "contextCompaction"}),
     ],
 )
