@@ -46,6 +46,7 @@ from tools.portfolio import PORTFOLIO_GET
 from tools.registry import ToolSpec
 from tools.reports import REPORT_LATEST
 from tools.research.earnings import EARNINGS_DATES
+from tools.research.filings import SEC_FILINGS
 from tools.research.insiders import INSIDER_TRADES
 from tools.research.news_index import NEWS_INDEX
 from tools.research.ratings import ANALYST_RATINGS
@@ -110,7 +111,8 @@ _analyst = partial(
 _CHARTS = (PRICE_HISTORY_GET, CHART_STUDY_GET, CHART_RENDER)
 _CHAINS = (OPTION_CHAIN_GET, OPTION_GREEKS_GET, OPTIONS_UNUSUAL)
 # What there is on a company beside its prices: the sources of the research role.
-_RESEARCH = (NEWS_LIST, NEWS_INDEX, EARNINGS_DATES, SHORT_INTEREST, ANALYST_RATINGS, INSIDER_TRADES)
+_OPINIONS = (SHORT_INTEREST, ANALYST_RATINGS, INSIDER_TRADES)
+_RESEARCH = (NEWS_LIST, NEWS_INDEX, EARNINGS_DATES, *_OPINIONS, SEC_FILINGS)
 _SCREENING = (UNIVERSE_LIST, SP500_MOVERS, SYMBOL_OVERVIEW, TECHNICALS_GET, SIGNALS_GET, NEWS_LIST)
 # What a lens gets beside them.
 _LENS_TOOLS: Mapping[str, tuple[ToolSpec, ...]] = {"options": (VOLATILITY_GET, OPTIONS_UNUSUAL)}

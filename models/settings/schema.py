@@ -23,6 +23,7 @@ from models.settings.types import (
     Count,
     Effort,
     HostNames,
+    Identity,
     PageHosts,
     Policy,
     Prices,
@@ -109,7 +110,7 @@ class Settings(BaseModel):
     # The market
     market: MarketName = of_run("replay", description="where prices come from")
     replay_date: dt.date = of_run(dt.date(2010, 8, 12), description="the replay's today; nothing later is visible")
-
+    sec_identity: Identity | None = of_desk(None, description="your NAME and MAIL, which the SEC asks of its readers")
     replay_options: Literal["none", "modelled"] = of_orders(
         "none", description="option chains of a replay: none, or modelled ones, labelled so and traded on paper alone"
     )

@@ -16,6 +16,7 @@ from models.trading.protection import require_protection
 
 _TOKEN = re.compile(r"[!-~]{16,}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+\]?")
+_IDENTITY = re.compile(r"[^\s@][^@\r\n]{0,98} [^\s@]{1,64}@[^\s@]+\.[^\s@]+")
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(ge=1)]
@@ -69,6 +70,12 @@ def _hard_to_guess(value: str) -> str:
     return value
 
 
+def _identity(value: str) -> str:
+    if not _IDENTITY.fullmatch(value):
+        raise ValueError("must be a name and a mail address, such as Ada Lovelace ada@example.org")
+    return value
+
+
 def _host_names(value: str) -> str:
     for name in filter(None, (part.strip() for part in value.split(","))):
         if not _HOST_NAME.fullmatch(name):
@@ -91,6 +98,7 @@ WebUrl = Annotated[str, AfterValidator(urls.require_http)]
 RedisUrl = Annotated[SecretStr, _secret(urls.require_redis)]
 SqlUrl = Annotated[SecretStr, _secret(urls.require_database)]
 Token = Annotated[SecretStr, _secret(_hard_to_guess)]
+Identity = Annotated[SecretStr, _secret(_identity)]
 HostNames = Annotated[str, AfterValidator(_host_names)]
 PageHosts = Annotated[str, AfterValidator(page_hosts.readable_hosts)]
 ClockTime = Annotated[str, AfterValidator(_clock_time)]

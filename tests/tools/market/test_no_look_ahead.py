@@ -63,6 +63,7 @@ def cases(symbols: list[str]) -> list[tuple[str, dict[str, Any]]]:
         ("earnings_dates", {"symbols": symbols, "limit": 40}),
         ("short_interest", {"symbols": symbols}),
         ("analyst_ratings", {"symbols": symbols[:30], "days": 1000}),
+        ("sec_filings", {"symbols": symbols[:30], "days": 1000}),
         ("insider_trades", {"symbols": symbols[:30], "days": 1000}),
     ]
 

@@ -1,0 +1,142 @@
+"""EDGAR, the SEC's archive of filings, through edgartools: loaded where a tool first asks for it and nowhere else, for
+it takes a second and some 150 MB."""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib
+import importlib.util
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from models.company import Filing
+from models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured
+from models.settings import Settings
+from tools.market.aged_cache import AgedCache
+from tools.market.protocol import MarketClock
+
+SOURCE = "edgar"
+FILINGS_AGE = dt.timedelta(minutes=15)
+_TIMEOUT = 10.0
+_REQUESTS_A_SECOND = 5  # the SEC allows 10 an address, and there may be a second process
+# Its lines name the identity and each request; an error is the tool's to report.
+_CHATTY = ("edgar", "httpx", "httpcore", "httpxthrottlecache", "hishel", "stamina", "pyrate_limiter")
+_LOCK = threading.Lock()
+_LOADED: dict[str, Any] = {}
+
+
+class Edgar:
+    """FilingsSource of the filings that EDGAR has now, cached; the newest thousand or so of a company."""
+
+    def __init__(self, home: Path, clock: MarketClock, identity: str) -> None:
+        self._home = home
+        self._clock = clock
+        self._identity = identity
+        self._cache = AgedCache(home / "cache" / "edgar")
+
+    def filings(self, symbol: str) -> list[Filing]:
+        kept = self._cache.get(f"filings-{symbol}", FILINGS_AGE, lambda: self._fetch(symbol))
+        at = min(kept.at, self._clock.now())
+        return [row for given in kept.value for row in _filing(symbol, given, at)]
+
+    def _fetch(self, symbol: str) -> list[dict[str, Any]]:
+        library = _library(self._home, self._identity)
+        try:
+            company = library.Company(symbol)
+            found = company.get_filings(trigger_full_load=False)
+            rows = found.data.to_pylist()
+            if not rows and company.not_found:
+                raise MarketError(f"unknown symbol {symbol}: EDGAR has no filings under its number")
+            archive = library.config.SEC_ARCHIVE_URL
+            return [_plain(row, f"{archive}/data/{company.cik}") for row in rows]
+        except DeskError:
+            raise
+        except Exception as error:
+            raise _translated(error, symbol, library) from None
+
+
+def edgar_of(settings: Settings, clock: MarketClock) -> Edgar:
+    """Return EDGAR for the identity of the settings, without a request. Raises NotConfigured on a past day, without
+    an identity, or without edgartools."""
+    if clock.day is not None:
+        raise NotConfigured("not available in a replay: EDGAR is asked for the filings of now alone")
+    if importlib.util.find_spec("edgar") is None:
+        raise NotConfigured("not available: pip install 'chordesk[filings]'")
+    if settings.sec_identity is None:
+        raise NotConfigured(
+            'not available: configure DESK_SEC_IDENTITY="NAME MAIL", which the SEC asks of every program that reads it'
+        )
+    return Edgar(settings.home, clock, settings.sec_identity.get_secret_value())
+
+
+def _library(home: Path, identity: str) -> Any:
+    """Return edgartools, loaded once a process: its files in the home, no second try of its own, no lines of log."""
+    with _LOCK:
+        if not _LOADED:
+            os.environ["EDGAR_LOCAL_DATA_DIR"] = str(home / "cache" / "edgartools")
+            # It sleeps up to 45 s between its tries, which is longer than a tool may take.
+            importlib.import_module("stamina").set_active(False)
+            _LOADED["edgar"] = library = importlib.import_module("edgar")
+            for name in _CHATTY:
+                logging.getLogger(name).setLevel(logging.CRITICAL)
+            # The desk's cache keeps what it needs of an answer; the library's would keep megabytes a company.
+            library.httpclient.HTTP_MGR = library.httpclient.get_http_mgr(False, _REQUESTS_A_SECOND)
+            library.configure_http(timeout=_TIMEOUT)
+        if _LOADED.get("identity") != identity:
+            _LOADED["edgar"].set_identity(identity)
+            _LOADED["identity"] = identity
+        return _LOADED["edgar"]
+
+
+def _plain(row: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """Return a row of edgartools as JSON values. folder: URL of the company's filings."""
+    accession, document = str(row["accession_number"]), row.get("primaryDocument")
+    page = document or f"{accession}-index.html"
+    return {
+        "form": row["form"],
+        "filed": str(row["filing_date"]),
+        "period": row.get("reportDate") or None,
+        "items": [item.strip() for item in str(row.get("items") or "").split(",") if item.strip()],
+        "title": row.get("primaryDocDescription") or None,
+        "accession": accession,
+        "url": f"{folder}/{accession.replace('-', '')}/{page}",
+        "accepted": accepted.isoformat() if (accepted := row.get("acceptanceDateTime")) is not None else None,
+    }
+
+
+def _filing(symbol: str, row: Mapping[str, Any], at: dt.datetime) -> list[Filing]:
+    """Return the filing in a list, [] when it is none. at: when it was fetched, and so known at the latest.
+
+    The SEC labels the time of acceptance UTC, which is hours off for some companies; it is never taken to be later
+    than the fetch.
+    """
+    accepted = row["accepted"]
+    known_at = min(dt.datetime.fromisoformat(accepted), at) if accepted is not None else at
+    fields = {name: value for name, value in row.items() if name != "accepted"}
+    try:
+        return [Filing.model_validate({"symbol": symbol, **fields, "known_at": known_at})]
+    except ValidationError:
+        return []
+
+
+def _translated(error: Exception, symbol: str, library: Any) -> DeskError:
+    """Return the error as one of the desk; its own text, which may name the identity, is left out."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(error, library.TooManyRequestsError) or status == 429:
+        return MarketUnavailable("the SEC limits our requests", remedy="try again in some minutes")
+    if isinstance(error, library.CompanyNotFoundError):
+        return MarketError(f"unknown symbol {symbol}: EDGAR has no such ticker")
+    if status == 403:
+        remedy = "DESK_SEC_IDENTITY needs your name and a mail address at which the SEC can reach you"
+        return MarketUnavailable("the SEC refuses our requests (403)", remedy=remedy)
+    if status is not None:
+        return MarketUnavailable(f"the SEC does not answer for {symbol}: status {status}")
+    if isinstance(error, (OSError, library.TransportError)) or type(error).__module__.startswith("httpx"):
+        return MarketUnavailable(f"the SEC does not answer for {symbol}: {type(error).__name__}")
+    return MarketUnavailable(f"the SEC's answer for {symbol} could not be read: {type(error).__name__}")
