@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 
 from agents.roles import Role
 from models.errors import UsageError
-from models.settings import Settings
+from models.settings import REPLAYING, Settings
 
 PROMPTS = Path(__file__).parent / "prompts"
 HITS_WANTED = 6  # most names that a lens is to put forward from one shard
@@ -40,7 +40,8 @@ def render(role: Role, subject: Mapping[str, Any], settings: Settings, *, afresh
         raise UsageError(f"the subject of {role.key} lacks {', '.join(sorted(lacking))}", remedy=remedy)
     try:
         user = _environment().get_template(role.question).render(
-            constraints=subject["constraints"], market=settings.market, subject_block=subject_block(subject),
+            constraints=subject["constraints"], market=settings.market,
+            replayed=settings.market in REPLAYING, subject_block=subject_block(subject),
             afresh=afresh,
         )  # fmt: skip
     except UndefinedError as error:

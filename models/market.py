@@ -16,6 +16,11 @@ from models.research import Frozen, Wire
 Price = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
+def plain_name(market: str) -> str:
+    """Return a market's name without the version of its data: `files` of `files-0a1b2c3d`."""
+    return market.partition("-")[0]
+
+
 class Listing(Frozen):
     """One member of a universe; name, sector and industry are None where the source does not say."""
 

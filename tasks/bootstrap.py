@@ -34,6 +34,7 @@ from agents.web_search import check_web_search
 from models.database.blobs import blob_store
 from models.database.store import Store
 from models.errors import DeskError, RedisDown, UsageError
+from models.market import plain_name
 from models.settings import Settings
 from models.settings.snapshots import in_run
 from models.tables.runs import Run
@@ -177,8 +178,8 @@ class Desk:
         try:
             with self.store.read() as session:
                 key = books_market(session, self.settings.account) or own
-            if key.name == own.name and key.day is not None and own.day is not None:
-                key = max(key, own)
+            if plain_name(key.name) == own.name and key.day is not None and own.day is not None:
+                key = key._replace(day=max(key.day, own.day))
             return self._market_at(key)
         except DeskError as error:
             log.warning("market.away", account=self.settings.account, error=str(error))

@@ -24,4 +24,5 @@ def money(value: float | Decimal) -> str:
 
 
 def rounded(value: float | None, digits: int = 4) -> float | None:
-    return None if value is None else round(value, digits)
+    """Return the value rounded; None for none, and for one that is not a number."""
+    return None if value is None or value != value else round(value, digits)

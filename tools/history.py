@@ -17,15 +17,17 @@ from tools.registry import Gaps, ToolContext
 _SPLIT_LIKE = (-0.45, 0.80)
 _PREFETCH_SHARE = 0.6
 _BUDGET_SHARE = 0.8
+CLOSES_ALONE = "this market has closes alone: no ATR, ADX, gap, range or candle can be known"
 
 
 def histories(
     context: ToolContext, symbols: Sequence[str], gaps: Gaps, sessions: int = SESSIONS_A_YEAR
 ) -> Iterator[History]:
     """Yield the history over so many sessions of each symbol that has a bar of the market's latest one; the others, and
-    odd ones, are added to `gaps`."""
+    odd ones, are added to `gaps`, and so are those with closes alone."""
     prefetch(context, symbols)
     budget, days = Budget(context), context.market.sessions(sessions)
+    ranged = True
     for symbol in symbols:
         try:
             budget.spend()
@@ -39,7 +41,15 @@ def histories(
         found = history_of(bars, days)
         if not bars.adjusted:
             _note_split(found.bars, gaps)
+        ranged = ranged and not has_closes_alone(found.bars)
         yield found
+    if not ranged:
+        gaps.add("open, high and low", CLOSES_ALONE)
+
+
+def has_closes_alone(bars: Bars) -> bool:
+    """Return whether the last bar has a close, and no open, high and low."""
+    return bool(np.isnan(bars.high[-1]))
 
 
 def prefetch(context: ToolContext, symbols: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.settings.schema import ALIASES, LENSES, REAL_MONEY, BrokerName, MarketName, Settings
+from models.settings.schema import ALIASES, LENSES, REAL_MONEY, REPLAYING, BrokerName, MarketName, Settings
 from models.settings.types import Effort
 
-__all__ = ["ALIASES", "LENSES", "REAL_MONEY", "BrokerName", "Effort", "MarketName", "Settings"]
+__all__ = ["ALIASES", "LENSES", "REAL_MONEY", "REPLAYING", "BrokerName", "Effort", "MarketName", "Settings"]

@@ -40,7 +40,8 @@ from models.settings.types import (
 )
 
 Lens = Literal["technical", "fundamental", "catalyst", "options"]
-MarketName = Literal["replay", "yahoo"]  # each in tools.market.NAME.market
+MarketName = Literal["replay", "yahoo", "files"]  # each in tools.market.NAME.market
+REPLAYING: frozenset[MarketName] = frozenset({"replay", "files"})  # their clock stands still on DESK_REPLAY_DATE
 BrokerName = Literal["paper", "alpaca-paper", "alpaca-live"]  # each in tools.brokers.NAME, up to its hyphen
 PLAY_MONEY: frozenset[BrokerName] = frozenset({"paper", "alpaca-paper"})
 REAL_MONEY: frozenset[BrokerName] = frozenset(get_args(BrokerName)) - PLAY_MONEY  # brokers that need a mandate
@@ -111,8 +112,13 @@ class Settings(BaseModel):
     market: MarketName = of_run("replay", description="where prices come from")
     replay_date: dt.date = of_run(dt.date(2010, 8, 12), description="the replay's today; nothing later is visible")
     sec_identity: Identity | None = of_desk(None, description="your NAME and MAIL, which the SEC asks of its readers")
+    data: Absolute | None = of_run(None, description="folder of own data (market=files); each worker needs the same")
+    data_prices: Literal["auto", "raw", "adjusted"] = of_run(
+        "auto", description="own prices: as written, adjusted for splits, or as written where there is a plain close"
+    )
     replay_options: Literal["none", "modelled"] = of_orders(
-        "none", description="option chains of a replay: none, or modelled ones, labelled so and traded on paper alone"
+        "none",
+        description="option chains of a replay: its own if it has any, or modelled ones, labelled, for paper alone",
     )
     option_chains: Literal["market", "alpaca", "alpaca-opra"] = of_orders(
         "market",

@@ -10,13 +10,20 @@ from pydantic import TypeAdapter, ValidationError
 
 from models.errors import UsageError
 from models.settings.owners import MARK, Owner
-from models.settings.schema import Settings
+from models.settings.schema import REPLAYING, Settings
 from models.urls import without_login
 
 # It follows from the broker.
 _DERIVED = frozenset({"account"})
-# A worker's own: a snapshot has it without its login.
-_OF_THE_WORKER = frozenset({"provider_url"})
+# A worker's own: of a URL a snapshot lacks the login, and of a folder it is the content that must agree.
+_OF_THE_WORKER = frozenset({"provider_url", "data", "data_prices"})
+# Settings that have an effect with some values of another one alone.
+_NEEDS: Mapping[str, tuple[str, frozenset[str]]] = {
+    "provider_url": ("provider", frozenset({"endpoint"})),
+    "replay_date": ("market", frozenset(REPLAYING)),
+    "data": ("market", frozenset({"files"})),
+    "data_prices": ("market", frozenset({"files"})),
+}
 
 
 def owner_of(name: str) -> Owner:
@@ -56,9 +63,8 @@ def snapshot_value(name: str, given: Any) -> Any:
 
 def counts(name: str, theirs: Mapping[str, Any]) -> bool:
     """Return whether a setting has an effect with the provider and the market of a snapshot."""
-    needs = {"provider_url": ("provider", "endpoint"), "replay_date": ("market", "replay")}
-    other, value = needs.get(name, (name, None))
-    return value is None or theirs.get(other) == value
+    other, values = _NEEDS.get(name, (name, None))
+    return values is None or theirs.get(other) in values
 
 
 def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:

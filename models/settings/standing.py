@@ -8,7 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from models.research import Frozen
-from models.settings.schema import REAL_MONEY, Settings
+from models.settings.schema import REAL_MONEY, REPLAYING, Settings
 
 _NEW_YORK = ZoneInfo("America/New_York")
 
@@ -46,7 +46,7 @@ def standing_of(settings: Settings) -> Standing:
         account=settings.account,
         model=settings.model_label,
         market=settings.market,
-        day=settings.replay_date if settings.market == "replay" else today,
+        day=settings.replay_date if settings.market in REPLAYING else today,
     )
 
 

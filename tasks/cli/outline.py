@@ -62,6 +62,9 @@ MODULES: dict[str, dict[str, str]] = {
     "config": {
         "config": "Show every setting, its value, its owner and where it came from.",
     },
+    "data.folders": {
+        "data": "Own data: a folder of bars, headlines and chains.",
+    },
     "services.api": {
         "api": "Serve the desk over HTTP: runs, threads, orders, approvals, stop, and live events.",
     },

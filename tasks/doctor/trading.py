@@ -28,7 +28,7 @@ def market(context: CheckContext) -> Check:
     symbols = resolve_universe(context.settings.universe, source)
     quote = source.quote(symbols[0])
     detail = f"{source.name}: {len(symbols)} symbols; {quote.symbol} {quote.price:.2f} at {quote.at:%Y-%m-%d %H:%M %Z}"
-    return Check("market", CheckStatus.OK, detail + (" (replay of old prices)" if source.name == "replay" else ""))
+    return Check("market", CheckStatus.OK, detail + (" (replay of old prices)" if source.clock.day is not None else ""))
 
 
 def broker(context: CheckContext) -> Check:

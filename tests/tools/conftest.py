@@ -18,7 +18,8 @@ from models.settings import Settings
 from tests.databases import make_database
 from tools.market.clock import ReplayClock
 from tools.market.protocol import MarketData
-from tools.market.replay.data import PACKAGE, ReplayData, replay_data
+from tools.market.replay.columns import ReplayData
+from tools.market.replay.data import PACKAGE, replay_data
 from tools.market.replay.market import ReplayMarket
 from tools.registry import ToolAnswer, ToolContext
 from tools.toolsets import Registry

@@ -7,7 +7,7 @@ from models.tables.orders import Account, Fill, Order, Position
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.ledger_rows import filled_order
 from tools.market.clock import ReplayClock
-from tools.market.replay.data import ReplayData
+from tools.market.replay.columns import ReplayData
 from tools.market.replay.market import ReplayMarket
 
 NOW = ReplayClock(dt.date(2010, 8, 12)).now()

@@ -8,7 +8,7 @@ from models.errors import MarketError
 from tests.tools.conftest import Call, MakeContext, Raw
 from tests.tools.market.far_market import TODAY, FarMarket, daily
 from tools.market.clock import ReplayClock
-from tools.market.replay.data import ReplayData
+from tools.market.replay.columns import ReplayData
 from tools.market.replay.market import ReplayMarket
 
 

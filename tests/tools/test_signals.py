@@ -13,7 +13,7 @@ from tools import figures
 from tools.history import Budget
 from tools.market.bars import DailyBars
 from tools.market.clock import ReplayClock
-from tools.market.replay.data import ReplayData
+from tools.market.replay.columns import ReplayData
 from tools.market.replay.market import ReplayMarket
 from tools.market.sessions import history_of
 from tools.registry import Gaps, payload

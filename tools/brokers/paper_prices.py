@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 
 from models.contracts import MODELLED
-from models.errors import MarketError
+from models.errors import MarketError, NotConfigured
 from models.market import Quote
 from models.order_terms import shown
 from models.orders import BrokerFill, OrderTicket
@@ -88,10 +89,12 @@ class PaperPrices:
         found = []
         for place, day in enumerate(bars.dates):
             if hours.is_session(day) and hours.open_of(day) > since:
-                columns = bars.open, bars.high, bars.low, bars.close
-                opens, high, low, close = (exact(float(column[place])) for column in columns)
                 room = self._share_of(float(bars.volume[place]))
-                ends = min(hours.close_of(day), now)
+                ends, close = min(hours.close_of(day), now), exact(float(bars.close[place]))
+                if math.isnan(bars.open[place]):  # closes alone: a session of a single price at its end
+                    found.append(Session(ends, ends, close, close, close, close, room))
+                    continue
+                opens, high, low = (exact(float(column[place])) for column in (bars.open, bars.high, bars.low))
                 found.append(Session(hours.open_of(day), ends, opens, high, low, close, room))
         return found
 
@@ -134,6 +137,7 @@ class PaperPrices:
         return [Session.of_quote(quote, self._room(ticket, booked))]
 
     def _opening(self, ticket: OrderTicket, booked: Sequence[BrokerFill]) -> Offer:
+        self._require_opens(ticket.symbol)
         quote = self._quote(ticket)
         if quote is not None and quote.at > self._market.clock.now():  # the next open of a replay
             session = Session.of_quote(quote, self._room(ticket, booked))
@@ -142,6 +146,15 @@ class PaperPrices:
         if not sessions:
             return Offer([], None, "waits for the next opening price")
         return self._auction(ticket, at_open(ticket, sessions[0], self._slippage), "open", sessions[0])
+
+    def _require_opens(self, symbol: str) -> None:
+        """Raise NotConfigured when the market has closes alone."""
+        try:
+            opens = self._market.bars(symbol, 1).open
+        except MarketError:
+            return
+        if math.isnan(opens[-1]):
+            raise NotConfigured(f"not available: {self._market.name} has no opening price of {symbol}")
 
     def _closing(self, ticket: OrderTicket) -> Offer:
         day = dt.timedelta(days=1)
@@ -182,7 +195,10 @@ class PaperPrices:
         except MarketError:
             return None
         done = sum((exact(fill.quantity) for fill in booked), Decimal(0))
-        return self._share_of(float(bars.volume[-1])) - done
+        share = self._share_of(float(bars.volume[-1]))
+        return None if share is None else share - done
 
-    def _share_of(self, volume: float) -> Decimal:
+    def _share_of(self, volume: float) -> Decimal | None:
+        if math.isnan(volume):
+            return None
         return (exact(volume) * self._volume_share).to_integral_value(ROUND_FLOOR)

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tools.history import histories, last_move_like_a_split, note_holes
+from tools.history import has_closes_alone, histories, last_move_like_a_split, note_holes
 from tools.market.bars import DailyBars
 from tools.market.clock import exchange_hours
 from tools.market.protocol import Bars, MarketClock
@@ -57,13 +57,22 @@ class Frame:
 
 
 def frames(
-    context: ToolContext, symbols: Sequence[str], gaps: Gaps, sessions: int, interval: Interval
+    context: ToolContext,
+    symbols: Sequence[str],
+    gaps: Gaps,
+    sessions: int,
+    interval: Interval,
+    *,
+    closes_alone: bool = False,
 ) -> Iterator[Frame]:
     """Yield a frame over the last `sessions` sessions, or as many weeks as they make, of each symbol that has bars.
 
-    What is missing, or left out because of a move that may be a split, is added to `gaps`.
+    What is missing, or left out because of a move that may be a split, is added to `gaps`. closes_alone: a symbol
+    without open, high and low will do.
     """
     found = list(histories(context, symbols, gaps, sessions + _WARM_UP))
+    if not closes_alone:
+        found = [history for history in found if not has_closes_alone(history.bars)]
     note_holes(found, gaps, sessions)
     days = context.market.sessions(sessions + _WARM_UP)
     short = sum(len(history.bars.dates) < sessions for history in found)

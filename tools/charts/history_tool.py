@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
@@ -32,7 +33,7 @@ def price_history_get(context: ToolContext, arguments: HistoryArguments) -> dict
     """Return the bars of each symbol, oldest first. Raises UsageError for more rows than an answer holds."""
     _require_room(arguments)
     gaps, rows = Gaps(), []
-    for frame in frames_of(context, arguments.symbols, gaps, arguments.sessions, arguments.interval):
+    for frame in frames_of(context, arguments.symbols, gaps, arguments.sessions, arguments.interval, closes_alone=True):
         bars = frame.shown
         row = {"symbol": frame.symbol, "adjusted": bars.adjusted, "rows": _rows(bars)}
         rows.append({**row, "weekIncomplete": True} if frame.incomplete else row)
@@ -54,10 +55,14 @@ def _rows(bars: Bars) -> list[list[Any]]:
     """Return a row for each bar; a session without one has no row."""
     prices = (bars.open, bars.high, bars.low, bars.close)
     return [
-        [str(day), *(rounded(float(column[at])) for column in prices), int(bars.volume[at])]
+        [str(day), *(rounded(float(column[at])) for column in prices), _shares(float(bars.volume[at]))]
         for at, day in enumerate(bars.dates)
         if bars.close[at] == bars.close[at]
     ]
+
+
+def _shares(volume: float) -> int | None:
+    return None if math.isnan(volume) else int(volume)
 
 
 PRICE_HISTORY_GET = ToolSpec(

@@ -180,7 +180,7 @@ def _candles(draw: ImageDraw.ImageDraw, bars: Bars, scale: Scale) -> None:
 
 
 def _volume(bars: Bars, scale: Scale, draw: ImageDraw.ImageDraw) -> None:
-    most = float(np.nanmax(bars.volume))
+    most = float(np.max(bars.volume, initial=0.0, where=np.isfinite(bars.volume)))
     if not most > 0:
         return
     half = scale.half_body

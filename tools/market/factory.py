@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import NamedTuple, Protocol, get_args
 
+from models.errors import SettingError
+from models.market import plain_name
 from models.settings import MarketName, Settings
 from tools.market.clock import exchange_day
 from tools.market.option_chains import require_live
@@ -27,7 +29,8 @@ class MarketModule(Protocol):
 
 
 class MarketKey(NamedTuple):
-    """A market by name, and the day that it replays; None for one in real time."""
+    """A market by name, and the day that it replays; None for one in real time. The name of a market of own data may
+    end with their version, as a run keeps it: files-0a1b2c3d."""
 
     name: str
     day: dt.date | None
@@ -48,14 +51,18 @@ def market_at(name: str, now: dt.datetime) -> MarketKey:
 
 def build_market(settings: Settings, key: MarketKey | None = None) -> MarketData:
     """Return a market, by default the settings' own. Raises UsageError for an unknown name, SettingError when the
-    market has no such day, or is not live while another source of option chains is set, NotConfigured when its extra is
-    not installed."""
+    market has no such day, its data are not those of the name, or it is not live while another source of option chains
+    is set, NotConfigured when its extra is not installed."""
     key = key or configured_market(settings)
     module = _module(key.name)
-    require_live(settings, key.name, module.REPLAYS)
-    return module.build(settings, key.day)
+    require_live(settings, plain_name(key.name), module.REPLAYS)
+    market = module.build(settings, key.day)
+    if key.name not in (market.name, plain_name(key.name)):
+        reason = f"the data here are {market.name}, those asked for were {key.name}: a file of DESK_DATA has changed"
+        raise SettingError(reason, remedy="put the former files back, or open a new run on these")
+    return market
 
 
 def _module(name: str) -> MarketModule:
-    module: MarketModule = load_plugin("market", MODULES, name)
+    module: MarketModule = load_plugin("market", MODULES, plain_name(name))
     return module

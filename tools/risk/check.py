@@ -13,6 +13,7 @@ from tools.risk.exposure import Rule
 RULES: tuple[Rule, ...] = (
     conduct.trading_rule,
     conduct.provider_rule,
+    conduct.data_rule,
     instruments.listed_rule,
     conduct.verdict_rule,
     conduct.verdict_age_rule,

@@ -109,8 +109,8 @@ CODES: Mapping[Code, CodeMeaning] = {
     Code.RUN_STOPPED: CodeMeaning("an order of a run that is stopping, stopped or closed", exits=True),
     Code.NOT_RECONCILED: CodeMeaning("any order while the account cannot be compared with its broker", exits=True),
     Code.SETTINGS_DIFFER: CodeMeaning(
-        "an order of a run that was opened with another live switch, broker or limit than the trade worker has; limits "
-        "do not count for one that only reduces",
+        "an order of a run that was opened with another live switch, broker, limit or version of own data than the "
+        "trade worker has; limits and data do not count for one that only reduces",
         exits=True,
     ),
     Code.NO_MANDATE: CodeMeaning(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 
+from models.market import plain_name
 from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
 from models.research import Rating
+from models.settings import REPLAYING
 from models.states import TradingState
 from tools.market.clock import NEW_YORK
 from tools.risk.denials import deny, format_span
 from tools.risk.exposure import only_reduces, opening_only
 
-# Orders by the rulebook model or on the replay market are simulations, so they trade on paper alone.
+# Orders by the rulebook model or on a market of past prices are simulations, so they trade on paper alone.
 PAPER_ONLY_PROVIDERS = frozenset({"rulebook"})
-PAPER_ONLY_MARKETS = frozenset({"replay"})
+PAPER_ONLY_MARKETS: frozenset[str] = frozenset(REPLAYING)
 PAPER = "paper"
 # New York time from which orders for the next day's auctions are taken.
 AUCTIONS_FROM = dt.time(19)
@@ -40,7 +42,10 @@ def trading_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) 
 
 def provider_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
     if context.broker != PAPER:
-        barred = sorted((PAPER_ONLY_PROVIDERS & set(context.providers)) | (PAPER_ONLY_MARKETS & set(context.markets)))
+        barred = sorted(
+            (PAPER_ONLY_PROVIDERS & set(context.providers))
+            | (PAPER_ONLY_MARKETS & set(map(plain_name, context.markets)))
+        )
         if barred:
             reason = f"{' and '.join(barred)} may trade with the {PAPER} broker only"
             return deny(DenialCode.PROVIDER_NOT_ALLOWED, reason, f"broker {context.broker}", f"broker {PAPER}")
@@ -48,6 +53,16 @@ def provider_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits)
         reason = f"the account {ticket.account} is not one of the broker {context.broker}"
         return deny(DenialCode.PROVIDER_NOT_ALLOWED, reason, f"account {ticket.account}", f"account {context.broker}")
     return None
+
+
+@opening_only
+def data_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    here, *others = context.markets
+    changed = next((one for one in others if one != here and plain_name(one) == plain_name(here)), None)
+    if changed is None:
+        return None
+    reason = f"the run looked at the data {changed}, and those here are {here}: a file of DESK_DATA has changed"
+    return deny(DenialCode.SETTINGS_DIFFER, reason, changed, here)
 
 
 def no_verdict(symbol: str) -> Denied:

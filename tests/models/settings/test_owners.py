@@ -26,7 +26,8 @@ def test_every_setting_is_marked_with_its_owner() -> None:
     [
         (
             Owner.RUN,
-            "model role_models effort market replay_date max_candidates speculate research_roles price_move",
+            "model role_models effort market replay_date data data_prices max_candidates speculate research_roles "
+            "price_move",
         ),
         (Owner.ORDERS, "trader_live broker approval max_order_notional cooldown_hours allow_short stock_only"),
         (Owner.DESK, "summary verbosity orders_seconds maintain_seconds codex_turns turn_seconds budget_day_tokens"),

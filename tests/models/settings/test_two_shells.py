@@ -43,6 +43,7 @@ TEXTS = {
     "protect": ("none", "stop:8%", "trail:5%"),
     "prices": ("big=1/0.1/10", "small=0.5/0.05/5"),
     "replay_date": ("2010-08-10", "2010-08-12"),
+    "data": ("/data/one", "/data/two"),
     "step_deadline_seconds": ("300", "600"),
 }
 SCHEMA = Settings.model_json_schema()["properties"]
@@ -86,7 +87,13 @@ def terminal(environ: dict[str, str], folder: Path) -> Settings | str:
 
 def counts(name: str, desk: Settings) -> bool:
     """Return whether a variable has an effect with the desk's provider and market."""
-    needed = {"DESK_PROVIDER_URL": desk.provider == "endpoint", "DESK_REPLAY_DATE": desk.market == "replay"}
+    own = desk.market == "files"
+    needed = {
+        "DESK_PROVIDER_URL": desk.provider == "endpoint",
+        "DESK_REPLAY_DATE": desk.market in ("replay", "files"),
+        "DESK_DATA": own,
+        "DESK_DATA_PRICES": own,
+    }
     return needed.get(name, True)
 
 

@@ -21,7 +21,7 @@ from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tools.brokers.paper_books import Books, settlements
 from tools.market.clock import ReplayClock
-from tools.market.replay.data import ReplayData
+from tools.market.replay.columns import ReplayData
 from tools.market.replay.market import ModelledReplay, ReplayMarket
 from tools.orders.reconciliation.reconcile import reconcile
 

@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 from pathlib import Path
 
 import pytest
 
 from models.errors import NotConfigured, SettingError
-from models.settings import Settings
+from models.settings import REPLAYING, Settings
 from tools.alpaca.chains import AlpacaChains
 from tools.market.clock import LiveClock, ReplayClock
-from tools.market.factory import MarketKey, build_market
+from tools.market.factory import MODULES, MarketKey, build_market
 from tools.market.quotes import quote_of
-from tools.market.replay.data import ReplayData
+from tools.market.replay.columns import ReplayData
 from tools.market.replay.market import ReplayMarket
 from tools.market.yahoo.chains import YahooChains
 from tools.market.yahoo.market import YahooMarket
@@ -75,3 +76,7 @@ def test_another_source_of_chains_stands_beside_the_shares(replay_home: Path) ->
     own = build_market(settings(replay_home, market="yahoo"))
     assert isinstance(own, YahooMarket)
     assert isinstance(own.options, YahooChains)
+
+
+def test_markets_that_replay_are_those_that_the_settings_name() -> None:
+    assert {name for name, path in MODULES.items() if importlib.import_module(path).REPLAYS} == REPLAYING

@@ -21,9 +21,12 @@ from models.tables.orders import Account, Position
 from tests.tools.conftest import MakeContext, every_tool
 from tests.tools.ledger_rows import add_candidate, add_report, add_run, add_verdict
 from tests.tools.market.far_market import FarMarket
+from tests.tools.market.files import folders
 from tools.charts.overlays import OVERLAYS
 from tools.market.clock import NEW_YORK, ReplayClock
-from tools.market.replay.data import Columns, ReplayData
+from tools.market.files.data import FilesData, files_data
+from tools.market.files.market import FilesMarket
+from tools.market.replay.columns import Columns, ReplayData
 from tools.market.replay.market import ReplayMarket
 from tools.registry import ToolContext
 
@@ -97,7 +100,7 @@ def future_spoiled(data: ReplayData, today: dt.date, seed: int) -> ReplayData:
         values = getattr(data.columns, name).copy()
         values[later] = rng.uniform(0.01, 9999, int(later.sum()))
         figures[name] = values
-    return ReplayData(data.columns._replace(**figures), data.listings)
+    return data.with_columns(data.columns._replace(**figures))
 
 
 def future_removed(data: ReplayData, today: dt.date) -> ReplayData:
@@ -108,7 +111,26 @@ def future_removed(data: ReplayData, today: dt.date) -> ReplayData:
     present, first = np.unique(owner, return_index=True)
     start = np.r_[first, int(kept.sum())]
     figures = (getattr(columns, name)[kept] for name in ("day", "open", "high", "low", "close", "volume"))
-    return ReplayData(Columns(columns.symbols[present], start, *figures), data.listings)
+    return data.with_columns(Columns(columns.symbols[present], start, *figures))
+
+
+@pytest.fixture(scope="session")
+def own_data(data: ReplayData, tmp_path_factory: pytest.TempPathFactory) -> FilesData:
+    """Some names of the replay as a folder of own data."""
+    home = tmp_path_factory.mktemp("own")
+    names = [*data.symbols[::12], "AAPL", "QEP", "XTO", "DHR", "NEE"]
+    folder = folders.write_replayed(home / "data", data, sorted(set(names)))
+    return files_data(folders.settings(home, folder))
+
+
+@pytest.fixture(params=["replay", "files"])
+def past(request: pytest.FixtureRequest, data: ReplayData, own_data: FilesData) -> ReplayData:
+    """The data of each market of past prices."""
+    return data if request.param == "replay" else own_data
+
+
+def market_on(data: ReplayData, clock: ReplayClock) -> ReplayMarket:
+    return FilesMarket(data, clock) if isinstance(data, FilesData) else ReplayMarket(data, clock)
 
 
 @pytest.fixture
@@ -141,11 +163,11 @@ def any_symbols(data: ReplayData) -> st.SearchStrategy[list[str]]:
 @QUIET
 @given(choice=st.data())
 def test_no_answer_has_a_date_after_now(
-    data: ReplayData, past_and_future: Store, make_context: MakeContext, choice: st.DataObject
+    past: ReplayData, past_and_future: Store, make_context: MakeContext, choice: st.DataObject
 ) -> None:
-    clock = ReplayClock(choice.draw(any_day(data)))
-    context = make_context(ReplayMarket(data, clock), past_and_future)
-    for asked, answered in answers(context, choice.draw(any_symbols(data))).items():
+    clock = ReplayClock(choice.draw(any_day(past)))
+    context = make_context(market_on(past, clock), past_and_future)
+    for asked, answered in answers(context, choice.draw(any_symbols(past))).items():
         seen = list(moments(answered))
         assert clock.now() in seen, asked
         assert max(seen) <= clock.now(), asked
@@ -155,14 +177,14 @@ def test_no_answer_has_a_date_after_now(
 @QUIET
 @given(choice=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_no_answer_depends_on_a_later_row(
-    data: ReplayData, past_and_future: Store, make_context: MakeContext, choice: st.DataObject, seed: int
+    past: ReplayData, past_and_future: Store, make_context: MakeContext, choice: st.DataObject, seed: int
 ) -> None:
-    today = choice.draw(any_day(data))
-    symbols = choice.draw(any_symbols(data))
+    today = choice.draw(any_day(past))
+    symbols = choice.draw(any_symbols(past))
     clock = ReplayClock(today)
-    true = answers(make_context(ReplayMarket(data, clock), past_and_future), symbols)
-    for other in (future_spoiled(data, today, seed), future_removed(data, today)):
-        assert answers(make_context(ReplayMarket(other, clock), past_and_future), symbols) == true
+    true = answers(make_context(market_on(past, clock), past_and_future), symbols)
+    for other in (future_spoiled(past, today, seed), future_removed(past, today)):
+        assert answers(make_context(market_on(other, clock), past_and_future), symbols) == true
 
 
 @QUIET

@@ -13,7 +13,7 @@ from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import FarMarket
 from tests.tools.options.chains import APRIL, MAY, fair_chain, market, row
 from tools.market.clock import ReplayClock
-from tools.market.replay.data import ReplayData
+from tools.market.replay.columns import ReplayData
 from tools.market.replay.market import ModelledReplay, ReplayMarket
 
 WIDE = {"dteMin": 0, "dteMax": 400, "deltaMin": 0.0, "deltaMax": 1.0, "limit": 100}

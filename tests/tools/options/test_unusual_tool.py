@@ -11,7 +11,7 @@ from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY
 from tests.tools.options.chains import market, row
 from tools.market.clock import ReplayClock
-from tools.market.replay.data import ReplayData
+from tools.market.replay.columns import ReplayData
 from tools.market.replay.market import ModelledReplay
 
 PUT, CALL = "AAA240419P00095000", "AAA240419C00105000"

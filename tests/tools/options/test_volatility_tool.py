@@ -15,7 +15,7 @@ from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, daily
 from tests.tools.options.chains import APRIL, ChainMarket, fair_chain, known_bars, market, row
 from tools.market.clock import ReplayClock
-from tools.market.replay.data import ReplayData
+from tools.market.replay.columns import ReplayData
 from tools.market.replay.market import ModelledReplay, ReplayMarket
 
 

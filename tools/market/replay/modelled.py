@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from models.contracts import MODELLED, ChainRow, OptionChain, OptionContract, contract_of, parse_contract, root_of
 from models.errors import MarketError
 from models.market import Quote
@@ -101,6 +103,8 @@ class ModelledChains:
             known = len(set(bars.dates) & set(days))
             reason = f"it has bars of {known} of the last {SESSIONS + 1} sessions"
             raise MarketError(f"no chain of {symbol} can be modelled: {reason}")
+        if np.isnan(bars.high).any():
+            raise MarketError(f"no chain of {symbol} can be modelled: its bars have closes alone")
         realised = yang_zhang(bars.open, bars.high, bars.low, bars.close, SESSIONS)
         if not realised:
             raise MarketError(f"no chain of {symbol} can be modelled: its price did not move in {SESSIONS} sessions")

@@ -12,8 +12,9 @@ from typing import Any
 from sqlmodel import Session
 
 from models.contracts import MODELLED
+from models.market import plain_name
 from models.orders import DenialCode, Denied
-from models.settings import Settings
+from models.settings import REPLAYING, Settings
 from models.states import OrderState
 from models.tables.columns import utcnow
 from models.tables.orders import Order, Preview
@@ -29,7 +30,6 @@ from tools.orders.records.states import advance
 from tools.orders.stops.terms import preview_of
 from tools.risk import deny
 
-REPLAY = "replay"  # the market that has modelled option quotes
 _UNPRICED = "unpriced"  # in a preview's canonical text
 
 
@@ -50,7 +50,7 @@ def terms_of(session: Session, settings: Settings, market: str, broker: str) -> 
     found = in_force(session, settings, broker)
     version = None if isinstance(found, Denied) else found.version
     valid_for = dt.timedelta(minutes=settings.preview_minutes)
-    modelled = settings.replay_options == MODELLED and market == REPLAY
+    modelled = settings.replay_options == MODELLED and plain_name(market) in REPLAYING
     options = f"{market}, option quotes {MODELLED}" if modelled else None
     return PreviewTerms(market, broker, version, settings.protect, valid_for, options)
 

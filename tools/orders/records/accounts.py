@@ -8,6 +8,7 @@ from sqlalchemy import and_, exists, func, or_
 from sqlmodel import Session, col, select
 
 from models.database.store import Store
+from models.market import plain_name
 from models.settings import Settings
 from models.states import ORDER_WORKING, TradingState
 from models.tables.orders import Account, Fill, Order, Position, Submitter, Trading
@@ -82,7 +83,7 @@ def account_market(store: Store, settings: Settings) -> MarketData:
     SettingError or NotConfigured as the market does."""
     with store.read() as session:
         key = books_market(session, settings.account)
-    return build_market(settings, key if key is not None and key.name == settings.market else None)
+    return build_market(settings, key if key is not None and plain_name(key.name) == settings.market else None)
 
 
 def halted_accounts(session: Session) -> list[Trading]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
+import numpy as np
+
 from models.errors import MarketError
 from models.tables.orders import Order
 from models.trading.protection import Protection, parse_protection
@@ -74,11 +76,12 @@ def trailed(market: MarketData, order: Order) -> Decimal:
         bars = market.bars(order.symbol, (market.clock.now() - order.market_at).days + 2)
     except MarketError:
         return started
+    high, low = np.fmax(bars.high, bars.close), np.fmin(bars.low, bars.close)  # a market may have closes alone
     later = [place for place, day in enumerate(bars.dates) if day > placed]
     if order.side == "sell":
-        best = max((exact(float(bars.high[place])) * (1 - share) for place in later), default=started)
+        best = max((exact(float(high[place])) * (1 - share) for place in later), default=started)
         return max(started, best)
-    return min(started, min((exact(float(bars.low[place])) * (1 + share) for place in later), default=started))
+    return min(started, min((exact(float(low[place])) * (1 + share) for place in later), default=started))
 
 
 def preview_of(rule: str, action: str, side: str, quantity: Decimal, price: Decimal) -> Mapping[str, Any] | None:

@@ -13,7 +13,8 @@ from tests.tools.conftest import Raw
 from tools.market.clock import exchange_hours
 from tools.market.replay import data as module
 from tools.market.replay.cleaning import ROW, clean
-from tools.market.replay.data import LOST, ReplayData, replay_data
+from tools.market.replay.columns import ReplayData
+from tools.market.replay.data import LOST, replay_data
 
 
 def load(home: Path) -> ReplayData:

@@ -8,7 +8,7 @@ from models.errors import MarketError, NotConfigured
 from tests.tools.conftest import Raw
 from tools.market.clock import ReplayClock, exchange_hours
 from tools.market.protocol import ClosedSet, FillSource, MarketData, Prefetching
-from tools.market.replay.data import ReplayData
+from tools.market.replay.columns import ReplayData
 from tools.market.replay.market import ReplayMarket
 
 
@@ -116,7 +116,7 @@ def test_no_fill_without_a_further_session_or_a_trade_in_it(data: ReplayData) ->
 def test_no_fill_in_a_session_without_volume(data: ReplayData) -> None:
     volume = data.columns.volume.copy()
     volume[data.rows("IBM", dt.date(2010, 8, 13)).stop - 1] = 0.0
-    dead = ReplayData(data.columns._replace(volume=volume), data.listings)
+    dead = data.with_columns(data.columns._replace(volume=volume))
     with pytest.raises(MarketError, match="IBM does not trade in the next session, 2010-08-13"):
         at(dead, "2010-08-12").fill_price("IBM")
 

@@ -22,7 +22,7 @@ from tests.tools.market.test_no_look_ahead import future_removed, future_spoiled
 from tools.market.clock import ReplayClock, exchange_hours
 from tools.market.protocol import ChainSource, MarketData, OptionSource
 from tools.market.quotes import chain_of, quote_of
-from tools.market.replay.data import ReplayData
+from tools.market.replay.columns import ReplayData
 from tools.market.replay.market import ModelledReplay, build
 from tools.market.replay.modelled import ModelledChains, monthly_expiries
 from tools.pricing.volatility import yang_zhang

@@ -1,0 +1,1 @@
+"""Commands on folders of own data."""

@@ -1,0 +1,64 @@
+"""`desk data`: folders of own data, checked and made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from models.errors import UsageError
+from models.settings.sources import load_settings
+from tasks.cli.output import emit
+from tasks.cli.shell import Json
+from tools.market.files.checking import FolderReport, check_folder
+
+HAS_ERRORS = 1
+
+commands = typer.Typer(name="data", no_args_is_help=True, help="Own data: a folder of bars, headlines and chains.")
+
+
+@commands.command()
+def check(
+    folder: Annotated[Path | None, typer.Argument(help="The folder; DESK_DATA by default.")] = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="Problems shown of each file.")] = 5,
+    as_json: Json = False,
+) -> None:
+    """Check a folder of own data: name file, row and column of each problem; exit code 1 when there are errors."""
+    settings = load_settings()
+    path = folder.expanduser().absolute() if folder is not None else settings.data
+    if path is None:
+        raise UsageError("no folder to check", remedy="name one, or set DESK_DATA")
+    report = check_folder(path, settings.data_prices, most)
+    emit(plain(report), lambda _: "\n".join(lines(report)), as_json=as_json)
+    if report.problems.errors:
+        raise typer.Exit(HAS_ERRORS)
+
+
+def plain(report: FolderReport) -> dict[str, Any]:
+    """Return a report as plain data."""
+    problems = report.problems
+    rows = [
+        {"level": one.level, "file": one.file, "row": one.row, "column": one.column, "message": one.message}
+        for one in problems.found
+    ]
+    more = [{"file": file, "level": level, "count": count} for (file, level), count in problems.left_out().items()]
+    counts = {"errors": problems.errors, "warnings": problems.warnings}
+    head = {"folder": str(report.folder), "about": report.about, "contents": list(report.contents)}
+    return {**head, **counts, "problems": rows, "notShown": more}
+
+
+def lines(report: FolderReport) -> list[str]:
+    """Return a report as lines: what there is, the errors, the warnings, and the result."""
+    problems = report.problems
+    found = [f"{report.folder}"]
+    found += [report.about] if report.about else []
+    found += [f"  {content}" for content in report.contents]
+    for level in ("error", "warning"):
+        found += [f"{level}: {problem}" for problem in problems.of(level)]
+        found += [
+            f"{level}: {file}: {count} more, not shown"
+            for (file, kind), count in problems.left_out().items()
+            if kind == level
+        ]
+    return [*found, f"{problems.errors} errors, {problems.warnings} warnings"]

@@ -1,0 +1,71 @@
+"""`desk data`: a report on a folder, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from models.errors import SettingError, UsageError
+from tasks.cli.root import build
+from tests.tools.market.files.folders import HEADER, sessions, walk, write_table
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DESK_HOME", str(tmp_path / "home"))
+    write_table(tmp_path / "own" / "bars" / "A.csv", HEADER, walk(sessions("2020-01-02", 100)))
+    write_table(tmp_path / "own" / "universe.csv", ("symbol", "sector"), [("A", "Energy")])
+    return tmp_path / "own"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(build("data.folders"), ["data", *map(str, arguments)], catch_exceptions=True)
+
+
+def test_a_sound_folder_is_described(folder: Path) -> None:
+    done = run("check", folder)
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        str(folder),
+        "  bars: 1 symbols, 100 bars, 2020-01-02 to 2020-05-26, raw prices",
+        "  universe: 1 symbols, 1 sectors",
+        "0 errors, 0 warnings",
+    ]
+
+
+def test_errors_end_with_exit_code_1_and_are_bounded(folder: Path) -> None:
+    rows = [(row[0], *row[1:4], "ten", row[5]) for row in walk(sessions("2020-01-02", 100))]
+    write_table(folder / "bars" / "B.csv", HEADER, rows)
+    done = run("check", folder, "--most", 2)
+    assert done.exit_code == 1
+    lines = done.stdout.splitlines()
+    assert lines[-4:] == [
+        "error: bars/B.csv, row 2, column close: 'ten' is no number",
+        "error: bars/B.csv, row 3, column close: 'ten' is no number",
+        "error: bars/B.csv: 98 more, not shown",
+        "100 errors, 0 warnings",
+    ]
+
+
+def test_programs_get_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_table(folder / "bars" / "B.csv", HEADER, walk(sessions("2020-01-02", 10)))
+    monkeypatch.setenv("DESK_DATA", str(folder))
+    found = json.loads(run("check", "--json").stdout)
+    assert (found["errors"], found["warnings"], found["notShown"]) == (0, 1, [])
+    assert found["problems"] == [
+        {
+            "level": "warning",
+            "file": "bars/B.csv",
+            "row": None,
+            "column": None,
+            "message": "B has 10 bars; some figures need 61",
+        }
+    ]
+
+
+def test_a_folder_is_needed(folder: Path) -> None:
+    assert isinstance(run("check").exception, UsageError)
+    assert isinstance(run("check", folder / "nowhere").exception, SettingError)

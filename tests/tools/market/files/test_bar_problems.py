@@ -1,0 +1,185 @@
+"""Problems of own bars: each is named with its file, row and column; errors keep the market from being built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.errors import SettingError
+from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
+from tools.market.files.checking import check_folder
+
+DAYS = sessions("2020-01-02", 100)
+GOOD = "2020-01-03,10,11,9,10,100"
+FIRST = "date,open,high,low,close,volume"
+
+
+def found(folder: Path, level: str, kind: str = "auto") -> list[str]:
+    report = check_folder(folder, kind, 20)  # type: ignore[arg-type]
+    return [str(problem) for problem in report.problems.of(level)]  # type: ignore[arg-type]
+
+
+def one_file(tmp_path: Path, text: str | bytes, name: str = "A.csv") -> Path:
+    path = tmp_path / "own" / "bars" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return tmp_path / "own"
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("soon,10,11,9,10,100", "row 3, column date: 'soon' cannot be read as a day; write days as YYYY-MM-DD"),
+        ("2020-02-30,10,11,9,10,1", "row 3, column date: '2020-02-30' is no day of the calendar"),
+        ("03/01/2020,10,11,9,10,1", "row 3, column date: '03/01/2020' cannot be read as a day"),
+        ("43834,10,11,9,10,1", "row 3, column date: 43834 is a spreadsheet's day number (perhaps 2020-01-04)"),
+        ("1578009600,10,11,9,10,1", "row 3, column date: 1578009600 counts seconds or milliseconds"),
+        (",10,11,9,10,1", "row 3, column date: no day"),
+        ("2020-01-04,10,11,9,10,1", "row 3, column date: Saturday, 2020-01-04, is no session of the New York"),
+        ("2020-01-02,10,11,9,10,1", "row 3, column date: A has a second bar of 2020-01-02; the first is in bars/A.csv"),
+        ("2020-01-03,10,11,9,-10,1", "row 3, column close: -10 is no price: it must be above zero"),
+        ("2020-01-03,0,11,9,10,1", "row 3, column open: 0 is no price: it must be above zero"),
+        ("2020-01-03,10,11,9,NaN,1", "row 3, column close: no price"),
+        ("2020-01-03,10,,9,10,1", "row 3, column high: no price"),
+        ("2020-01-03,,,,10,1", "row 3, column open: no price"),
+        ("2020-01-03,10,9,11,10,1", "row 3, column high: the high 9 is below the low 11"),
+        ("2020-01-03,10,11,9,10,-1", "row 3, column volume: a negative volume"),
+        ("2020-01-03,10,11,9,ten,1", "row 3, column close: 'ten' is no number"),
+        ("2020-01-03,10,11,9,inf,1", "row 3, column close: 'inf' is no finite number"),
+        ("2020-01-03,10,11,9", "row 3: has 4 cells, and the header 6"),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_an_error_and_the_market_is_refused(
+    tmp_path: Path, row: str, problem: str
+) -> None:
+    folder = one_file(tmp_path, f"{FIRST}\n2020-01-02,10,11,9,10,100\n{row}\n2020-01-06,10,11,9,10,100\n")
+    errors = found(folder, "error")
+    assert errors[0].startswith("bars/A.csv, " if "row" in problem else "bars/A.csv")
+    assert problem in errors[0]
+    with pytest.raises(SettingError) as caught:
+        market(tmp_path, folder, DAYS[0])
+    assert errors[0] in str(caught.value)
+    assert f"`desk data check {folder}` lists them" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "bars/A.csv: is empty"),
+        (f"{FIRST}\n", "bars/A.csv: has no row below its header"),
+        ("day,price\n2020-01-02,10\n", "bars/A.csv, row 1: has no column close (or adj close); its columns are day"),
+        ("when,px\n2020-01-02,10\n", "bars/A.csv, row 1: has no column date, no column close (or adj close); its"),
+        ("date,close,close\n2020-01-02,10,10\n", "bars/A.csv, row 1: has more than one column named close"),
+        ("date,high,close\n2020-01-02,10,10\n", "row 1: has high and no open and low; give all three, or the close"),
+        (b"date,close\n2020-01-02,10\xff\n", "bars/A.csv: is no UTF-8 text"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_an_error(tmp_path: Path, text: str | bytes, problem: str) -> None:
+    assert problem in found(one_file(tmp_path, text), "error")[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "﻿date,open,high,low,close,volume\r\n2020-01-02,10,11,9,10,1000\r\n",
+        "Date;Open;High;Low;Close;Volume\n2020-01-02;10;11;9;10;1000\n",
+        "DATE\tOPEN\tHIGH\tLOW\tCLOSE\tVOL\n2020/1/2\t10\t11\t9\t10\t1000\n",
+        '"Date","Open","High","Low","Close/Last","Volume"\n"20200102","10","11","9","10","1,000"\n',
+        "timestamp,o,h,l,c,v\n2020-01-02 00:00:00-05:00,10,11,9,10,1e3\n",
+    ],
+)
+def test_usual_forms_of_csv_are_read(tmp_path: Path, text: str) -> None:
+    folder = one_file(tmp_path, text, "aapl.csv")
+    assert found(folder, "error") == []
+    bars = market(tmp_path, folder, DAYS[0]).bars("AAPL", 1)
+    assert (bars.open[0], bars.high[0], bars.low[0], bars.close[0], bars.volume[0]) == (10, 11, 9, 10, 1000)
+
+
+def test_a_decimal_comma_is_not_guessed_at(tmp_path: Path) -> None:
+    folder = one_file(tmp_path, "date;close\n2020-01-02;10,5\n")
+    assert "'10,5' is no number; write decimals with a point" in found(folder, "error")[0]
+
+
+class TestWarnings:
+    """Odd rows that can be used."""
+
+    def warned(self, tmp_path: Path, rows: list[object], header: tuple[str, ...] = HEADER) -> str:
+        folder = tmp_path / "own"
+        write_table(folder / "bars" / "A.csv", header, rows)  # type: ignore[arg-type]
+        assert found(folder, "error") == []
+        return "\n".join(found(folder, "warning"))
+
+    def test_an_ordinary_file_has_none(self, tmp_path: Path) -> None:
+        assert self.warned(tmp_path, walk(DAYS)) == ""
+
+    def test_days_out_of_order_are_put_in_order(self, tmp_path: Path) -> None:
+        assert "row 3: days are out of order from here on (2020-05-22)" in self.warned(tmp_path, walk(DAYS)[::-1])
+        bars = market(tmp_path, tmp_path / "own", DAYS[-1]).bars("A", 200)
+        assert list(bars.dates) == list(DAYS)
+
+    def test_few_bars(self, tmp_path: Path) -> None:
+        assert "bars/A.csv: A has 10 bars; some figures need 61" in self.warned(tmp_path, walk(DAYS)[:10])
+
+    def test_holes_against_the_exchange_s_calendar(self, tmp_path: Path) -> None:
+        rows = walk(DAYS)
+        warned = self.warned(tmp_path, [*rows[:50], *rows[53:]])
+        assert "A has no bar of 3 sessions within its days: 2020-03-16, 2020-03-17, 2020-03-18" in warned
+
+    def test_a_move_like_a_split_in_raw_prices(self, tmp_path: Path) -> None:
+        rows = [*walk(DAYS[:50], 100.0), *walk(DAYS[50:], 25.0)]
+        warned = self.warned(tmp_path, rows)
+        assert "row 52: A moved" in warned
+        assert "as in a split; raw prices are not adjusted" in warned
+        assert not any("split" in line for line in found(tmp_path / "own", "warning", "adjusted"))
+
+    def test_a_flat_line(self, tmp_path: Path) -> None:
+        flat = [(day, 50, 50, 50, 50, 0) for day in DAYS[40:60]]
+        warned = self.warned(tmp_path, [*walk(DAYS[:40], 50.0), *flat, *walk(DAYS[60:], 50.0)])
+        assert "row 42: A closed at 50 for 20 sessions in a row from 2020-03-02" in warned
+
+    def test_a_close_outside_its_range_widens_it(self, tmp_path: Path) -> None:
+        rows = walk(DAYS)
+        rows[5] = (DAYS[5], 100, 101, 99, 103, 1)
+        warned = self.warned(tmp_path, rows)
+        assert "row 7: 1 rows have an open or close outside low to high, which are widened; the first" in warned
+        assert market(tmp_path, tmp_path / "own", DAYS[5]).bars("A", 1).high[0] == 103
+
+    def test_a_row_without_any_price_is_no_bar(self, tmp_path: Path) -> None:
+        rows = walk(DAYS)
+        rows[5] = (DAYS[5], "", "", "", "", "")
+        assert f"row 7: A has no price on {DAYS[5]}: there is no bar of it" in self.warned(tmp_path, rows)
+
+    def test_files_that_are_not_read_are_named(self, tmp_path: Path) -> None:
+        (tmp_path / "own" / "bars").mkdir(parents=True)
+        (tmp_path / "own" / "bars" / "B.xlsx").touch()
+        (tmp_path / "own" / "notes.md").touch()
+        warned = self.warned(tmp_path, walk(DAYS))
+        assert "bars/B.xlsx: is not read: files of bars end in .csv or .parquet" in warned
+        assert "notes.md: is not read: it is no file of a data folder" in warned
+
+
+def test_two_forms_of_the_same_are_an_error(tmp_path: Path) -> None:
+    folder = one_file(tmp_path, f"{FIRST}\n{GOOD}\n")
+    write_table(folder / "bars.csv", ("symbol", *HEADER), [("A", *walk(DAYS[:1])[0])])
+    assert found(folder, "error")[0] == "bars.csv: stands beside the folder bars/: keep one of them"
+
+
+def test_a_folder_without_bars_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    assert "bars: no file of daily bars; a data folder has bars/SYMBOL.csv" in found(tmp_path / "own", "error")[0]
+
+
+def test_a_file_of_nonsense_gives_a_few_lines_and_a_count(tmp_path: Path) -> None:
+    folder = one_file(tmp_path, f"{FIRST}\n" + "soon,10,11,9,10,1\n" * 1000)
+    report = check_folder(folder, "auto", 5)
+    assert len(report.problems.found) == 5
+    assert report.problems.errors == 1000
+    assert report.problems.left_out() == {("bars/A.csv", "error"): 995}
+
+
+def test_a_long_table_needs_symbols(tmp_path: Path) -> None:
+    write_table(tmp_path / "own" / "bars.csv", HEADER, walk(DAYS))
+    assert "bars.csv, row 1: has no column symbol" in found(tmp_path / "own", "error")[0]
+    write_table(tmp_path / "own" / "bars.csv", ("symbol", *HEADER), [("no symbol!", *row) for row in walk(DAYS)])
+    assert "row 2, column symbol: 'no symbol!' is no symbol" in found(tmp_path / "own", "error")[0]

@@ -1,0 +1,259 @@
+"""A folder of own bars is a market of past prices: the same answers as the replay gives for the same rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from pathlib import Path
+
+import pytest
+
+from models.errors import MarketError, NotConfigured, SettingError
+from models.settings import Settings
+from tests.tools.conftest import Call, MakeContext
+from tests.tools.market.files.folders import HEADER, market, sessions, settings, walk, write_replayed, write_table
+from tools.market.clock import exchange_hours
+from tools.market.factory import MarketKey, build_market, configured_market, market_at
+from tools.market.files.market import FilesMarket
+from tools.market.protocol import ClosedSet, FillSource, Incomplete, OptionSource
+from tools.market.replay.columns import ReplayData
+from tools.market.replay.market import ReplayMarket
+
+TODAY = dt.date(2010, 8, 12)
+NAMES = ("AAPL", "IBM", "MMM", "QEP", "XTO")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, data: ReplayData) -> Path:
+    return write_replayed(tmp_path / "own", data, NAMES)
+
+
+@pytest.fixture
+def own(tmp_path: Path, folder: Path) -> FilesMarket:
+    return market(tmp_path, folder, TODAY)
+
+
+def test_the_same_rows_give_the_same_bars_quotes_and_fills(own: FilesMarket, market: ReplayMarket) -> None:
+    for symbol in ("AAPL", "QEP"):
+        ours, theirs = own.bars(symbol, 300), market.bars(symbol, 300)
+        assert ours.dates == theirs.dates
+        for name in HEADER[1:]:
+            assert getattr(ours, name).tolist() == getattr(theirs, name).tolist()
+        assert own.quote(symbol).price == market.quote(symbol).price
+        filled, other = own.fill_price(symbol), market.fill_price(symbol)
+        assert filled is not None
+        assert other is not None
+        assert (filled.price, filled.at, filled.low, filled.high) == (other.price, other.at, other.low, other.high)
+    assert own.listing("AAPL") == market.listing("AAPL")
+    assert own.clock.now().isoformat() == "2010-08-12T15:55:00-04:00"
+    assert isinstance(own, FillSource)
+    assert isinstance(own, ClosedSet)
+    assert isinstance(own, Incomplete)
+    assert not isinstance(own, OptionSource)
+
+
+def test_a_tool_gives_the_same_figures_on_both(
+    own: FilesMarket, market: ReplayMarket, make_context: MakeContext, call: Call
+) -> None:
+    symbols = ["AAPL", "IBM", "MMM"]
+    ours = call(make_context(own), "signals_get", symbols=symbols).payload
+    theirs = call(make_context(market), "signals_get", symbols=symbols).payload
+    assert ours["signals"] == theirs["signals"]
+    assert ours["missing"] == theirs["missing"]
+    assert ours["source"].startswith("files-")
+
+
+def test_the_universe_is_the_folder_s_own(own: FilesMarket, tmp_path: Path, folder: Path) -> None:
+    assert [listing.symbol for listing in own.universe("sp500")] == ["AAPL", "IBM", "MMM", "QEP", "XTO"]
+    assert own.unknown(["AAPL", "XTO", "NOPE"]) == ["NOPE"]
+    (folder / "universe.csv").write_text("ticker\nibm\nAAPL\n", encoding="utf-8")
+    narrow = market(tmp_path, folder, TODAY)
+    assert [listing.symbol for listing in narrow.universe("sp500")] == ["AAPL", "IBM"]
+    assert narrow.bars("MMM", 1).dates == [TODAY]
+    with pytest.raises(MarketError, match="no universe named 'dax'"):
+        own.universe("dax")
+
+
+def test_sessions_that_no_file_has_are_lost(own: FilesMarket, market: ReplayMarket) -> None:
+    assert list(own.lost(250)) == list(market.lost(250))
+    assert len(own.lost(250)) == 6
+
+
+def test_knowledge_that_no_file_gives_is_not_available(own: FilesMarket) -> None:
+    with pytest.raises(NotConfigured, match=r"DESK_DATA with a file headlines\.csv"):
+        own.headlines("AAPL", 5)
+    with pytest.raises(NotConfigured, match="a data folder has no fundamentals"):
+        own.section("AAPL", "fundamentals")
+
+
+def test_any_session_that_the_data_cover_can_be_replayed(tmp_path: Path, folder: Path, data: ReplayData) -> None:
+    for day in data.sessions[:: len(data.sessions) // 9]:
+        assert market(tmp_path, folder, day).clock.session() == day
+    with pytest.raises(SettingError) as caught:
+        market(tmp_path, folder, dt.date(2010, 8, 14))
+    assert "DESK_REPLAY_DATE=2010-08-14 is no session of the New York Stock Exchange" in str(caught.value)
+    with pytest.raises(SettingError, match=r"is outside the data of .*own \(2009-08-21 to 2010-08-20\)"):
+        market(tmp_path, folder, dt.date(2012, 8, 14))
+
+
+def test_one_long_table_is_the_same_market(tmp_path: Path, folder: Path, own: FilesMarket) -> None:
+    rows = []
+    for file in (folder / "bars").iterdir():
+        lines = file.read_text(encoding="utf-8").splitlines()[1:]
+        rows += [(file.stem, *line.split(",")) for line in lines]
+    long = tmp_path / "long"
+    write_table(long / "bars.csv", ("Ticker", "DATE", "Open", "High", "Low", "Close", "Vol"), rows)
+    table = market(tmp_path, long, TODAY)
+    for symbol in NAMES:
+        assert table.bars(symbol, 300).close.tolist() == own.bars(symbol, 300).close.tolist()
+
+
+@pytest.mark.parametrize("form", ["bars.parquet", "bars/AAPL.parquet"])
+def test_parquet_is_read_as_csv_is(tmp_path: Path, form: str, own: FilesMarket) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    bars = own.bars("AAPL", 300)
+    columns = {name.title(): getattr(bars, name) for name in HEADER[1:]}
+    days = arrow.array([dt.datetime.combine(day, dt.time()) for day in bars.dates], arrow.timestamp("ns"))
+    table = arrow.table({"Date": days, **columns, "Symbol": ["aapl"] * len(bars)})
+    path = tmp_path / "parquet" / form
+    path.parent.mkdir(parents=True)
+    parquet.write_table(table, path)
+    found = market(tmp_path, tmp_path / "parquet", TODAY).bars("AAPL", 300)
+    assert found.dates == bars.dates
+    assert found.close.tolist() == bars.close.tolist()
+    assert found.volume.tolist() == bars.volume.tolist()
+
+
+class TestPrices:
+    """DESK_DATA_PRICES: raw, adjusted, or whichever a file has."""
+
+    DAYS = sessions("2020-06-01", 3)
+    BOTH = ("date", "open", "high", "low", "close", "adj close", "volume")
+
+    def write(self, folder: Path, header: tuple[str, ...]) -> Path:
+        rows = [dict(zip(self.BOTH, (day, 98, 104, 96, 100, 50, 10), strict=True)) for day in self.DAYS]
+        write_table(folder / "bars" / "A.csv", header, [[row[name] for name in header] for row in rows])
+        return folder
+
+    @pytest.mark.parametrize(
+        ("prices", "bar", "adjusted"),
+        [("auto", (98, 104, 96, 100), False), ("raw", (98, 104, 96, 100), False), ("adjusted", (49, 52, 48, 50), True)],
+    )
+    def test_a_file_with_both_closes(self, tmp_path: Path, prices: str, bar: tuple[float, ...], adjusted: bool) -> None:
+        folder = self.write(tmp_path / "own", self.BOTH)
+        bars = market(tmp_path, folder, self.DAYS[-1], data_prices=prices).bars("A", 3)
+        assert tuple(getattr(bars, name)[-1] for name in HEADER[1:5]) == bar
+        assert bars.adjusted is adjusted
+
+    def test_a_file_without_adjusted_closes_counts_as_what_it_is_called(self, tmp_path: Path) -> None:
+        folder = self.write(tmp_path / "own", HEADER)
+        for prices, adjusted in (("auto", False), ("raw", False), ("adjusted", True)):
+            bars = market(tmp_path, folder, self.DAYS[-1], data_prices=prices).bars("A", 3)
+            assert (bars.close[-1], bars.adjusted) == (100, adjusted)
+
+    def test_adjusted_closes_alone_are_no_raw_prices(self, tmp_path: Path) -> None:
+        folder = self.write(tmp_path / "own", ("date", "adj close", "volume"))
+        bars = market(tmp_path, folder, self.DAYS[-1]).bars("A", 3)
+        assert (bars.close[-1], bars.adjusted) == (50, True)
+        with pytest.raises(SettingError, match=r"A\.csv: has adjusted closes alone; set DESK_DATA_PRICES to adjusted"):
+            market(tmp_path, folder, self.DAYS[-1], data_prices="raw")
+
+    def test_another_kind_of_price_is_another_version(self, tmp_path: Path) -> None:
+        folder = self.write(tmp_path / "own", self.BOTH)
+        names = {market(tmp_path, folder, self.DAYS[-1], data_prices=kind).name for kind in ("raw", "adjusted")}
+        assert len(names) == 2
+
+
+class TestVersions:
+    """A run on other files is a run on another market."""
+
+    DAY = sessions("2020-06-01", 30)[-1]
+
+    def write(self, folder: Path, start: float = 100.0) -> Path:
+        path = write_table(folder / "bars" / "A.csv", HEADER, walk(sessions("2020-06-01", 30), start))
+        os.utime(path, ns=(int(start), int(start)))
+        return folder
+
+    def test_a_changed_file_is_another_market_and_an_earlier_run_s_is_refused(self, tmp_path: Path) -> None:
+        folder = self.write(tmp_path / "own")
+        here = settings(tmp_path, folder, replay_date=self.DAY)
+        before = build_market(here)
+        kept = market_at(before.name, before.clock.now())
+        assert kept == MarketKey(before.name, self.DAY)
+        assert build_market(here, kept).name == before.name
+        self.write(folder, 110.0)
+        after = build_market(here)
+        assert (before.quote("A").price, after.quote("A").price) != (after.quote("A").price, before.quote("A").price)
+        with pytest.raises(SettingError) as caught:
+            build_market(here, kept)
+        assert str(caught.value) == (
+            f"the data here are {after.name}, those asked for were {before.name}: a file of DESK_DATA has changed "
+            "(put the former files back, or open a new run on these)"
+        )
+        self.write(folder)
+        assert build_market(here, kept).name == before.name
+
+    def test_a_folder_elsewhere_with_the_same_files_is_the_same_market(self, tmp_path: Path) -> None:
+        names = {market(tmp_path, self.write(tmp_path / place), self.DAY).name for place in ("one", "two")}
+        assert len(names) == 1
+
+    def test_the_settings_market_is_the_folder_as_it_is_now(self, tmp_path: Path) -> None:
+        here = settings(tmp_path, self.write(tmp_path / "own"), replay_date=self.DAY)
+        assert configured_market(here) == MarketKey("files", self.DAY)
+
+    def test_a_second_process_reads_the_cache_and_a_damaged_one_is_read_anew(self, tmp_path: Path) -> None:
+        from tools.market.files import data as loading
+
+        folder = self.write(tmp_path / "own")
+        first = market(tmp_path, folder, self.DAY).bars("A", 30)
+        (kept,) = (tmp_path / "cache").glob("files-*.npz")
+        for content in (None, b"damaged"):
+            if content is not None:
+                kept.write_bytes(content)
+            loading._loaded.cache_clear()
+            again = market(tmp_path, folder, self.DAY).bars("A", 30)
+            assert again.close.tolist() == first.close.tolist()
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        (None, "DESK_MARKET=files needs DESK_DATA"),
+        ("nowhere", "does not exist on "),
+        ("a-file", "is no folder on "),
+    ],
+)
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, folder: str | None, message: str) -> None:
+    (tmp_path / "a-file").touch()
+    with pytest.raises(SettingError, match=message) as caught:
+        build_market(Settings(home=tmp_path, market="files", data=tmp_path / folder if folder else None))
+    if folder:
+        assert "each host with a worker needs the same folder" in str(caught.value)
+
+
+def test_closes_alone_fill_at_the_next_close_and_lack_ranges(
+    tmp_path: Path, make_context: MakeContext, call: Call
+) -> None:
+    days = sessions("2020-01-02", 120)
+    rows = [(row[0], row[4]) for row in walk(days)]
+    write_table(tmp_path / "own" / "bars" / "A.csv", ("Date", "Close"), rows)
+    own = market(tmp_path, tmp_path / "own", days[100])
+    filled = own.fill_price("A")
+    assert filled is not None
+    assert (filled.price, filled.at) == (rows[101][1], exchange_hours().close_of(days[101]))
+    context = make_context(own)
+    signals = call(context, "signals_get", symbols=["A"]).payload
+    (row,) = signals["signals"]
+    assert row["momentum60"] is not None
+    assert (row["gap"], row["fromHigh"], row["volumeRatio"]) == (None, None, None)
+    reason = "this market has closes alone: no ATR, ADX, gap, range or candle can be known"
+    assert {"what": "open, high and low", "reason": reason} in signals["missing"]
+    (technicals,) = call(context, "technicals_get", symbols=["A"]).payload["technicals"]
+    assert technicals["sma50"] is not None
+    assert (technicals["atr14"], technicals["adx14"]) == (None, None)
+    for tool in ("chart_study_get", "chart_render"):
+        answer = call(context, tool, symbols=["A"]).payload
+        assert not answer["available"]
+        assert reason in {gap["reason"] for gap in answer["missing"]}
+    (history,) = call(context, "price_history_get", symbols=["A"], sessions=20).payload["histories"]
+    assert history["rows"][-1] == [str(days[100]), None, None, None, rows[100][1], None]
