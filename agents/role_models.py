@@ -19,7 +19,7 @@ KEEPING = frozenset({"codex"})  # runtimes that keep a thread from one run to th
 # How to install the package of a runtime that is an extra of the desk.
 _EXTRAS = {"litellm": "pip install 'chordesk[litellm]'"}
 # Variables with the key of a provider, for a check before anything starts; the library knows more providers.
-_KEYS: Mapping[str, tuple[str, ...]] = {
+PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     "openai": ("OPENAI_API_KEY",),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -100,7 +100,7 @@ def role_labels(settings: Settings) -> Mapping[str, str]:
 def missing_keys(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables of which one has to have the key of a model's provider, when none has it. A provider that is
     not in the table is not checked."""
-    names = _KEYS.get(model.partition("/")[0], ())
+    names = PROVIDER_KEYS.get(model.partition("/")[0], ())
     return () if any(environ.get(name) for name in names) else names
 
 

@@ -5,13 +5,13 @@ Each returns None where the history is too short or the figure is undefined; fra
 
 from __future__ import annotations
 
-import importlib
 import math
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from tools.market.arrowless import import_arrowless
 from tools.market.protocol import Floats
 
 SESSIONS_A_YEAR = 252
@@ -20,7 +20,7 @@ SESSIONS_A_YEAR = 252
 @cache
 def load_talib() -> Any:
     """Return the module talib, imported at first use: it imports pandas, which takes a second."""
-    return importlib.import_module("talib")
+    return import_arrowless("talib")
 
 
 def _finite(value: float) -> float | None:

@@ -24,6 +24,7 @@ from models.tables.columns import new_id
 
 log = structlog.get_logger(__name__)
 
+VERBOSITY = "verbosity"
 METADATA_HEADER = "x-desk-turn"
 # Providers that take an image in a tool's answer; for all others it follows in a message of its own.
 _IMAGES_IN_RESULTS = frozenset({"anthropic"})
@@ -87,6 +88,8 @@ class ModelClient:
         }
         if request.effort is not None and not request.forced:
             parameters["reasoning_effort"] = request.effort  # a forced call and reasoning exclude each other
+        if self._config.verbosity is not None and VERBOSITY in _known(model):
+            parameters[VERBOSITY] = self._config.verbosity
         if is_rules(model):
             if self._config.rulebook_url is None:
                 raise ModelError(failure("unreachable", "the rulebook is not served: rulebook_url is not set"))
@@ -102,6 +105,15 @@ def provider_of(model: str) -> str:
         return str(library().get_llm_provider(model)[1])
     except Exception:
         return ""
+
+
+@lru_cache(maxsize=64)
+def _known(model: str) -> frozenset[str]:
+    """Return the names of the parameters that the library knows of a model; none of one that it does not know."""
+    try:
+        return frozenset(library().get_supported_openai_params(model) or ())
+    except Exception:
+        return frozenset()
 
 
 def _missing_keys(model: str) -> list[str]:

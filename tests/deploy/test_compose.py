@@ -12,6 +12,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
+from agents.role_models import PROVIDER_KEYS
 from models.settings import Settings
 from tasks.cli.root import build
 
@@ -72,6 +73,16 @@ def test_no_secret_is_written_down() -> None:
         found = re.search(r"(?i)^\s*\w*(password|key|secret|token|auth)\w*:\s*(\S+)", line.partition("#")[0])
         assert found is None or found[2].startswith("${"), line
         assert not re.search(r"://[^/\s]*:[^$/\s@][^/\s]*@", line), line
+
+
+def test_the_providers_keys_are_the_research_workers_alone(compose: dict[str, Any]) -> None:
+    keys = {name for names in PROVIDER_KEYS.values() for name in names}
+    services = {name: each.get("environment", {}) for name, each in compose["services"].items()}
+    assert {key: services["research"][key] for key in keys} == dict.fromkeys(keys)  # no value of their own
+    assert services["research"]["DESK_PROVIDER_URL"]
+    assert {name for name, environ in services.items() if keys & set(environ)} == {"research"}
+    example = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
+    assert {f"# {key}=" for key in keys} <= set(example)
 
 
 def test_every_desk_variable_is_a_setting(compose: dict[str, Any]) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import bisect
 import datetime as dt
-import importlib
 from dataclasses import dataclass
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from models.errors import MarketError
+from tools.market.arrowless import import_arrowless
 
 NEW_YORK = ZoneInfo("America/New_York")
 EXCHANGE = "XNYS"
@@ -72,7 +72,7 @@ class ExchangeHours:
 @lru_cache(maxsize=1)
 def exchange_hours() -> ExchangeHours:
     """Return the New York Stock Exchange since 1990. Built once: the calendar library takes a second to import."""
-    calendar = importlib.import_module("exchange_calendars").get_calendar(EXCHANGE, start=FIRST_DAY)
+    calendar = import_arrowless("exchange_calendars").get_calendar(EXCHANGE, start=FIRST_DAY)
     return ExchangeHours(
         tuple(session.date() for session in calendar.sessions),
         tuple(dt.datetime.fromtimestamp(nanos / 1e9, dt.UTC) for nanos in calendar.opens_nanos.tolist()),
