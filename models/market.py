@@ -115,7 +115,11 @@ class SymbolTechnicals(Wire):
 
 
 class SymbolOverview(Wire):
-    """What is known of a company. A section that is not configured is named in the payload's `missing`."""
+    """What is known of a company. A section that is not configured is named in the payload's `missing`.
+
+    A section's `knownAt` is when its source had it, `date` the session of its last bar. hedge_funds: institutions that
+    report their holdings, hedge funds among them. summary_markdown: made by code of the other sections.
+    """
 
     symbol: str
     name: str | None
@@ -126,6 +130,11 @@ class SymbolOverview(Wire):
     earnings: dict[str, float | str | None] | None = None
     ratings: dict[str, float | str | None] | None = None
     options: dict[str, float | str | None] | None = None
+    technicals: dict[str, float | str | None] | None = None
+    signals: dict[str, float | str | None] | None = None
+    insiders: dict[str, float | str | None] | None = None
+    hedge_funds: dict[str, float | str | None] | None = None
+    summary_markdown: str | None = None
 
 
 class Mover(Wire):

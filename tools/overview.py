@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
@@ -12,9 +12,8 @@ from tools.history import Budget
 from tools.market.clock import exchange_day
 from tools.market.sessions import lapse
 from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
-
-Section = Literal["fundamentals", "earnings", "ratings", "options"]
-SectionData = dict[str, float | str | None]
+from tools.research.sections import Section, SectionData, company_section, price_sections
+from tools.research.summary import SUMMARISED, summary_markdown
 
 
 class OverviewArguments(Arguments):
@@ -30,31 +29,53 @@ def symbol_overview(context: ToolContext, arguments: OverviewArguments) -> dict[
     A section that the source does not have is listed once for all symbols, and not requested again.
     """
     gaps, budget = Gaps(), Budget(context)
-    wanted: list[Section] = list(arguments.sections)
-    overviews = []
+    summarised = SUMMARISED if "summaryMarkdown" in arguments.sections else ()
+    wanted = [name for name in dict.fromkeys((*arguments.sections, *summarised)) if name != "summaryMarkdown"]
+    overviews: list[SymbolOverview] = []
+    found = price_sections(context, arguments.symbols, wanted, gaps)
+    asked = [name for name in wanted if name not in found]
     for symbol in arguments.symbols:
         try:
             budget.spend()
-            overviews.append(_overview(context, context.market.listing(symbol), wanted, gaps))
+            listing = context.market.listing(symbol)
         except DeskError as error:
             gaps.add("overview", error, symbol)
+            continue
+        sections = {name: rows[symbol] for name, rows in found.items() if symbol in rows}
+        sections |= _sections(context, symbol, asked, gaps)
+        overviews.append(_overview(context, listing, sections, arguments.sections, gaps))
     rows = [overview.model_dump(mode="json", by_alias=True, exclude_defaults=True) for overview in overviews]
-    known = rows if not arguments.sections else [row for row in rows if not row.keys().isdisjoint(arguments.sections)]
+    known = rows if not arguments.sections else [row for row in rows if _has_data(row, arguments.sections)]
     return payload(context, gaps, available=bool(known), overviews=rows)
 
 
-def _overview(context: ToolContext, listing: Listing, wanted: list[Section], gaps: Gaps) -> SymbolOverview:
+def _has_data(row: dict[str, Any], sections: list[Section]) -> bool:
+    """Return whether one of the sections is there; a summary is, where it has a line beside the names."""
+    own = [name for name in sections if name != "summaryMarkdown"]
+    return not row.keys().isdisjoint(own) or "\n- " in row.get("summaryMarkdown", "").partition("\n- Not known:")[0]
+
+
+def _sections(context: ToolContext, symbol: str, wanted: list[str], gaps: Gaps) -> dict[str, SectionData]:
+    """Return the symbol's sections; one that the source does not carry at all is taken out of `wanted`."""
     found: dict[str, SectionData] = {}
     for section in tuple(wanted):
         try:
-            found[section] = context.market.section(listing.symbol, section)
+            found[section] = company_section(context, symbol, section)
         except NotConfigured as error:
             gaps.add(section, error)
             wanted.remove(section)
         except DeskError as error:
-            gaps.add(section, error, listing.symbol)
-    last_close = _last_close(context, listing.symbol, gaps)
-    return SymbolOverview.model_validate({**listing.model_dump(), **found, "last_close": last_close})
+            gaps.add(section, error, symbol)
+    return found
+
+
+def _overview(
+    context: ToolContext, listing: Listing, sections: dict[str, SectionData], asked: list[Section], gaps: Gaps
+) -> SymbolOverview:
+    row = {**listing.model_dump(), "lastClose": _last_close(context, listing.symbol, gaps)}
+    if "summaryMarkdown" in asked:
+        row["summaryMarkdown"] = summary_markdown(row, sections, context.market.name)
+    return SymbolOverview.model_validate({**row, **{name: sections[name] for name in asked if name in sections}})
 
 
 def _last_close(context: ToolContext, symbol: str, gaps: Gaps) -> float | None:
@@ -72,10 +93,10 @@ def _last_close(context: ToolContext, symbol: str, gaps: Gaps) -> float | None:
 SYMBOL_OVERVIEW = ToolSpec(
     name="symbol_overview",
     description=(
-        "Name, sector, industry and last price of up to 150 symbols, with the sections asked for: fundamentals, "
-        "earnings, ratings, options. What the source does not have is listed in `missing`."
+        "Name, sector, industry and last price of up to 150 symbols, with the sections asked for; knownAt is when the "
+        "source had one. What the source does not have is listed in `missing`."
     ),
-    hint="what is known of companies; `symbols`, and `sections` out of fundamentals, earnings, ratings, options.",
+    hint="what is known of companies; `symbols`, and `sections` such as fundamentals, earnings, ratings, insiders.",
     arguments=OverviewArguments,
     function=symbol_overview,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -62,12 +63,17 @@ def _row(market: MarketData, history: History) -> dict[str, Any]:
     return row
 
 
-def signals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:
-    gaps = Gaps()
-    found = list(histories(context, arguments.symbols, gaps))
+def signal_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> list[dict[str, Any]]:
+    """Return the signals of each symbol that has the market's latest session, as an answer has them."""
+    found = list(histories(context, symbols, gaps))
     note_holes(found, gaps, _LONGEST)
     note_lost(context, gaps, _LONGEST)
-    rows = [_row(context.market, history) for history in found]
+    return [_row(context.market, history) for history in found]
+
+
+def signals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:
+    gaps = Gaps()
+    rows = signal_rows(context, arguments.symbols, gaps)
     return payload(context, gaps, available=bool(rows), signals=rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,9 +60,9 @@ def _last(values: Floats) -> float | None:
     return round(value, 3) if math.isfinite(value) else None
 
 
-def technicals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:
-    gaps = Gaps()
-    found = list(histories(context, arguments.symbols, gaps, _SESSIONS))
+def technical_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> list[dict[str, Any]]:
+    """Return the indicators of each symbol that has the market's latest session, as an answer has them."""
+    found = list(histories(context, symbols, gaps, _SESSIONS))
     note_holes(found, gaps, _LONGEST)
     note_lost(context, gaps, SESSIONS_A_YEAR)
     rows = [symbol_technicals(history).model_dump(mode="json", by_alias=True) for history in found]
@@ -69,6 +70,12 @@ def technicals_get(context: ToolContext, arguments: SignalsArguments) -> dict[st
     if short:
         reason = f"{short} of {len(rows)} symbols have fewer than {SESSIONS_A_YEAR} sessions of history"
         gaps.add("high252, low252", reason)
+    return rows
+
+
+def technicals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:
+    gaps = Gaps()
+    rows = technical_rows(context, arguments.symbols, gaps)
     return payload(context, gaps, available=bool(rows), technicals=rows)
 
 

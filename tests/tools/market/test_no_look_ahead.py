@@ -7,7 +7,7 @@ import datetime as dt
 import hashlib
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -29,6 +29,7 @@ from tools.market.files.market import FilesMarket
 from tools.market.replay.columns import Columns, ReplayData
 from tools.market.replay.market import ReplayMarket
 from tools.registry import ToolContext
+from tools.research.sections import Section
 
 _DATE = re.compile(r"(?:19|20)\d\d-\d\d-\d\d(?:T[0-9:.]+(?:Z|[+-]\d\d:\d\d)?)?")
 QUIET = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -41,7 +42,7 @@ ORDER_TOOLS = {"orders_preview"}
 
 def cases(symbols: list[str]) -> list[tuple[str, dict[str, Any]]]:
     """Calls that reach every tool, each with arguments that make it say the most."""
-    sections = ["fundamentals", "earnings", "ratings", "options"]
+    sections = list(get_args(Section))
     return [
         ("universe_list", {"limit": 250, "offset": 250}),
         ("universe_list", {"limit": 250}),

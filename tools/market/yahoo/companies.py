@@ -45,10 +45,12 @@ class YahooCompanies:
         return sorted(published, key=lambda row: row.published_at, reverse=True)[:limit]
 
     def section(self, symbol: str, section: str) -> Section:
-        found = shapes.section_of(self._info(symbol).value, section)
+        """Return the section with `knownAt`, when it was fetched."""
+        kept = self._info(symbol)
+        found = shapes.section_of(kept.value, section)
         if found is None:
             raise MarketError(f"Yahoo has no {section} of {symbol}")
-        return found
+        return {**found, "knownAt": self._at(kept).isoformat()}
 
     def earnings(self, symbol: str) -> list[EarningsDate]:
         """Return the dates of the earnings calendar and of the company's own page: what one of them has, where the

@@ -117,10 +117,10 @@ class YahooMarket(YahooCompanies):
     def section(self, symbol: str, section: str) -> Section:
         if section != "options":
             return super().section(symbol, section)
-        found = self._options(symbol)
-        if found is None:
+        kept = self._cache.get(f"options-{symbol}", OPTIONS_AGE, lambda: self._fetch_options(symbol))
+        if kept.value is None:
             raise MarketError(f"Yahoo has no options of {symbol}")
-        return found
+        return {**kept.value, "knownAt": self._at(kept).isoformat()}
 
     def fill_price(self, symbol: str) -> Quote | None:
         """Return the last quote. Raises MarketError when it is of a day before today's."""
@@ -156,11 +156,6 @@ class YahooMarket(YahooCompanies):
 
     def _history(self, symbol: str, age: dt.timedelta) -> Kept:
         return self._cache.get(f"bars-{symbol}", age, lambda: shapes.bars_of(self._wire.history(symbol)))
-
-    def _options(self, symbol: str) -> Section | None:
-        kept = self._cache.get(f"options-{symbol}", OPTIONS_AGE, lambda: self._fetch_options(symbol))
-        found: Section | None = kept.value
-        return found
 
     def _fetch_options(self, symbol: str) -> Section | None:
         expiries = self._wire.expiries(symbol)

@@ -134,7 +134,7 @@ def test_sections_hold_what_yahoo_gives(market: YahooMarket, far: FarYahoo) -> N
     }
     fundamentals = market.section("AAPL", "fundamentals")
     assert (fundamentals["trailingPE"], fundamentals["forwardPE"], fundamentals["beta"]) == (30.5, None, None)
-    assert fundamentals["revenueGrowth"] == 0.05
+    assert (fundamentals["revenueGrowth"], fundamentals["knownAt"]) == (0.05, market.clock.now().isoformat())
     assert market.section("AAPL", "earnings")["lastQuarter"] == "2023-12-30"
     ratings = market.section("AAPL", "ratings")
     assert (ratings["recommendation"], ratings["targetMean"]) == ("buy", 200.0)
@@ -174,6 +174,7 @@ def test_options_are_of_the_first_expiry_far_enough(market: YahooMarket, far: Fa
         "putVolume": None,
         "callOpenInterest": 30.0,
         "putOpenInterest": 20.0,
+        "knownAt": market.clock.now().isoformat(),
     }
     far.options["MMM"] = {"expirationDates": [], "quote": {}, "options": []}
     with pytest.raises(MarketError, match="Yahoo has no options of MMM"):
