@@ -21,7 +21,7 @@ from hypothesis import is_hypothesis_test
 
 from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
-from tests import dialects, starts
+from tests import dialects, examples, starts
 from tests.order import long_first
 from tests.patience import PATIENCE
 
@@ -42,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     dialects.share()
     if config.getoption("--fast"):
+        examples.begin_fast()
         _keep_folders_in_memory()
 
 

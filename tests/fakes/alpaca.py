@@ -27,6 +27,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tests.fakes.alpaca_options import FarOptions
 from tests.fakes.alpaca_rows import Row, activity, moment, new_order, new_package, now, position, unfit
+from tests.fakes.serving import PromptServer
 from tests.patience import PATIENCE
 
 KEY, SECRET = "PKTEST", "a-secret-of-the-test"
@@ -369,11 +370,12 @@ async def send_frame(socket_: WebSocket, message: Row) -> None:
 def serving(alpaca: Alpaca) -> Iterator[Alpaca]:
     """The stand-in on a free port of loopback, in a thread."""
     with socket.socket() as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # see tasks.web.serving.bind
         listener.bind(("127.0.0.1", 0))
         listener.listen(64)  # what comes before the server runs waits
         alpaca.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         config = uvicorn.Config(alpaca.app(), log_level="error", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
+        server = PromptServer(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         try:
@@ -381,7 +383,7 @@ def serving(alpaca: Alpaca) -> Iterator[Alpaca]:
         finally:
             alpaca.release()
             alpaca.cut()
-            server.should_exit = True
+            server.end()
             thread.join(PATIENCE)
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import orjson
 import uvicorn
 
+from tests.fakes.serving import PromptServer
 from tests.patience import PATIENCE
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -251,7 +252,7 @@ class FakeResponses:
             self, lifespan="off", http="httptools", ws="none", access_log=False, log_level="critical",
             timeout_keep_alive=60, timeout_graceful_shutdown=1,
         )  # fmt: skip
-        self._server = uvicorn.Server(config)
+        self._server = PromptServer(config)
         self._thread = threading.Thread(target=self.serve, name="fake-responses", daemon=True)
 
     def script(self, *replies: Reply) -> None:
@@ -270,8 +271,7 @@ class FakeResponses:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._server.should_exit = True
-        self._server.force_exit = True
+        self._server.end()
         self._thread.join(PATIENCE)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:

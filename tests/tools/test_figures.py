@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from tests.examples import examples
 from tools import figures
 
 PRICES = st.integers(1, 300).flatmap(
@@ -34,7 +35,7 @@ def test_rsi_and_volatility_are_what_they_were(market: Any, symbol: str, rsi: fl
     assert figures.volatility(close) == pytest.approx(volatility, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(PRICES)
 def test_rsi_needs_its_periods_and_stays_within_bounds(close: Any) -> None:
     found = figures.rsi(close)
@@ -61,7 +62,7 @@ def test_rsi_at_its_ends() -> None:
     assert figures.rsi(np.arange(1.0, 16.0)) is not None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(PRICES)
 def test_momentum_and_averages_are_ta_lib_s(close: Any) -> None:
     for sessions in (1, 20, 60):
@@ -75,7 +76,7 @@ def test_momentum_and_averages_are_ta_lib_s(close: Any) -> None:
         assert ours == pytest.approx(close[-1] / talib.SMA(close, 20)[-1] - 1, rel=1e-6, abs=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(PRICES)
 def test_drawdown_is_the_worst_pair(close: Any) -> None:
     ours = figures.drawdown(close, 10)

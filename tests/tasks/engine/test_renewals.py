@@ -28,6 +28,7 @@ def rename(store: Store, old: str, new: str) -> None:
         connection.commit()
 
 
+@pytest.mark.long
 def test_after_a_failure_the_next_renewal_does_not_wait_for_its_turn(store: Store) -> None:
     """Its turn would come after 8 s; the sweep gives holders 12 s."""
     step = report("IBM")

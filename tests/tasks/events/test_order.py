@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from models.events.envelope import Envelope, EventType, event
 from tasks.events.order import HELD_MOST, EventSequencer, Ring
+from tests.examples import examples
 from tests.tasks.events.kit import sequences
 
-MANY = settings(max_examples=300, deadline=None)
+MANY = settings(max_examples=examples(300), deadline=None)
 
 
 def stored(run: str, sequence: int) -> Envelope:

@@ -24,6 +24,7 @@ from tasks.engine.summary import summarise
 from tasks.views.run_view import NO_VERDICT, progress, view
 from tests.builders import a_candidate, a_run, a_step, a_turn
 from tests.databases import make_database
+from tests.examples import examples
 from tests.fakes.responses import Status, Text
 from tests.tasks.workflows.conftest import Floor
 from tests.tasks.workflows.scripted import action
@@ -80,7 +81,7 @@ CANDIDATES = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=CANDIDATES)
 def test_any_run_adds_up(store: Store, found: list[tuple[Rating | None, list[tuple[int, int]]]]) -> None:
     """The runs of earlier examples stay in the tables and must not count."""

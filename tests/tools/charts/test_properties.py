@@ -11,6 +11,7 @@ import talib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.tools.charts.samples import apple, bars_of, changed, first, frame_of, walk
 from tools.charts import overlays
 from tools.charts.overlays import OVERLAYS
@@ -95,7 +96,7 @@ def test_the_comparison_can_fail() -> None:
     assert study_of(frame_of(apple()), 5, 5).prices() != study_of(frame_of(first(apple(), 400)), 5, 5).prices()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     close=st.lists(st.floats(0.01, 1e5, allow_nan=False), min_size=1, max_size=70),
     lookback=st.integers(2, 6),

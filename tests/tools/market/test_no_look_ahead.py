@@ -18,6 +18,7 @@ from agents.roles import TOOLS
 from models.database.store import Store
 from models.market import Headline
 from models.tables.orders import Account, Position
+from tests.examples import examples
 from tests.tools.conftest import MakeContext, every_tool
 from tests.tools.ledger_rows import add_candidate, add_report, add_run, add_verdict
 from tests.tools.market.far_market import FarMarket
@@ -32,7 +33,7 @@ from tools.registry import ToolContext
 from tools.research.sections import Section
 
 _DATE = re.compile(r"(?:19|20)\d\d-\d\d-\d\d(?:T[0-9:.]+(?:Z|[+-]\d\d:\d\d)?)?")
-QUIET = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIET = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 CHARTS = ("price_history_get", "chart_study_get", "chart_render")

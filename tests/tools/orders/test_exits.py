@@ -16,6 +16,7 @@ from models.tables.orders import Preview
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tests.tools.risk.test_options import PUT, Options, option
+from tools.orders import flattening
 from tools.orders.flattening import flatten
 from tools.orders.halt import halting
 from tools.orders.maintenance import maintain_orders
@@ -141,7 +142,10 @@ def test_an_amount_of_money_cannot_be_given_back_without_a_price(new_desk: NewDe
     assert _code(desk.run(action(kind="close", notional=500.0))[0]) == DenialCode.UNPRICED
 
 
-def test_flattening_sells_at_an_old_price_within_the_collar_and_else_at_the_market(new_desk: NewDesk) -> None:
+def test_flattening_sells_at_an_old_price_within_the_collar_and_else_at_the_market(
+    new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flattening, "FILL_SECONDS", 0.0)
     market = Tape({"AAA": 100.0, "BBB": 50.0})
     desk = new_desk(market)
     desk.hold("AAA", 7, 100.0)

@@ -29,6 +29,12 @@ from tools.orders.submitting import SubmissionContext
 NewDesk = Callable[..., Desk]
 
 
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CANCEL_SECONDS", "FILL_SECONDS", "PAUSE_SECONDS"):
+        monkeypatch.setattr(flattening, name, getattr(flattening, name) / 50)
+
+
 def _command(desk: Desk) -> SubmissionContext:
     return SubmissionContext(
         desk.store, desk.settings, desk.market, desk.broker, FencingLease(desk.store, "paper", "desk halt")

@@ -14,6 +14,7 @@ from sqlmodel import delete
 from models.errors import OrderError
 from models.orders import AccountView, BrokerFill
 from models.tables.orders import Account, Position
+from tests.examples import examples
 from tests.tools.orders.desk import Desk
 from tests.tools.orders.tape import Tape
 from tools.decimals import exact, money, plain
@@ -89,7 +90,7 @@ def test_an_account_is_opened_once(new_desk: NewDesk) -> None:
 FILLS = st.tuples(st.sampled_from(["buy", "sell"]), st.integers(1, 99), st.integers(1, 999_999))
 
 
-@rules(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@rules(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(fills=st.lists(FILLS, max_size=6))
 def test_the_books_balance_to_the_last_decimal(new_desk: NewDesk, fills: list[tuple[str, int, int]]) -> None:
     desk = new_desk()

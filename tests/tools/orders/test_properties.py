@@ -16,6 +16,7 @@ from sqlmodel import col, delete, select
 from models.orders import OrderOutcome
 from models.states import OrderState
 from models.tables.orders import Account, Fill, Order, Position, Preview
+from tests.examples import examples
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
 from tools.decimals import exact
@@ -54,7 +55,9 @@ _homes = itertools.count()
 
 @pytest.mark.long
 @rules(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(decisions=DECISIONS, share=st.sampled_from([0.1, 0.5, 1.0]), bps=st.sampled_from([0.0, 25.0]))
 def test_no_decisions_break_cash_share_or_long_only(
@@ -126,7 +129,7 @@ def _check_books(desk: Desk, cash_before: float, decision: str) -> None:
 EXTREME = st.floats(1e-300, 1e300, allow_nan=False, allow_infinity=False)
 
 
-@rules(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@rules(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(amount=EXTREME, limit=st.one_of(st.none(), EXTREME), by=st.sampled_from(["quantity", "notional"]))
 def test_absurd_figures_are_denied_and_break_nothing(
     shared_desk: Desk, amount: float, limit: float | None, by: str

@@ -13,6 +13,7 @@ from models.market import Quote
 from models.orders import Cleared, DenialCode, OrderTicket, RiskContext, RiskLimits
 from models.research import Instrument, Rating
 from models.states import TradingState
+from tests.examples import examples
 from tests.tools.risk.figures import CALL, HOUR, NOW, PUT, context, held, limits, reserve, ticket
 from tools.decimals import exact
 from tools.risk import check, exit_terms, within_collar
@@ -93,7 +94,7 @@ def uncovers(order: OrderTicket, around: RiskContext) -> bool:
     return after.needs_more_than(before)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(case=exits())
 def test_an_order_that_takes_the_cover_from_a_written_option_opens(
     case: tuple[OrderTicket, RiskContext, RiskLimits],
@@ -106,7 +107,7 @@ def test_an_order_that_takes_the_cover_from_a_written_option_opens(
 
 
 @pytest.mark.long
-@settings(max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=examples(1_000), deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(case=exits())
 def test_no_rule_made_for_entries_denies_an_order_that_only_reduces(
     case: tuple[OrderTicket, RiskContext, RiskLimits],
@@ -119,7 +120,7 @@ def test_no_rule_made_for_entries_denies_an_order_that_only_reduces(
     assert isinstance(found, Cleared) or CODES[found.code].exits
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(case=exits(), more=st.integers(4, 20))
 def test_an_order_that_crosses_through_zero_opens(case: tuple[OrderTicket, RiskContext, RiskLimits], more: int) -> None:
     order, around, _ = case
@@ -128,7 +129,7 @@ def test_an_order_that_crosses_through_zero_opens(case: tuple[OrderTicket, RiskC
     assert opening_quantity(across, around) > 0
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(case=exits())
 def test_a_market_order_to_exit_at_an_old_price_gets_a_limit_within_its_collar(
     case: tuple[OrderTicket, RiskContext, RiskLimits],

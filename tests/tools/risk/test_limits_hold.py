@@ -15,6 +15,7 @@ from sqlmodel import col, select
 
 from models.states import ORDER_FINAL, ORDER_WORKING, OrderState
 from models.tables.orders import Fill, Order
+from tests.examples import examples
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
 from tools.decimals import exact
@@ -53,7 +54,7 @@ _homes = itertools.count()
 
 
 @pytest.mark.long
-@rules(max_examples=40, deadline=None, suppress_health_check=QUIET)
+@rules(max_examples=examples(40), deadline=None, suppress_health_check=QUIET)
 @given(steps=STEPS, live=st.booleans())
 @example(steps=[(QUIETLY, BUY), (QUIETLY, BUY)], live=True)
 @example(steps=[(QUIETLY, BUY)], live=False)

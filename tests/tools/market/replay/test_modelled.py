@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from models.contracts import MODELLED, ChainRow, OptionChain, contract_of
 from models.errors import MarketError, NotConfigured, SettingError
 from models.settings import Settings
+from tests.examples import examples
 from tests.tools.market.far_market import FarMarket, daily
 from tests.tools.market.test_no_look_ahead import future_removed, future_spoiled
 from tools.market.clock import ReplayClock, exchange_hours
@@ -29,7 +30,7 @@ from tools.pricing.volatility import yang_zhang
 
 TODAY = dt.date(2010, 5, 5)
 MONTHS = (dt.date(2010, 5, 1), dt.date(2010, 7, 31))
-QUIET = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIET = settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

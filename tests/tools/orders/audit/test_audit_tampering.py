@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sqlmodel import select
 
 from models.tables.orders import AuditAnchor
+from tests.examples import examples
 from tests.tools.orders.log_desk import LogDesk
 from tools.orders.audit.chain import (
     ABANDONED,
@@ -56,7 +57,7 @@ def test_it_is_whole_as_written(written: tuple[bytes, ChainAnchor]) -> None:
     assert len(data) == anchor.size
 
 
-many = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @many

@@ -216,6 +216,7 @@ class Mortal:
         return self._pass_on("state")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("call", range(1, 13))
 def test_wherever_a_worker_dies_the_next_one_leaves_each_share_in_one_sale(

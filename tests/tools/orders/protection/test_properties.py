@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as rules
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.tools.brokers.sessions import DAYS, FLAT, Figures, Sessions
 from tests.tools.orders.desk import action, make_desk
 from tests.tools.orders.protection.watch import a_pass, covered, selling
@@ -54,7 +55,9 @@ STEPS = st.lists(
 
 @pytest.mark.long
 @rules(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     rows=st.lists(st.tuples(bars(), bars()), min_size=8, max_size=8),

@@ -18,6 +18,7 @@ from models.errors import OrderError
 from models.orders import BrokerAnswer
 from models.states import OrderState
 from models.tables.orders import Order
+from tests.examples import examples
 from tests.tools.orders.desk import Desk, action, make_desk
 from tools.orders.records.booking import book
 from tools.orders.records.states import load_order
@@ -133,7 +134,9 @@ PARTS = st.lists(st.integers(1, 4), min_size=1, max_size=5).filter(lambda parts:
 
 
 @rules(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(parts=PARTS, order_of_parts=st.lists(st.integers(0, 5), min_size=1, max_size=10))
 def test_answers_in_any_order_and_number_book_the_longest_one(

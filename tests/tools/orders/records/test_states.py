@@ -13,6 +13,7 @@ from sqlmodel import update
 from models.errors import OrderError
 from models.states import ORDER_FINAL, ORDER_NEXT, OrderState
 from models.tables.orders import Order
+from tests.examples import examples
 from tests.tools.orders.desk import Desk, action
 from tools.orders.records.states import advance, load_order
 
@@ -50,7 +51,7 @@ def test_only_transitions_of_the_table_are_written(drafted: tuple[Desk, str], wa
             assert _state(desk) == was
 
 
-@rules(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@rules(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(walk=st.lists(st.sampled_from(list(OrderState)), max_size=8))
 def test_no_walk_leaves_a_final_state_or_the_table(drafted: tuple[Desk, str], walk: list[OrderState]) -> None:
     desk, order_id = drafted
