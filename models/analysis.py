@@ -48,9 +48,11 @@ class AnalysisRequest(Frozen):
     orders: bool = True
 
     @model_validator(mode="after")
-    def _days_in_order(self) -> AnalysisRequest:
+    def _fits_together(self) -> AnalysisRequest:
         if self.min_days > self.max_days:
             raise ValueError(f"{self.min_days} to {self.max_days} days to expiry is no range")
+        if len(self.roles) < 2:
+            raise ValueError(f"the strategy {self.strategy} without research rests on the chart alone")
         return self
 
     @property

@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
-from pydantic import Field, StrictBool, StringConstraints
+from pydantic import Field, StrictBool, StringConstraints, ValidationError
 
-from models.analysis import AnalysisRequest, Depth
+from models.analysis import AnalysisRequest, Depth, Strategy
+from models.errors import UsageError
 from models.orders import OrderOutcome
 from models.research import Frozen
 from models.settings.schema import Lens
@@ -91,14 +92,30 @@ class TradeRequest(Frozen):
     run: Annotated[str, StringConstraints(max_length=64, pattern=_ID)]
 
 
-class AnalyzeRequest(AnalysisRequest):
-    """An analysis of symbols; without orders nothing is proposed. depth: by default that of the settings."""
+class AnalyzeRequest(Frozen):
+    """An analysis of symbols. Fields that are left out have the defaults of `desk analyze`; depth that of the settings.
+    min_weekly_roc: fraction, 0.005 is 0.5 % a week; days: calendar days to expiry; contracts: of one order."""
 
     kind: Literal["analyze"]
     by: Person
     symbols: list[Symbol] = Field(min_length=1, max_length=500)
     depth: Depth | None = None
+    strategy: Strategy | None = None
+    max_delta: float | None = Field(default=None, gt=0, le=1)
+    min_weekly_roc: float | None = Field(default=None, ge=0, le=1)
+    min_days: int | None = Field(default=None, ge=1, le=400)
+    max_days: int | None = Field(default=None, ge=1, le=400)
+    contracts: int | None = Field(default=None, ge=1, le=1000)
+    research: StrictBool = True
     orders: StrictBool = True
+
+    def request(self) -> AnalysisRequest:
+        """Return the request that it means. Raises UsageError for fields that do not fit together."""
+        given = self.model_dump(exclude={"kind", "by", "symbols", "depth"}, exclude_none=True)
+        try:
+            return AnalysisRequest.model_validate(given)
+        except ValidationError as error:
+            raise UsageError(error.errors()[0]["msg"], remedy="see `desk analyze --help`") from None
 
 
 RunRequest = Annotated[ScreenRequest | ResearchRequest | AnalyzeRequest | TradeRequest, Field(discriminator="kind")]

@@ -18,7 +18,7 @@ from agents.subjects import synthesis_subject
 from agents.synthesis.reduce import Synthesis, synthesise
 from models.analysis import WRITES, AnalysisRequest, Depth
 from models.contracts import SHARES_PER_CONTRACT
-from models.errors import NotConfigured
+from models.errors import UsageError
 from models.research import Instrument
 from models.settings.snapshots import with_values
 from models.states import RunKind, StepKind
@@ -46,8 +46,8 @@ REASON = "analysis"  # of each of its roles
 def open_analysis(app: Celery, symbols: Sequence[str], request: AnalysisRequest, depth: Depth | None = None) -> Run:
     """Start an analysis of symbols that a person named. depth: None is that of the settings.
 
-    Raises UsageError for a symbol that the market does not carry, NotConfigured for a strategy in options on a market
-    without chains.
+    Raises UsageError for a symbol that the market does not carry, and for a strategy in options on a market without
+    chains.
     """
     desk = desk_of(app)
     require_chains(desk.market, request)
@@ -74,11 +74,11 @@ def open_analysis(app: Celery, symbols: Sequence[str], request: AnalysisRequest,
 
 
 def require_chains(market: MarketData, request: AnalysisRequest) -> None:
-    """Raises NotConfigured when a strategy writes options and the market lists none."""
+    """Raises UsageError when a strategy writes options and the market lists none."""
     if request.strategy not in WRITES or isinstance(market, ChainSource):
         return
     modelled = " or DESK_REPLAY_OPTIONS=modelled for modelled ones," if market.clock.day is not None else ""
-    raise NotConfigured(
+    raise UsageError(
         f"the strategy {request.strategy} needs option chains, and the {market.name} market has none",
         remedy=f"set{modelled} DESK_MARKET to a market with chains, such as yahoo; or choose --strategy equity",
     )

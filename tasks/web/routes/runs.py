@@ -9,7 +9,6 @@ import structlog
 from fastapi import APIRouter, Query, Response
 from pydantic import AfterValidator
 
-from models.analysis import AnalysisRequest
 from models.errors import RedisDown
 from models.states import RunState
 from models.tables.runs import Run, Turn
@@ -85,8 +84,7 @@ def start(context: Context, asked: RunRequest) -> Run:
         case ResearchRequest():
             return open_research(app, asked.symbols) if asked.symbols else open_portfolio(app, force=asked.force)
         case AnalyzeRequest():
-            request = AnalysisRequest.of(asked)
-            return open_analysis(app, asked.symbols, request, asked.depth)
+            return open_analysis(app, asked.symbols, asked.request(), asked.depth)
         case TradeRequest():
             with context.store.read() as session:
                 source = find_run(session, asked.run).id

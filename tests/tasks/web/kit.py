@@ -12,11 +12,13 @@ from typing import Any
 
 import httpx
 import redis
+from sqlmodel import select
 
+from models.database.artifacts import digest_of, keep
 from models.database.store import Store
 from models.events import event_log
 from models.events.envelope import EventType, event
-from models.tables.runs import Run
+from models.tables.runs import Artifact, Run, ToolCall, Turn
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 
@@ -65,6 +67,21 @@ class Service:
             run.state = "done"
             session.add(run)
             event_log.append(session, [event(EventType.RUN_COMPLETED, run_id, state="done")])
+
+
+def a_picture(running: Service, data: bytes) -> str:
+    """Store a picture of the first tool call, as a worker does; return its digest."""
+    keep(running.processes.home, data, "image/png")
+    with running.store.session() as session:
+        turn, call = session.exec(select(Turn, ToolCall.id).join(ToolCall)).first() or (None, "")
+        assert turn is not None
+        session.add(
+            Artifact(
+                run_id=turn.run_id, turn_id=turn.id, call_id=call, kind="image/png", digest=digest_of(data),
+                size=len(data),
+            )
+        )  # fmt: skip
+    return digest_of(data)
 
 
 @contextlib.contextmanager

@@ -25,11 +25,12 @@ from tests.tasks.views.chain import a_chain
 from tests.tasks.web.kit import Service, service
 
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
-EXAMPLES, SEED = 8, 20101
+EXAMPLES, SEED = 8, 20102
 # What the service is for; a route that goes or comes belongs in this list.
 OPERATIONS = {
     "GET /",
     "GET /approvals",
+    "GET /artifacts/{digest}",
     "GET /orders",
     "GET /orders/{order_id}",
     "GET /runs",
@@ -49,8 +50,9 @@ OPERATIONS = {
     "POST /runs/{run_id}/stop",
     "POST /threads/{thread_id}/turns/{turn_id}/interrupt",
 }
-# These need what no sequence of requests makes: a symbol that a run ordered, and a turn that a worker runs.
+# These need what no sequence of requests makes: a picture, a symbol that a run ordered, and a turn that a worker runs.
 NEEDS_MORE = {
+    "GET /artifacts/{digest}",
     "GET /runs/{run_id}/lineage/{symbol}",
     "POST /threads/{thread_id}/turns/{turn_id}/interrupt",
 }

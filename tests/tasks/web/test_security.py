@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.tasks.web.conftest import Floor
-from tests.tasks.web.kit import Service
+from tests.tasks.web.kit import Service, a_picture
 
 PATHS = ("/runs", "/openapi.json", "/nothing", "/approvals")
 FORM = "application/x-www-form-urlencoded"
@@ -168,7 +168,7 @@ def test_asking_changes_nothing(floor: Floor) -> None:
         turn_id = session.connection().exec_driver_sql("select id from turn limit 1").scalar_one()
     known = {
         "run_id": chain.run_id, "order_id": chain.order_id, "symbol": "ACME", "turn_id": turn_id,
-        "thread_id": "thread-trader",
+        "thread_id": "thread-trader", "digest": a_picture(floor.service, b"drawn"),
     }  # fmt: skip
     asked = [path.format(**known) for path, operations in paths.items() if "get" in operations]
     # A run that has not ended: its events would go on.

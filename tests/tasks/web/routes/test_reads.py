@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from models.database.artifacts import path_in_home
 from models.settings.snapshots import PUBLISHED
 from models.tables.columns import new_id
 from models.tables.threads import KeptThread
@@ -16,6 +17,7 @@ from tests.builders import a_run, a_step, a_turn
 from tests.stack import REPOSITORY, wait_for
 from tests.tasks.views.chain import Chain
 from tests.tasks.web.conftest import Floor
+from tests.tasks.web.kit import a_picture
 from tests.tasks.web.test_security import problem
 from tools.orders.audit.log import record
 
@@ -183,3 +185,26 @@ def test_an_internal_fault_is_reported_without_its_text(floor: Floor) -> None:
     assert "secret-word" not in failed.text
     wait_for(lambda: "Traceback" in floor.service.processes.log("api"), "the log has it")
     assert get(floor, f"/runs/{run_id}")["state"] == "running"
+
+
+def test_the_bytes_of_a_picture_are_served_as_they_were_stored(floor: Floor) -> None:
+    digest = a_picture(floor.service, b"a drawing")
+    found = floor.client.get(f"/artifacts/{digest}")
+    assert (found.status_code, found.headers["content-type"], found.content) == (200, "image/png", b"a drawing")
+    assert found.headers["x-content-type-options"] == "nosniff"
+    assert floor.client.get(f"/artifacts/{digest}", headers={"Authorization": "Bearer x"}).status_code == 401
+
+
+def test_a_picture_that_is_not_known_or_was_changed_is_not_served(floor: Floor) -> None:
+    unknown = floor.client.get(f"/artifacts/{'0' * 64}")
+    assert problem(unknown, 404) == "not_found"
+    digest = a_picture(floor.service, b"another drawing")
+    file = floor.service.processes.home / path_in_home(digest, "image/png")
+    file.write_bytes(b"another painting")
+    changed = floor.client.get(f"/artifacts/{digest}")
+    assert problem(changed, 404) == "not_found"
+    assert "not as it was" in changed.json()["detail"]
+    file.unlink()
+    assert floor.client.get(f"/artifacts/{digest}").status_code == 404
+    for wrong in ("..%2fdesk.db", digest.upper(), digest[:63]):
+        assert floor.client.get(f"/artifacts/{wrong}").status_code in (404, 422)

@@ -65,7 +65,20 @@ def test_every_kind_of_run_can_be_started(floor: Floor) -> None:
     assert (params["symbols"], params["lenses"], params["max_candidates"]) == (["IBM", "KO"], ["technical"], 3)
     with floor.service.store.read() as session:
         assert session.get_one(Run, screen.json()["id"]).state == RunState.RUNNING
-    for body in ({"kind": "research", "symbols": ["NOSUCH"]}, {"kind": "trade", "run": screen.json()["id"]}):
+    asked = {"kind": "analyze", "symbols": ["IBM", "KO"], "strategy": "equity", "depth": "deep", **BY}
+    analysis = floor.client.post("/runs", json=asked)
+    assert analysis.status_code == 201, analysis.text
+    params = analysis.json()["params"]
+    assert (params["roles"], params["depth"], params["max_delta"]) == (["chart", "research"], "deep", 0.3)
+    assert analysis.json()["settings"]["depth"] == "deep"
+    assert floor.client.get(f"/runs/{analysis.json()['id']}").json()["analyses"] == []
+    for body in (
+        {"kind": "research", "symbols": ["NOSUCH"]},
+        {"kind": "trade", "run": screen.json()["id"]},
+        {"kind": "analyze", "symbols": ["IBM"]},  # the replay has no chains
+        {"kind": "analyze", "symbols": ["IBM"], "min_days": 30, "max_days": 20},
+        {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "research": False},
+    ):
         assert floor.client.post("/runs", json={**body, **BY}).status_code == 409, body
 
 
@@ -104,6 +117,9 @@ def test_a_service_from_before_the_desk_shows_the_desks_settings_and_starts_no_r
         {"kind": "screen", "lenses": ["tea leaves"], **BY},
         {"kind": "research", "symbols": ["KO"], "nonsense": 1, **BY},
         {"kind": "trade", **BY},
+        {"kind": "analyze", "symbols": ["KO"], "strategy": "straddle", **BY},
+        {"kind": "analyze", "symbols": ["KO"], "max_delta": 1.5, **BY},
+        {"kind": "analyze", "symbols": [], **BY},
     ],
 )
 def test_an_invalid_run_starts_nothing(floor: Floor, body: dict[str, object]) -> None:

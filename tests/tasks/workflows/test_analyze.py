@@ -1,0 +1,315 @@
+"""Analyses through real workers, by the rulebook on the replay with modelled option chains."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import delete
+from sqlmodel import col, select
+
+from models.analysis import AnalysisRequest
+from models.database.store import Store
+from models.states import RUN_FINAL, OrderState, RunState, StepKind
+from models.tables.analysis import Analysis
+from models.tables.orders import Account, Fill, Order, Position
+from models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
+from tasks.bootstrap import desk_of
+from tasks.worker.maintenance import sweep
+from tasks.workflows.analyze import open_analysis
+from tests import zygote
+from tests.builders import MARKET_NOW
+from tests.stack import REPOSITORY, Processes, processes, wait_for
+from tests.tasks.worker.steps import get_run
+from tools.ledger import ensure_account
+
+# By the rulebook on the replay's day: the chart rejects HPQ, no contract on CAT fits, HAL has a put; MSFT has no bar of
+# that day.
+REJECTED_BY_CHART, REJECTED_BY_OPTIONS, SELECTED, UNPRICED = "HPQ", "CAT", "HAL", "MSFT"
+SYMBOLS = (REJECTED_BY_CHART, REJECTED_BY_OPTIONS, SELECTED, UNPRICED)
+OPTIONS = {
+    "DESK_REPLAY_OPTIONS": "modelled",
+    "AUTONOMOUS_STOCK_ONLY": "false",
+    "AUTONOMOUS_TRADER_OPTIONS_MODE": "both",
+    "DESK_COOLDOWN_HOURS": "0",
+}
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Processes]:
+    with processes(**OPTIONS) as found:
+        found.rulebook()
+        found.workers("research", "ops", "trade")
+        yield found
+
+
+@pytest.fixture
+def store(desk: Processes) -> Iterator[Store]:
+    """The database of the desk; the account holds nothing afterwards."""
+    found = desk_of(desk.app).store
+    yield found
+    with found.session() as session:
+        for table in (Position, Fill):
+            session.execute(delete(table))
+        session.execute(Account.__table__.update().values(cash=Account.opening_cash))  # type: ignore[attr-defined]
+
+
+def command(desk: Processes, *arguments: str, **environ: str) -> Any:
+    return zygote.run(arguments, {**desk.environ, **environ}, REPOSITORY)
+
+
+def printed(desk: Processes, *arguments: str) -> Any:
+    """The JSON that a command prints."""
+    done = command(desk, *arguments, "--json")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return json.loads(done.stdout)
+
+
+def by_symbol(run: Any) -> dict[str, Any]:
+    return {row["symbol"]: row for row in run["analyses"]}
+
+
+def hold(store: Store, symbol: str, quantity: float) -> None:
+    with store.session() as session:
+        ensure_account(session, "paper", 100_000.0)
+        row = Position(account="paper", symbol=symbol, quantity=quantity, average_cost=25.0, filled_at=MARKET_NOW)
+        session.add(row)
+
+
+def test_puts_are_analysed_rejected_early_and_proposed(desk: Processes, store: Store) -> None:
+    found = printed(desk, "analyze", *SYMBOLS, "--no-research")
+    assert (found["kind"], found["state"]) == ("analyze", "done")
+    rows = by_symbol(found)
+    assert {symbol: row["recommendation"] for symbol, row in rows.items()} == {
+        REJECTED_BY_CHART: "reject", REJECTED_BY_OPTIONS: "reject", SELECTED: "select", UNPRICED: "incomplete",
+    }  # fmt: skip
+    assert {row["symbol"]: row["verdict"] for row in found["candidates"]} == {
+        REJECTED_BY_CHART: "PASS", REJECTED_BY_OPTIONS: "PASS", SELECTED: "CAUTION", UNPRICED: "INSUFFICIENT",
+    }  # fmt: skip
+    ran = {symbol: [text["role"] for text in row["texts"]] for symbol, row in rows.items()}
+    assert ran == {
+        REJECTED_BY_CHART: ["chart"],
+        REJECTED_BY_OPTIONS: ["chart", "options"],
+        SELECTED: ["chart", "options"],
+        UNPRICED: ["chart"],
+    }
+    assert rows[UNPRICED]["reasons"][0].startswith("chart: no_data (no bar of 2010-08-12")
+    assert rows[UNPRICED]["reasons"][1] == "options: did not run"
+    row = rows[SELECTED]
+    contract = row["figures"]["contract"]
+    assert (contract["contract"], contract["source"]) == (row["contract"], "modelled")
+    assert "Rule, not a model: select HAL" in row["headline"]
+    (action,) = found["actions"]
+    assert (action["side"], action["quantity"], action["contract"]) == ("sell", 1.0, row["contract"])
+    assert f"bid {contract['bid']:.2f}" in action["reasoning"]
+    assert "modelled, which no market gave" in action["reasoning"]
+    assert (row["order"]["state"], row["order"]["limit_price"]) == ("previewed", contract["bid"])
+    assert (desk.home / row["picture"]).read_bytes().startswith(b"\x89PNG")
+    assert found["decided_by"] == "code: analyze"
+    with store.read() as session:
+        steps = session.exec(select(Step).where(Step.run_id == found["run_id"])).all()
+    kinds = Counter(step.kind for step in steps)
+    assert kinds == {"report": 6, "synthesize": 4, "describe": 1, "propose": 1, "submit": 1, "finish": 1}
+    assert {(step.state, step.attempt, step.sends) for step in steps} == {("done", 1, 1)}
+
+
+def test_the_order_leads_to_its_analysis_reports_calls_picture_and_chain(desk: Processes, store: Store) -> None:
+    found = printed(desk, "analyze", SELECTED, "--no-research")
+    (row,) = found["analyses"]
+    chain = printed(desk, "runs", "show", found["run_id"], "--lineage", SELECTED)
+    (order,) = chain["orders"]
+    assert (order["order"], order["author"], order["turn"]) == (row["order"]["order_id"], "code: analyze", None)
+    assert order["verdict"] == chain["verdict"]["verdict"]
+    assert (chain["analysis"]["analysis"], chain["analysis"]["chain"]) == (row["id"], "modelled")
+    assert chain["analysis"]["turn"] is not None
+    reports = {report["role"]: report for report in chain["reports"]}
+    assert list(reports) == ["chart", "options"]
+    assert row["picture"] in reports["chart"]["pictures"]
+    assert {"chart_study_get", "chart_render"} <= {call["tool"] for call in reports["chart"]["calls"]}
+    assert "option_chain_get" in {call["tool"] for call in reports["options"]["calls"]}
+    shown = printed(desk, "orders", "show", order["order"])
+    assert (shown["analysis"]["analysis"], shown["decision"]["author"]) == (row["id"], "code: analyze")
+    text = command(desk, "orders", "show", order["order"]).stdout
+    assert f"analysis {row['id']}: csp select, quotes modelled" in text
+    assert row["picture"] in text
+    text = command(desk, "runs", "show", found["run_id"], "--lineage", SELECTED).stdout
+    assert "decided by code" in text
+    assert f"analysis {row['id']}: csp select {row['contract']}, quotes modelled" in text
+
+
+def test_an_analysis_can_be_repeated_and_shown_later(desk: Processes, store: Store) -> None:
+    first, second = (printed(desk, "analyze", SELECTED, "--no-research", "--depth", "quick") for _ in range(2))
+    for found in (first, second):
+        (row,) = found["analyses"]
+        assert (row["recommendation"], row["headline"], row["author"]) == ("select", None, None)
+        assert found["settings"]["depth"] == "quick"
+    assert second["analyses"][0]["figures"] == first["analyses"][0]["figures"]
+    assert by_symbol(printed(desk, "runs", "show", first["run_id"])) == by_symbol(first)
+    shown = command(desk, "runs", "show", first["run_id"]).stdout
+    assert "HAL csp: select, verdict CAUTION" in shown
+    assert f"sell {first['analyses'][0]['contract']}: strike 26" in shown
+
+
+def test_no_orders_are_made_where_none_are_wanted_or_allowed(desk: Processes, store: Store) -> None:
+    found = printed(desk, "analyze", SELECTED, "--no-research", "--no-orders")
+    assert (found["analyses"][0]["recommendation"], found["decision"]) == ("select", None)
+    assert found["analyses"][0]["order"] is None
+    shown = printed(desk, "runs", "show", found["run_id"])
+    assert shown["progress"]["steps"].keys() == {"report", "synthesize", "describe", "finish"}
+
+
+def test_research_that_has_no_source_leaves_an_analysis_incomplete(desk: Processes, store: Store) -> None:
+    """The replay has no headlines and no dates of earnings: what is missing is never in order."""
+    put, shares = (printed(desk, "analyze", SELECTED, *more)["analyses"][0] for more in ((), ("--strategy", "equity")))
+    for row in (put, shares):
+        assert (row["recommendation"], row["rating"], row["order"]) == ("incomplete", "INSUFFICIENT", None)
+        (reason,) = row["reasons"]
+        assert reason.startswith("research: no_data (no data from news_list, earnings_dates")
+    assert [text["role"] for text in shares["texts"]] == ["chart", "research"]
+    assert put["contract"] is not None
+
+
+def test_a_covered_call_is_written_on_shares_that_are_held_and_free(desk: Processes, store: Store) -> None:
+    bare = printed(desk, "analyze", SELECTED, "--strategy", "covered_call", "--no-research")
+    (row,) = bare["analyses"]
+    assert (row["recommendation"], row["texts"], bare["actions"]) == ("reject", [], [])
+    assert row["reasons"] == ["0 shares are free to cover calls, 100 are needed"]
+    hold(store, SELECTED, 100.0)
+    found = printed(desk, "analyze", SELECTED, "--strategy", "covered_call", "--no-research", "--max-delta", "0.6")
+    (row,) = found["analyses"]
+    assert row["recommendation"] == "select", row["reasons"]
+    assert row["contract"][9] == "C"
+    assert (row["order"]["side"], row["order"]["state"]) == ("sell", "previewed"), row["order"]
+    two = printed(desk, "analyze", SELECTED, "--strategy", "covered_call", "--no-research", "--contracts", "2")
+    assert two["analyses"][0]["reasons"] == ["100 shares are free to cover calls, 200 are needed"]
+
+
+def test_the_trader_does_not_decide_on_analyses_that_code_makes_orders_of(desk: Processes, store: Store) -> None:
+    puts = printed(desk, "analyze", SELECTED, "--no-research", "--no-orders")["run_id"]
+    done = command(desk, "trade", puts)
+    assert done.returncode == 2
+    assert f"run {puts} analysed for csp: code makes its orders" in done.stderr
+    shares = printed(desk, "analyze", SELECTED, "--strategy", "equity")["run_id"]
+    assert printed(desk, "trade", shares)["state"] == "done"
+
+
+def test_wrong_options_and_markets_start_nothing(desk: Processes, store: Store) -> None:
+    before = runs(store)
+    for arguments, environ, error, remedy in (
+        (("HAL",), {"DESK_REPLAY_OPTIONS": "none"}, "the replay market has none", "DESK_REPLAY_OPTIONS=modelled"),
+        (("NOPE",), {}, "does not carry NOPE", "leave them out"),
+        (("HAL", "--dte", "30-20"), {}, "--dte 30-20 begins after its end", "such as 14-45"),
+        (("HAL", "--depth", "fast"), {}, "--depth 'fast' is no depth", "quick, standard, deep"),
+        (("HAL", "--strategy", "puts"), {}, "--strategy 'puts' is no strategy", "csp, covered_call, equity"),
+    ):
+        done = command(desk, "analyze", *arguments, **environ)
+        assert (done.returncode, done.stdout) == (2, ""), done.stdout
+        assert error in done.stderr
+        assert remedy in done.stderr
+    assert runs(store) == before
+
+
+def runs(store: Store) -> int:
+    with store.read() as session:
+        return len(session.exec(select(Run.id)).all())
+
+
+def test_progress_is_printed_as_an_analysis_goes_on(desk: Processes, store: Store) -> None:
+    done = command(desk, "analyze", *SYMBOLS, "--no-research")
+    assert done.returncode == 0, done.stderr
+    assert "analyses 4/4" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "HAL csp: select" in done.stdout
+    assert "chart rejected it: “Rule, not a model: HPQ" in done.stdout
+
+
+def test_a_default_desk_denies_options_and_limits_hold_for_what_is_proposed(desk: Processes, store: Store) -> None:
+    denied = by_code(store, opened(desk, AUTONOMOUS_STOCK_ONLY="true"))
+    assert denied == {"stocks_only"}
+    assert by_code(store, opened(desk, DESK_MAX_ORDER_NOTIONAL="2000")) == {"notional_per_order"}
+    assert by_code(store, opened(desk)) == {None}
+
+
+def opened(desk: Processes, **changes: str) -> Run:
+    """Run an analysis with a trade worker of these settings to its end."""
+    before = dict(desk.environ)
+    desk.end("trade")
+    desk.environ.update(changes)
+    desk.workers("trade")
+    try:
+        run = open_analysis(desk.app, [SELECTED], AnalysisRequest(research=False), "quick")
+        found = desk_of(desk.app).store
+        wait_for(lambda: get_run(found, run.id).state in RUN_FINAL, "the run ends", 120.0)
+        return run
+    finally:
+        desk.environ.clear()
+        desk.environ.update(before)
+        desk.end("trade")
+        desk.workers("trade")
+
+
+def by_code(store: Store, run: Run) -> set[str | None]:
+    with store.read() as session:
+        return set(session.exec(select(Order.denial_code).where(Order.run_id == run.id)).all())
+
+
+def test_a_live_order_is_filled_at_the_bid_of_the_modelled_chain(desk: Processes, store: Store) -> None:
+    for name in ("ops", "trade"):
+        desk.end(name)
+    desk.environ["TRADER_LIVE"] = "1"
+    desk.workers("ops", "trade")
+    found = printed(desk, "analyze", SELECTED, "--no-research")
+    (row,) = found["analyses"]
+    with store.read() as session:
+        order = session.exec(select(Order).where(Order.run_id == found["run_id"])).one()
+        fill = session.exec(select(Fill).where(Fill.order_id == order.id)).one()
+        held = session.exec(select(Position.quantity).where(Position.symbol == row["contract"])).one()
+    assert (order.state, fill.side, fill.quantity, held) == (OrderState.FILLED, "sell", 1.0, -1.0)
+    assert fill.price == pytest.approx(row["figures"]["contract"]["bid"])
+    assert order.message == "filled at modelled quotes, which no market gave"
+    assert found["summary"]["live"] is True
+
+
+def test_a_killed_worker_loses_and_doubles_nothing_of_an_analysis() -> None:
+    """SIGKILL while the chart analysts of several symbols are in flight: another worker goes on."""
+    with processes(**OPTIONS, DESK_LEASE_SECONDS="3") as desk:
+        desk.rulebook(latency=0.5)
+        desk.workers("research", "ops", "trade")
+        store = desk_of(desk.app).store
+        run = open_analysis(desk.app, SYMBOLS, AnalysisRequest(research=False))
+        wait_for(lambda: in_flight(store, run) >= 2, "turns are in flight", 120.0)
+        for name in ("research", "ops"):
+            desk.end(name, signal.SIGKILL)
+        desk.workers("research", "ops")
+        until = time.monotonic() + 240.0
+        while get_run(store, run.id).state not in RUN_FINAL:
+            assert time.monotonic() < until, f"the run did not end: {desk.log('research')[-3000:]}"
+            sweep(desk.app)
+            time.sleep(0.5)
+        assert get_run(store, run.id).state == RunState.DONE
+        with store.read() as session:
+            tables = {
+                table: list(session.exec(select(table).where(table.run_id == run.id)).all())
+                for table in (Report, Verdict, Analysis, Decision, Order, Turn)
+            }
+        assert Counter((one.symbol, one.role) for one in tables[Report]) == Counter(
+            {("HPQ", "chart"): 1, ("CAT", "chart"): 1, ("CAT", "options"): 1, ("HAL", "chart"): 1,
+             ("HAL", "options"): 1, ("MSFT", "chart"): 1}
+        )  # fmt: skip
+        assert {one.symbol: one.recommendation for one in tables[Analysis]} == {
+            "HPQ": "reject", "CAT": "reject", "HAL": "select", "MSFT": "incomplete",
+        }  # fmt: skip
+        assert len(tables[Verdict]) == 4
+        assert [len(tables[table]) for table in (Decision, Order)] == [1, 1]
+        assert next(one for one in tables[Analysis] if one.symbol == "HAL").headline is not None
+
+
+def in_flight(store: Store, run: Run) -> int:
+    with store.read() as session:
+        running = (Step.run_id == run.id, Step.kind == StepKind.REPORT, Step.state == "running")
+        return len(session.exec(select(Step.id).where(*running, col(Step.role) == "chart")).all())
