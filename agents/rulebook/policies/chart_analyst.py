@@ -40,7 +40,8 @@ def _chart_report(case: Case, study: Payload, drawn: bool) -> Payload:
     found = _TREND.get(str(trend.get("direction")), "neutral")
     if found == "bullish" and Level.CAUTION in levels:
         found = "neutral"
-    if study and study.get("support") == [] and case.subject.get("strategy") == "csp":
+    # Of too few bars for a trend, those without a support may be all there is.
+    if trend and study.get("support") == [] and case.subject.get("strategy") == "csp":
         levels.append(Level.REJECT)
         risks.append("Rule support: there is none below the close")
     lacking = [name for name in ("trend", "extension", "support") if not study.get(name)]

@@ -12,7 +12,7 @@ from models.settings import Settings
 from models.states import StepKind, StepState
 from models.tables.runs import Report, Step, Turn, Verdict, VerdictReport
 from tasks.workflows.research import open_research
-from tasks.workflows.speculation import after, beside, spare_turns
+from tasks.workflows.speculation import after, beside, ends_all, spare_turns
 from tests.builders import a_run, a_step, a_turn
 from tests.fakes.responses import FakeResponses, Slow, Text
 from tests.stack import processes
@@ -124,6 +124,22 @@ def test_the_roles_that_may_start_early_are_those_that_only_a_rejection_would_sk
     assert beside(LATER) == ()
     assert after(ALL, "quick") == set(LATER)
     assert after(ALL, "risk") == set()
+
+
+def test_an_analyst_that_reads_another_one_never_starts_beside_it() -> None:
+    analysts = ("chart", "options", "research")
+    assert beside(analysts) == ()
+    assert beside((*ALL, *analysts)) == (*LATER, "chart")
+    assert beside(("quick", "options", "research")) == ("options",), "without a chart it reads none"
+    assert after((*ALL, *analysts), "chart") == {"options", "research"}
+
+
+def test_only_a_role_that_all_others_follow_ends_them_all() -> None:
+    """A chart's rejection beside a quick report that still runs would end that too, and the other roles."""
+    assert ends_all(ALL, "quick")
+    assert ends_all(("chart", "options", "research"), "chart")
+    assert not ends_all((*ALL, "chart", "options"), "chart")
+    assert not ends_all(("chart", "risk"), "chart")
 
 
 @pytest.fixture

@@ -138,6 +138,7 @@ def trend(**changes: Any) -> Row:
         ({"extension": {"atr": 8.0, "risk": "high"}}, "reject"),
         ({"support": [], "extension": None}, "reject"),
         ({"support": None, "extension": None}, "bullish"),
+        ({"support": [], "extension": None, "trend": None}, "neutral"),
     ],
 )
 def test_the_chart_rules(http: httpx.Client, changes: Row, recommendation: str) -> None:

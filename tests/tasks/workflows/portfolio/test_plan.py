@@ -41,8 +41,10 @@ def seen(*rows: RoleSchedule, **changes: Report) -> tuple[Rows, dict[str, Report
     return {("IBM", found.role): found for found in rows}, {kept.id: kept for kept in reports.values()}
 
 
-def planned(rows: Rows, reports: dict[str, Report], holding: Holding = IBM, *, asked: bool = False) -> HoldingPlan:
-    return plan(holding, rows, reports, MARKET_NOW, LIMITS, ROLES, asked=asked)
+def planned(
+    rows: Rows, reports: dict[str, Report], holding: Holding = IBM, *, asked: bool = False, roles: Any = ROLES
+) -> HoldingPlan:
+    return plan(holding, rows, reports, MARKET_NOW, LIMITS, roles, asked=asked)
 
 
 def why(found: HoldingPlan) -> dict[str, str]:
@@ -107,6 +109,15 @@ def test_a_rejection_of_the_first_role_holds_the_others_back_until_it_is_due_aga
     assert why(again) == {
         "quick": "25 h old", "fundamentals": "initial run", "risk": "initial run", "catalyst": "initial run",
     }  # fmt: skip
+
+
+def test_a_rejection_of_a_later_role_holds_back_those_after_it_alone() -> None:
+    roles = ("quick", "fundamentals", "chart", "options", "research")
+    rejected = report("chart", verdict=Stance.REJECT)
+    found = planned(*seen(row("quick"), row("chart"), chart=rejected), roles=roles)
+    assert why(found) == {"fundamentals": "initial run"}
+    held = {one.role: one.why for one in found.skipped if one.report_id is None}
+    assert held == {"options": "chart rejected it", "research": "chart rejected it"}
 
 
 def test_a_plan_goes_through_the_run_s_parameters_unchanged() -> None:
