@@ -17,7 +17,18 @@ _TOOLS = {
     "fundamentals": "symbol_overview",
     "catalyst": "sp500_movers",
     "trader": "portfolio_get",
+    "chart": "chart_study_get",
+    "options": "option_chain_get",
 }
+_RECOMMENDED = {
+    "chart": {"CONFIRMED": "bullish", "CAUTION": "neutral", "REJECT": "reject"},
+    "options": {"CONFIRMED": "select", "REJECT": "reject"},
+}
+_NULLS = {
+    "chart": ("trendDirection", "trendQuality", "extensionRisk"),
+    "options": ("contract", "premiumQuality"),
+}
+_LISTS = {"chart": ("support", "resistance", "confluence"), "options": ("alternatives",)}
 
 
 @dataclass(slots=True)
@@ -72,7 +83,11 @@ class Scripted:
             named = [name for name in self.hits.get(subject["lens"], []) if name in subject["symbols"]]
             return {"candidates": [self._candidate(name) for name in named]}
         stance = self.stances.get((subject["symbol"], role), "CONFIRMED")
-        return {"verdict": stance, "confidence": "high", "summary": self.summary, "keyRisks": []}
+        stated = {"confidence": "high", "summary": self.summary, "keyRisks": []}
+        if role not in _RECOMMENDED:
+            return {"verdict": stance, **stated}
+        unknown = dict.fromkeys(_NULLS[role]) | {name: [] for name in _LISTS[role]}
+        return {"recommendation": _RECOMMENDED[role][stance], **stated, **unknown}
 
     def _candidate(self, symbol: str) -> dict[str, Any]:
         return {"symbol": symbol, "instrument": "equity", "confidence": "high", "thesis": self.summary}

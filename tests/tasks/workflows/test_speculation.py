@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from celery import Celery
 from sqlmodel import Session, select
 
 from models.database.store import Store
 from models.settings import Settings
 from models.states import StepKind, StepState
 from models.tables.runs import Report, Step, Turn, Verdict, VerdictReport
+from tasks.bootstrap import desk_of
+from tasks.worker.app import create_app
 from tasks.workflows.research import open_research
 from tasks.workflows.speculation import after, beside, ends_all, spare_turns
 from tests.builders import a_run, a_step, a_turn
@@ -117,6 +120,41 @@ def test_roles_that_still_wait_for_a_worker_end_without_a_turn(floor: Floor) -> 
     }  # fmt: skip
     assert {found[role].attempt for role in LATER} == {0}
     assert verdict(floor, run_id)[:3] == ("PASS", ["quick"], [])
+
+
+@pytest.fixture
+def analysing(floor: Floor) -> Iterator[Celery]:
+    """An app whose runs have analysts beside the risk role."""
+    roles = ("quick", "risk", "chart", "options")
+    app = create_app(floor.processes.settings.model_copy(update={"research_roles": roles}), "with-analysts")
+    yield app
+    desk_of(app).close()
+
+
+def test_a_chart_that_rejects_beside_the_quick_report_ends_neither_it_nor_the_others(
+    floor: Floor, analysing: Celery
+) -> None:
+    floor.model.stances["WMT", "chart"] = "REJECT"
+    floor.model.until["quick"] = lambda: reported(floor, "WMT") == {"risk", "chart"}
+    run = open_research(analysing, ["WMT"])
+    assert floor.ended(run.id) == "done"
+    found = reports(floor, run.id)
+    assert {role: step.state for role, step in found.items()} == dict.fromkeys(
+        ("quick", "risk", "chart"), StepState.DONE
+    )
+    rating, completed, missing, linked = verdict(floor, run.id)
+    assert (rating, completed, missing, linked) == ("PASS", ["quick", "risk", "chart"], [], set(completed))
+
+
+def test_a_quick_rejection_ends_the_analysts_chain_however_far_it_is(floor: Floor, analysing: Celery) -> None:
+    floor.model.stances["GE", "quick"] = "REJECT"
+    floor.model.instead["options"] = Slow(100, Text("{}"))
+    run = open_research(analysing, ["GE"])
+    floor.model.until["quick"] = lambda: getattr(reports(floor, run.id).get("options"), "state", "") == "running"
+    assert floor.ended(run.id) == "done"
+    found = reports(floor, run.id)
+    assert (found["options"].state, found["options"].error) == (StepState.STOPPED, "quick rejected it")
+    assert verdict(floor, run.id) == ("PASS", ["quick"], [], {"quick"})
 
 
 def test_the_roles_that_may_start_early_are_those_that_only_a_rejection_would_skip() -> None:
