@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from curl_cffi import requests
 
+REGULAR_HOURS = (dt.time(9, 30), dt.time(16))
 NEW_YORK_OFFSET = dt.timezone(dt.timedelta(hours=-5))
 
 
@@ -45,12 +46,14 @@ class YahooHandler(BaseHTTPRequestHandler):
 class FarYahoo(ThreadingHTTPServer):
     """charts: rows (date, open, high, low, close, volume) by symbol. modules: what quoteSummary has beside the infos,
     by symbol and module. quotes: fields of the quote by symbol. reports: rows (date as on the page, estimate, actual)
-    of the earnings calendar by symbol. trouble: (status, text) by the path's start."""
+    of the earnings calendar by symbol. intraday: rows as of charts with their starts in place of dates, by symbol and
+    Yahoo's interval. trouble: (status, text) by the path's start."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), YahooHandler)
         self.asked: list[str] = []
         self.charts: dict[str, list[tuple[dt.date, float, float, float, float, int | None]]] = {}
+        self.intraday: dict[tuple[str, str], list[tuple[dt.datetime, float, float, float, float, int | None]]] = {}
         self.infos: dict[str, dict[str, Any]] = {}
         self.modules: dict[str, dict[str, dict[str, Any]]] = {}
         self.quotes: dict[str, dict[str, Any]] = {}
@@ -76,7 +79,7 @@ class FarYahoo(ThreadingHTTPServer):
         if path.endswith("/getcrumb"):
             return 200, "crumb"
         if path.startswith("/v8/finance/chart/"):
-            return self._chart(name)
+            return self._chart(name) if query.get("interval", "1d") == "1d" else self._intraday(name, query)
         if path.startswith("/v10/finance/quoteSummary/"):
             return self._summary(name, query["modules"].split(","))
         if path.startswith("/v7/finance/quote"):
@@ -108,12 +111,33 @@ class FarYahoo(ThreadingHTTPServer):
             return 404, json.dumps({kind: {"result": None, "error": error}})
         return 200, json.dumps({kind: {"result": shape(found), "error": None}})
 
+    def _intraday(self, symbol: str, query: dict[str, str]) -> tuple[int, str]:
+        rows = self.intraday.get((symbol, query["interval"]))
+        if rows is None:
+            return self._no_chart()
+        days = sorted({row[0].date() for row in rows})
+        hours = [
+            [{"timezone": "EST", "gmtoffset": -18000, "start": int(opens.timestamp()), "end": int(closes.timestamp())}]
+            for day in days
+            for opens, closes in [[dt.datetime.combine(day, at, rows[0][0].tzinfo) for at in REGULAR_HOURS]]
+        ]
+        more = {"dataGranularity": query["interval"], "tradingPeriods": hours}
+        return self._table(symbol, [int(row[0].timestamp()) for row in rows], rows, more)
+
+    @staticmethod
+    def _no_chart() -> tuple[int, str]:
+        error = {"code": "Not Found", "description": "No data found, symbol may be delisted"}
+        return 404, json.dumps({"chart": {"result": None, "error": error}})
+
     def _chart(self, symbol: str) -> tuple[int, str]:
         rows = self.charts.get(symbol)
         if rows is None:
-            error = {"code": "Not Found", "description": "No data found, symbol may be delisted"}
-            return 404, json.dumps({"chart": {"result": None, "error": error}})
+            return self._no_chart()
         stamps = [int(dt.datetime.combine(row[0], dt.time(9, 30), NEW_YORK_OFFSET).timestamp()) for row in rows]
+        return self._table(symbol, stamps, rows, {})
+
+    @staticmethod
+    def _table(symbol: str, stamps: list[int], rows: Any, more: dict[str, Any]) -> tuple[int, str]:
         names = ("open", "high", "low", "close", "volume")
         columns = {name: [row[at] for row in rows] for at, name in enumerate(names, start=1)}
         meta = {
@@ -125,12 +149,12 @@ class FarYahoo(ThreadingHTTPServer):
             "range": "2y",
             "validRanges": ["1d", "2y"],
             "priceHint": 2,
+            **more,
         }
-        result = {
-            "meta": meta,
-            "timestamp": stamps,
-            "indicators": {"quote": [columns], "adjclose": [{"adjclose": columns["close"]}]},
-        }
+        indicators: dict[str, Any] = {"quote": [columns]}
+        if not more:  # an intraday chart has no adjusted closes
+            indicators["adjclose"] = [{"adjclose": columns["close"]}]
+        result = {"meta": meta, "timestamp": stamps, "indicators": indicators}
         return 200, json.dumps({"chart": {"result": [result], "error": None}})
 
 

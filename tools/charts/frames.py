@@ -1,4 +1,4 @@
-"""Frames: the daily or weekly bars of each symbol that a chart is made of, without a hole or a split among them."""
+"""Frames: the bars of each symbol that a chart is made of, without a hole or a split among them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tools.history import has_closes_alone, histories, last_move_like_a_split, note_holes
+from models.errors import DeskError
+from tools.history import Budget, has_closes_alone, histories, last_move_like_a_split, note_holes
 from tools.market.bars import DailyBars
 from tools.market.clock import exchange_hours
-from tools.market.protocol import Bars, MarketClock
+from tools.market.intraday import IntradayInterval, stamped
+from tools.market.protocol import Bars, Intraday, IntradaySource, MarketClock
 from tools.market.sessions import History
 from tools.registry import Gaps, ToolContext
 
-Interval = Literal["day", "week"]
+Interval = Literal["day", "week", "hour", "15min"]
 SESSIONS_A_WEEK = 5
 # Sessions before those shown, in which recursive indicators (ATR, ADX) forget where they began.
 _WARM_UP = 280
@@ -31,7 +33,15 @@ class Period(NamedTuple):
     trend: int
 
 
-PERIODS = {"day": Period("sessions", 252, 63), "week": Period("weeks", 52, 26)}
+PERIODS: dict[Interval, Period] = {
+    "day": Period("sessions", 252, 63),
+    "week": Period("weeks", 52, 26),
+    "hour": Period("hours", 252 * 7, 63),
+    "15min": Period("quarters of an hour", 252 * 26, 78),
+}
+# Of intraday bars: the most sessions of a chart, and those before them in which recursive indicators settle.
+INTRADAY_SESSIONS: dict[IntradayInterval, int] = {"hour": 60, "15min": 20}
+_INTRADAY_WARM_UP: dict[IntradayInterval, int] = {"hour": 40, "15min": 11}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +50,8 @@ class Frame:
 
     bars: what figures are made of, without a missing session among them; long: the same with those before, for
     indicators that look back further; shown: what is drawn, not a number where the symbol has no bar. All end with the
-    same bar. wanted: how many bars were requested; incomplete: the last bar's week is not over.
+    same bar. wanted: how many bars were requested; incomplete: the last bar goes on. Intraday bars are dated by their
+    starts.
     """
 
     symbol: str
@@ -55,6 +66,11 @@ class Frame:
     def period(self) -> Period:
         return PERIODS[self.interval]
 
+    @property
+    def flags(self) -> dict[str, bool]:
+        """The flag of a last bar that goes on, as answers show it."""
+        return {"weekIncomplete" if self.interval == "week" else "barIncomplete": True} if self.incomplete else {}
+
 
 def frames(
     context: ToolContext,
@@ -67,9 +83,12 @@ def frames(
 ) -> Iterator[Frame]:
     """Yield a frame over the last `sessions` sessions, or as many weeks as they make, of each symbol that has bars.
 
-    What is missing, or left out because of a move that may be a split, is added to `gaps`. closes_alone: a symbol
-    without open, high and low will do.
+    What is missing, or left out because of a move that may be a split, is added to `gaps`. A market without intraday
+    bars is one gap for all symbols. closes_alone: a symbol without open, high and low will do.
     """
+    if interval == "hour" or interval == "15min":
+        yield from _intraday(context, symbols, gaps, sessions, interval)
+        return
     found = list(histories(context, symbols, gaps, sessions + _WARM_UP))
     if not closes_alone:
         found = [history for history in found if not has_closes_alone(history.bars)]
@@ -101,14 +120,53 @@ def _frame(
     return Frame(history.symbol, interval, bars, run, spread.last(wanted), wanted, incomplete)
 
 
+def _intraday(
+    context: ToolContext, symbols: Sequence[str], gaps: Gaps, sessions: int, interval: IntradayInterval
+) -> Iterator[Frame]:
+    market, budget, most = context.market, Budget(context), INTRADAY_SESSIONS[interval]
+    if not isinstance(market, IntradaySource):
+        gaps.add("bars", f"not available: intraday bars need a market that has them; the {market.name} market has none")
+        return
+    if sessions > most:
+        gaps.add("sessions", f"{PERIODS[interval].noun} of the last {most} sessions at most, not of {sessions}")
+    count = min(sessions, most)
+    for symbol in symbols:
+        try:
+            budget.spend()
+            found = market.intraday(symbol, interval, count + _INTRADAY_WARM_UP[interval])
+        except DeskError as error:
+            gaps.add("bars", error, symbol)
+            continue
+        yield _intraday_frame(symbol, found, gaps, count, interval)
+
+
+def _intraday_frame(symbol: str, found: Intraday, gaps: Gaps, sessions: int, interval: IntradayInterval) -> Frame:
+    noun = PERIODS[interval].noun
+    days = list(dict.fromkeys(map(_day_of, found.spread.dates)))[-sessions:]
+    wanted = sum(_day_of(start) >= days[0] for start in found.spread.dates)
+    if len(days) < sessions:
+        gaps.add("history", f"{noun} of {len(days)} sessions, not of {sessions}", symbol)
+    if len(found.run.dates) < wanted:
+        lost = wanted - sum(_day_of(start) >= days[0] for start in found.bars.dates)
+        since = stamped(found.run.dates[0])
+        gaps.add(noun, f"{lost} of the last {wanted} are missing; figures are of those from {since} on", symbol)
+    run, spread = found.run, found.spread
+    if (since_move := _since(run, gaps)) is not None:
+        run, spread = (bars.last(sum(start >= since_move for start in bars.dates)) for bars in (run, spread))
+    return Frame(symbol, interval, run.last(wanted), run, spread.last(wanted), wanted, found.unfinished)
+
+
+def _day_of(start: dt.date) -> dt.date:
+    return start.date() if isinstance(start, dt.datetime) else start
+
+
 def _since(bars: Bars, gaps: Gaps) -> dt.date | None:
     """Return the day from which on prices compare, where they are not adjusted and moved as if by a split."""
     if bars.adjusted or (at := last_move_like_a_split(bars)) is None:
         return None
-    count = len(bars.dates) - at
-    gaps.add(
-        "bars before that move", f"left out: only the {count} sessions from {bars.dates[at]} on compare", bars.symbol
-    )
+    count, first = len(bars.dates) - at, stamped(bars.dates[at])
+    noun = "bars" if isinstance(bars.dates[at], dt.datetime) else "sessions"
+    gaps.add("bars before that move", f"left out: only the {count} {noun} from {first} on compare", bars.symbol)
     return bars.dates[at]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import importlib
 from functools import cache
 from typing import Annotated, Any
@@ -102,10 +103,16 @@ def _note_unknown_ids(study: Study, ids: list[str], gaps: Gaps) -> None:
         gaps.add("ids", reason, study.frame.symbol)
 
 
+_NOUNS = {"day": "daily", "week": "weekly", "hour": "hourly, New York time", "15min": "15 minutes, New York time"}
+
+
 def _title(study: Study) -> str:
     frame, dates = study.frame, study.frame.shown.dates
-    noun = "daily" if frame.interval == "day" else "weekly, the last week not over" if frame.incomplete else "weekly"
-    return f"{frame.symbol}  {noun}  {dates[0]} to {dates[-1]}  close {study.close:.2f}"
+    open_end = f", the last {'week' if frame.interval == 'week' else 'bar'} not over" if frame.incomplete else ""
+    first, last = (
+        f"{day:%Y-%m-%d %H:%M}" if isinstance(day, dt.datetime) else str(day) for day in (dates[0], dates[-1])
+    )
+    return f"{frame.symbol}  {_NOUNS[frame.interval]}{open_end}  {first} to {last}  close {study.close:.2f}"
 
 
 @cache

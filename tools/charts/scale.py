@@ -60,9 +60,12 @@ def price_ticks(low: float, high: float, most: int) -> tuple[list[float], int]:
 
 
 def date_ticks(dates: Sequence[dt.date], scale: Scale, apart: int) -> Iterator[tuple[int, str]]:
-    """Yield (column, label) for the first bar of each month, at least `apart` pixels from the one before."""
-    last = -apart
+    """Yield (column, label) for the first bar of each month, of each day among intraday bars, at least `apart` pixels
+    from the one before."""
+    last, intraday = -apart, isinstance(dates[0], dt.datetime)
     for at, day in enumerate(dates):
-        if (at == 0 or dates[at - 1].month != day.month) and scale.x(at) - last >= apart:
+        before = dates[at - 1]
+        begins = at == 0 or before.month != day.month or (intraday and before.day != day.day)
+        if begins and scale.x(at) - last >= apart:
             last = scale.x(at)
-            yield last, f"{day:%Y-%m}" if at else f"{day:%Y-%m-%d}"
+            yield last, f"{day:%Y-%m-%d}" if at == 0 else f"{day:%m-%d}" if intraday else f"{day:%Y-%m}"

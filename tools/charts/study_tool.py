@@ -12,12 +12,14 @@ from tools.charts.study import Study, study_of
 from tools.charts.swings import Swing
 from tools.charts.trendlines import Trendline
 from tools.decimals import rounded
+from tools.market.intraday import stamped
 from tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
 
 Section = Literal["swings", "fib", "levels", "trend", "patterns"]
 SECTIONS: tuple[Section, ...] = get_args(Section)
 SESSIONS, LOOKBACK, LEVELS = 126, 5, 5
 MOST_SYMBOLS = 30
+INTERVALS = "day, week, hour or 15min: what one bar stands for; hours of at most 60 sessions, 15min of 20"
 
 
 def distinct(values: list[Any]) -> list[Any]:
@@ -29,7 +31,7 @@ class ChartArguments(Arguments):
     """Arguments that choose the bars of a chart and how its swings are found."""
 
     sessions: int = Field(SESSIONS, ge=20, le=504, description="daily sessions to look back; a week is 5 of them")
-    interval: Interval = Field("day", description="day or week: what one bar stands for")
+    interval: Interval = Field("day", description=INTERVALS)
     lookback: int = Field(LOOKBACK, ge=2, le=20, description="bars on each side that a swing exceeds")
 
 
@@ -77,21 +79,21 @@ def head(study: Study) -> dict[str, Any]:
         "symbol": frame.symbol,
         "interval": frame.interval,
         "bars": len(dates),
-        "from": str(dates[0]),
-        "to": str(dates[-1]),
+        "from": stamped(dates[0]),
+        "to": stamped(dates[-1]),
         "close": rounded(study.close),
         "atr14": rounded(study.atr),
     }
-    return {**row, "weekIncomplete": True} if frame.incomplete else row
+    return row | frame.flags
 
 
 def _swings(study: Study) -> dict[str, Any]:
-    rows = [{**_swing(one), "kind": one.kind, "confirmed": str(one.confirmed)} for one in study.swings]
+    rows = [{**_swing(one), "kind": one.kind, "confirmed": stamped(one.confirmed)} for one in study.swings]
     return {"swings": rows}
 
 
 def _swing(one: Swing) -> dict[str, Any]:
-    return {"id": one.id, "date": str(one.date), "price": rounded(one.price)}
+    return {"id": one.id, "date": stamped(one.date), "price": rounded(one.price)}
 
 
 def _fib(study: Study) -> dict[str, Any]:
@@ -120,7 +122,7 @@ def _level(one: PriceLevel) -> dict[str, Any]:
         "id": one.id,
         "price": rounded(one.price),
         "touches": one.touches,
-        "lastTouch": str(one.last_touch),
+        "lastTouch": stamped(one.last_touch),
         "strength": one.strength,
     }
 
@@ -129,8 +131,8 @@ def _line(one: Trendline) -> dict[str, Any]:
     return {
         "id": one.id,
         "kind": one.kind,
-        "from": str(one.start.date),
-        "to": str(one.end.date),
+        "from": stamped(one.start.date),
+        "to": stamped(one.end.date),
         "slope": rounded(one.slope, 6),
         "touches": one.touches,
         "now": rounded(one.now),
@@ -159,15 +161,15 @@ def _trend(study: Study) -> dict[str, Any]:
 def _patterns(study: Study) -> dict[str, Any]:
     if study.patterns is None:
         return {"patterns": None}
-    rows = [{"date": str(one.date), "name": one.name, "direction": one.direction} for one in study.patterns]
+    rows = [{"date": stamped(one.date), "name": one.name, "direction": one.direction} for one in study.patterns]
     return {"patterns": rows}
 
 
 CHART_STUDY_GET = ToolSpec(
     name="chart_study_get",
     description=(
-        "Chart figures of up to 30 symbols from daily or weekly bars, each level with an id and price units: swings "
-        "(confirmed `lookback` bars later), fib (retracements F, extensions E of the largest move between swings), "
+        "Chart figures of up to 30 symbols from daily, weekly or intraday bars, each level with an id and price units: "
+        "swings (confirmed `lookback` bars later), fib (retracements F, extensions E of the largest move of swings), "
         "support S and resistance R (clusters of swings; 3 touches strong, 2 moderate), trendlines TS and TR, "
         "confluence C (levels of two kinds within half an ATR), trend (r2 and slopeYear of log closes, adx14), "
         "extension (close above the nearest support in ATR), candlestick patterns of the last 10 bars. Name a level by "

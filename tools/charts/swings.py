@@ -33,11 +33,15 @@ def swings(bars: Bars, lookback: int) -> tuple[Swing, ...]:
     side after is not, so that of equal highs the first is the swing. Later bars never change a swing that is confirmed.
     """
     found = [
-        Swing(f"{kind[0].upper()}{bars.dates[at]:%y%m%d}", at, kind, price, bars.dates[at], bars.dates[at + lookback])
+        Swing(_id(kind, bars.dates[at]), at, kind, price, bars.dates[at], bars.dates[at + lookback])
         for kind, prices in _sides(bars)
         for at, price in _peaks(prices, lookback, 1 if kind == "high" else -1)
     ]
     return tuple(sorted(found, key=lambda one: (one.at, one.kind)))
+
+
+def _id(kind: SwingKind, date: dt.date) -> str:
+    return f"{kind[0].upper()}{date:%y%m%d%H%M}" if isinstance(date, dt.datetime) else f"{kind[0].upper()}{date:%y%m%d}"
 
 
 def needed(lookback: int) -> int:

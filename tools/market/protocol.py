@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,17 @@ class Bars(Protocol):
 
     def last(self, count: int) -> Bars:
         """Return the last bars, at most so many."""
+
+
+class Intraday(NamedTuple):
+    """Bars of part of a session, dated by their starts in New York. bars: those that the source has; spread: a row for
+    each bar that the exchange's hours make from the first of them on, not a number where it has none; run: the last
+    ones without a hole; unfinished: the last bar goes on."""
+
+    bars: Bars
+    spread: Bars
+    run: Bars
+    unfinished: bool
 
 
 class MarketClock(Protocol):
@@ -129,6 +140,15 @@ class Shares(Protocol):
 
     def dividend_yield(self, symbol: str) -> float | None:
         """Return the dividends of a year as a fraction of the price; None where they are not known."""
+
+
+@runtime_checkable
+class IntradaySource(Protocol):
+    """Market that has bars of part of a session."""
+
+    def intraday(self, symbol: str, interval: Literal["hour", "15min"], sessions: int) -> Intraday:
+        """Return the bars of the last so many sessions that have begun. One that had not ended when it was fetched is
+        flagged, and only a market of real time gives it. Raises MarketError for an unknown symbol."""
 
 
 @runtime_checkable

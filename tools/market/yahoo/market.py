@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -19,8 +19,9 @@ from models.settings import Settings
 from tools.market.aged_cache import Kept
 from tools.market.bars import STALE_DAYS, DailyBars
 from tools.market.clock import NEW_YORK, LiveClock, exchange_day, exchange_hours
+from tools.market.intraday import MINUTES, IntradayInterval, intraday_of
 from tools.market.option_chains import MARKETS_OWN, build_chains
-from tools.market.protocol import MarketClock, OptionMarket
+from tools.market.protocol import Intraday, MarketClock, OptionMarket
 from tools.market.yahoo import shapes
 from tools.market.yahoo.chains import OPTIONS_AGE, YahooChains
 from tools.market.yahoo.companies import YahooCompanies
@@ -30,6 +31,9 @@ from tools.market.yahoo.wire import YahooWire, require_installed
 REPLAYS = False
 BARS_AGE = dt.timedelta(minutes=15)
 QUOTE_AGE = dt.timedelta(minutes=1)
+INTRADAY_AGE = dt.timedelta(minutes=5)
+# Calendar days: quarters of an hour reach back 60 at Yahoo, hours 730, more than a chart has use for.
+_INTRADAY_DAYS: Mapping[IntradayInterval, int] = {"hour": 160, "15min": 58}
 _FETCHERS = 8
 # The chain that is looked at is the first with so many days left: nearer ones are mostly noise.
 _DAYS_TO_EXPIRY = 20
@@ -98,6 +102,21 @@ class YahooMarket(YahooCompanies):
         rows = slice(max(end - sessions, 0), end)
         figures = (np.array(kept[name][rows]) for name in ("open", "high", "low", "close", "volume"))
         return DailyBars(symbol, dates[rows], True, *figures)
+
+    def intraday(self, symbol: str, interval: IntradayInterval, sessions: int) -> Intraday:
+        """Return bars as they were when they were fetched, at most some minutes ago. Yahoo adjusts them for splits and
+        not for dividends."""
+        minutes = MINUTES[interval]
+        kept = self._cache.get(
+            f"{interval}-{symbol}",
+            INTRADAY_AGE,
+            lambda: shapes.intraday_of(self._wire.intraday(symbol, minutes, _INTRADAY_DAYS[interval])),
+        )
+        if not kept.value["start"]:
+            raise MarketError(f"Yahoo has no intraday bars of {symbol}")
+        starts = [dt.datetime.fromisoformat(start).astimezone(NEW_YORK) for start in kept.value["start"]]
+        until = min(kept.at, self.clock.now())
+        return intraday_of(symbol, kept.value, starts, minutes, sessions, until, self.clock.day is None)
 
     def quote(self, symbol: str) -> Quote:
         """Return the newest price; within a session it is the one of the fetch, at most a minute and Yahoo's delay

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from models.contracts import ChainRow, parse_contract
@@ -49,13 +49,22 @@ _DATES = {"lastQuarter": "mostRecentQuarter", "earningsDate": "earningsTimestamp
 
 def bars_of(frame: Any) -> dict[str, list[Any]]:
     """Return rows of a history frame as lists by column; rows with a missing or non-positive price are left out."""
+    return _columns(frame, "date", lambda stamp: stamp.date().isoformat())
+
+
+def intraday_of(frame: Any) -> dict[str, list[Any]]:
+    """Return rows of an intraday frame as `bars_of` does, with their starts as ISO text in place of dates."""
+    return _columns(frame, "start", lambda stamp: stamp.isoformat())
+
+
+def _columns(frame: Any, key: str, dated: Callable[[Any], str]) -> dict[str, list[Any]]:
     columns = ("Open", "High", "Low", "Close", "Volume")
-    kept: dict[str, list[Any]] = {name: [] for name in ("date", *(name.lower() for name in columns))}
+    kept: dict[str, list[Any]] = {name: [] for name in (key, *(name.lower() for name in columns))}
     for stamp, *row in frame[list(columns)].itertuples(name=None):
         prices = [float(value) for value in row]
         if not all(math.isfinite(price) and price > 0 for price in prices[:4]):
             continue
-        kept["date"].append(stamp.date().isoformat())
+        kept[key].append(dated(stamp))
         for name, value in zip(columns, prices, strict=True):
             kept[name.lower()].append(value if math.isfinite(value) else 0.0)
     return kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
 import importlib.util
 import logging
@@ -79,6 +80,17 @@ class YahooWire:
         with suppress(NothingListed):
             return self._request(symbol, lambda ticker: (ticker.insider_transactions, ticker.institutional_holders))
         return None, None
+
+    def intraday(self, symbol: str, minutes: int, days: int) -> Any:
+        """Return the bars of regular hours of so many calendar days, adjusted for splits: a frame."""
+        start = dt.datetime.now(dt.UTC) - dt.timedelta(days=days)
+
+        def request(ticker: Any) -> Any:
+            return ticker.history(
+                start=start, interval=f"{minutes}m", actions=False, auto_adjust=True, prepost=False, timeout=_TIMEOUT
+            )
+
+        return self._request(symbol, request)
 
     def expiries(self, symbol: str) -> tuple[str, ...]:
         return self._request(symbol, lambda ticker: tuple(ticker.options))

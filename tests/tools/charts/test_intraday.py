@@ -1,0 +1,130 @@
+"""Charts of hours and quarters of an hour: the tools, what is missing, and the picture."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.tools.charts.samples import walk
+from tests.tools.conftest import Call, MakeContext
+from tests.tools.market.far_market import TODAY, FarClock, FarMarket, daily
+from tools.market.clock import NEW_YORK
+from tools.market.intraday import MINUTES, IntradayInterval, intraday_of, slots
+from tools.market.protocol import Intraday
+from tools.toolsets import MAX_OUTPUT_BYTES
+
+NOW = dt.datetime.combine(TODAY, dt.time(14, 10), NEW_YORK)
+TOOLS = ("chart_study_get", "price_history_get", "chart_render")
+
+
+class NowClock(FarClock):
+    def __init__(self) -> None:
+        self.day = None  # type: ignore[assignment]
+
+    def now(self) -> dt.datetime:
+        return NOW
+
+    def session(self) -> dt.date:
+        return TODAY - dt.timedelta(days=1)
+
+
+@dataclass(eq=False)
+class HourMarket(FarMarket):
+    """Random walks in bars of part of a session. lost: places of the bars that are not there, from the last."""
+
+    clock: FarClock = field(default_factory=NowClock)
+    lost: tuple[int, ...] = ()
+    factor: float = 1.0
+
+    def intraday(self, symbol: str, interval: IntradayInterval, sessions: int) -> Intraday:
+        self._ask(symbol)
+        minutes = MINUTES[interval]
+        starts = slots(NOW, minutes, sessions)
+        bars = walk(3, len(starts))
+        names = ("open", "high", "low", "close", "volume")
+        rows = {name: list(getattr(bars, name)) for name in names}
+        half = len(starts) // 2
+        for name in names[:4]:
+            rows[name][half:] = [value * self.factor for value in rows[name][half:]]
+        kept = [place for place in range(len(starts)) if len(starts) - 1 - place not in self.lost]
+        rows = {name: [values[place] for place in kept] for name, values in rows.items()}
+        return intraday_of(symbol, rows, [starts[place] for place in kept], minutes, sessions, NOW, True)
+
+
+def reasons(payload: dict[str, Any]) -> dict[str, str]:
+    return {gap["what"]: gap["reason"] for gap in payload["missing"]}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("interval", ["hour", "15min"])
+def test_a_market_without_intraday_bars_has_none(
+    tool: str, interval: str, make_context: MakeContext, call: Call
+) -> None:
+    market = FarMarket({"A": daily("A", [1.0, 2.0] * 100)})
+    answer = call(make_context(market), tool, symbols=["A"], interval=interval, sessions=20)
+    assert (answer.success, answer.has_data, answer.image) == (True, False, None)
+    reason = "not available: intraday bars need a market that has them; the far market has none"
+    assert reasons(answer.payload) == {"bars": reason}
+
+
+def test_hours_have_figures_with_their_times(make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(HourMarket()), "chart_study_get", symbols=["A"], interval="hour", sessions=30)
+    (row,) = answer.payload["studies"]
+    assert (row["interval"], row["bars"], row["barIncomplete"]) == ("hour", 29 * 7 + 5, True)
+    assert row["to"] == "2024-03-15T13:30-04:00"
+    swing = row["swings"][-1]
+    moment = dt.datetime.fromisoformat(swing["date"])
+    assert swing["id"] == f"{swing['kind'][0].upper()}{moment:%y%m%d%H%M}"
+    assert moment < dt.datetime.fromisoformat(swing["confirmed"]) <= NOW
+    assert len({one["id"] for one in row["swings"]}) == len(row["swings"])
+    assert None not in (row["atr14"], row["adx14"], row["trend"], row["support"])
+    assert answer.payload["missing"] == []
+
+
+def test_the_bars_fit_in_an_answer(make_context: MakeContext, call: Call) -> None:
+    context = make_context(HourMarket())
+    answer = call(context, "price_history_get", symbols=["A"], interval="15min", sessions=20)
+    (found,) = answer.payload["histories"]
+    assert (found["barIncomplete"], found["adjusted"]) == (True, False)
+    assert len(found["rows"]) == 19 * 26 + 19
+    assert found["rows"][-1][0] == "2024-03-15T14:00-04:00"
+    assert len(answer.text().encode()) < MAX_OUTPUT_BYTES
+    more = call(context, "price_history_get", symbols=["A", "B"], interval="15min", sessions=20)
+    assert "2 symbols of 520 quarters of an hour are 1040 rows, more than 520" in more.payload["error"]
+
+
+def test_a_longer_period_is_cut_to_what_is_kept(make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(HourMarket()), "chart_study_get", symbols=["A"], interval="hour")
+    assert reasons(answer.payload) == {"sessions": "hours of the last 60 sessions at most, not of 126"}
+    assert answer.payload["studies"][0]["bars"] == 59 * 7 + 5
+
+
+def test_figures_begin_after_a_hole(make_context: MakeContext, call: Call) -> None:
+    market = HourMarket(lost=(60, 61, 300))
+    answer = call(make_context(market), "chart_study_get", symbols=["A"], interval="hour", sessions=20)
+    (row,) = answer.payload["studies"]
+    assert row["bars"] == 60
+    assert reasons(answer.payload)["hours"] == (
+        f"2 of the last 138 are missing; figures are of those from {row['from']} on"
+    )
+
+
+def test_a_move_of_a_split_ends_what_came_before(make_context: MakeContext, call: Call) -> None:
+    market = HourMarket(factor=0.1)
+    answer = call(make_context(market), "chart_study_get", symbols=["A"], interval="hour", sessions=60)
+    (row,) = answer.payload["studies"]
+    assert reasons(answer.payload)["bars before that move"] == (
+        f"left out: only the {row['bars']} bars from {row['from']} on compare"
+    )
+
+
+def test_the_picture_names_its_days(make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(HourMarket(lost=(30,))), "chart_render", symbols=["A"], interval="hour", sessions=20)
+    assert answer.image is not None
+    (row,) = answer.payload["charts"]
+    assert row["barIncomplete"] is True
+    assert np.isfinite(row["close"])
