@@ -27,6 +27,7 @@ ALL = (
     CheckEntry("mandate", safety.mandate, 10),
     CheckEntry("protection", safety.protection, 10),
     CheckEntry("clock", trading.clock, 30),
+    CheckEntry("filings", research.filings, 30),
     CheckEntry("pages", research.pages, 30),
     CheckEntry("tools", model.tools_shown, 60),
     CheckEntry("model", model.model, 200),

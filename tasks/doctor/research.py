@@ -1,4 +1,4 @@
-"""Check of the sources of research: pages of the web and the browser for their pictures."""
+"""Checks of the sources of research: the SEC's filings, pages of the web and the browser for their pictures."""
 
 from __future__ import annotations
 
@@ -10,8 +10,21 @@ from tasks.doctor.check import Check, CheckContext, CheckStatus
 from tools.pages.browser import find_browser
 from tools.pages.targets import PageError
 from tools.pages.text import require_installed
+from tools.research import edgar
 
 _VERSION_SECONDS = 10
+
+
+def filings(context: CheckContext) -> Check:
+    """Check that sec_filings has what it needs, without a request and without the identity's text."""
+    if context.settings.sec_identity is None:
+        return Check("filings", CheckStatus.OK, "no identity is set (DESK_SEC_IDENTITY): sec_filings asks for nothing")
+    try:
+        edgar.require_installed()
+    except NotConfigured as error:
+        return Check("filings", CheckStatus.WARN, "an identity is set, edgartools is missing", str(error))
+    replay = "" if context.desk.market.clock.day is None else "; none are asked for in a replay"
+    return Check("filings", CheckStatus.OK, f"EDGAR is asked under the identity of DESK_SEC_IDENTITY{replay}")
 
 
 def pages(context: CheckContext) -> Check:

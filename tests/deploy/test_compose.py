@@ -85,6 +85,13 @@ def test_the_providers_keys_are_the_research_workers_alone(compose: dict[str, An
     assert {f"# {key}=" for key in keys} <= set(example)
 
 
+def test_the_identity_for_filings_is_the_research_workers_alone(compose: dict[str, Any]) -> None:
+    services = {
+        name for name, each in compose["services"].items() if "DESK_SEC_IDENTITY" in each.get("environment", {})
+    }
+    assert services == {"research"}
+
+
 def test_every_desk_variable_is_a_setting(compose: dict[str, Any]) -> None:
     names = [
         key.removeprefix("DESK_").lower()

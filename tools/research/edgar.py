@@ -66,13 +66,18 @@ def edgar_of(settings: Settings, clock: MarketClock) -> Edgar:
     an identity, or without edgartools."""
     if clock.day is not None:
         raise NotConfigured("not available in a replay: EDGAR is asked for the filings of now alone")
-    if importlib.util.find_spec("edgar") is None:
-        raise NotConfigured("not available: pip install 'chordesk[filings]'")
+    require_installed()
     if settings.sec_identity is None:
         raise NotConfigured(
             'not available: configure DESK_SEC_IDENTITY="NAME MAIL", which the SEC asks of every program that reads it'
         )
     return Edgar(settings.home, clock, settings.sec_identity.get_secret_value())
+
+
+def require_installed() -> None:
+    """Raise NotConfigured when edgartools is not installed; it is not imported."""
+    if importlib.util.find_spec("edgar") is None:
+        raise NotConfigured("not available: pip install 'chordesk[filings]'")
 
 
 def _library(home: Path, identity: str) -> Any:

@@ -24,6 +24,7 @@ from tests.fakes.responses import Status as Http
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk
 from tools.ledger import ensure_account
+from tools.research import edgar
 
 
 def check_context(home: Path, **settings: Any) -> CheckContext:
@@ -188,6 +189,21 @@ def test_an_eviction_policy_or_an_old_server_is_noticed() -> None:
 def test_the_turn_of_the_model_check_is_the_screeners() -> None:
     assert model.ROLE.key == "screener_technical"
     assert not model.ROLE.keeps_thread
+
+
+def test_filings_need_an_identity_and_edgartools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    off = one("filings", check_context(tmp_path))
+    assert (off.status, off.detail) == (
+        CheckStatus.OK,
+        "no identity is set (DESK_SEC_IDENTITY): sec_filings asks for nothing",
+    )
+    context = check_context(tmp_path, sec_identity="Ada Lovelace ada@example.org")
+    ready = one("filings", context)
+    assert ready.detail == "EDGAR is asked under the identity of DESK_SEC_IDENTITY; none are asked for in a replay"
+    monkeypatch.setattr(edgar.importlib.util, "find_spec", lambda name: None)
+    lacking = one("filings", context)
+    assert lacking.status is CheckStatus.WARN
+    assert "pip install 'chordesk[filings]'" in lacking.remedy
 
 
 def test_pages_without_hosts_are_off(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ def cases(symbols: list[str]) -> list[tuple[str, dict[str, Any]]]:
         ("option_greeks_get", {"contracts": ["AAPL120121P00250000"]}),
         ("volatility_get", {"symbols": symbols[:10]}),
         ("options_unusual", {"symbols": symbols[:10]}),
+        ("page_read", {"url": "https://www.sec.gov/today"}),
         ("news_index", {"symbols": symbols, "days": 60}),
         ("earnings_dates", {"symbols": symbols, "limit": 40}),
         ("short_interest", {"symbols": symbols}),

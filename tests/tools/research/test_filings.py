@@ -215,6 +215,22 @@ def test_an_identity_is_a_name_and_a_mail_address(tmp_path: Path) -> None:
         assert wrong not in str(caught.value)
 
 
+def test_a_worker_that_is_warm_can_load_edgartools(tmp_path: Path, sec: FarSec) -> None:
+    """It has pandas without pyarrow, which edgartools needs."""
+    sec.companies[APPLE] = ROWS
+    code = (
+        "from pathlib import Path\n"
+        "from tools.market.clock import LiveClock\n"
+        "from tools.research.edgar import Edgar\n"
+        "from tools.toolsets import warm\n"
+        "warm()\n"
+        f"print(len(Edgar(Path({str(tmp_path)!r}), LiveClock(), {IDENTITY!r}).filings('AAPL')))\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("4\n", "")
+
+
 def test_a_closed_port_is_unavailable(tmp_path: Path, sec: FarSec) -> None:
     """In a process of its own, whose archive is nowhere; it opens no other connection, and does not try again."""
     code = (
