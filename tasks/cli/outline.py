@@ -54,7 +54,10 @@ MODULES: dict[str, dict[str, str]] = {
         "mandate": "Show the mandate in force and what is left of it; exit code 1 when there is none.",
     },
     "services.demo": {
-        "demo": "Screen the S&P 500 on real prices, research the candidates, decide on trades; then stop everything.",
+        "demo": (
+            "Screen the S&P 500 on real prices, research candidates, decide on trades, analyse three; then stop "
+            "everything."
+        ),
     },
     "services.doctor": {
         "doctor": "Check everything the desk needs before it starts; exit code 1 when a check fails.",

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlmodel import col, func, select
+from sqlmodel.sql.expression import SelectOfScalar
 
 from models.database.store import Store
 from models.errors import UsageError
 from models.settings.running import is_up
 from models.settings.sources import load
 from models.settings.variables import names_setting
+from models.states import RunKind
 from models.tables.orders import Order
 from models.tables.runs import Candidate, Decision, Run, ScreenHit, Turn, Verdict
 from tasks.services import plan, tether
@@ -49,6 +51,10 @@ CHOSEN = ("DESK_REPLAY_DATE", "DESK_UNIVERSE", "DESK_PROTECT")
 FORCED = {
     "DESK_PROVIDER": "rulebook",
     "DESK_MARKET": "replay",
+    # Past chains are not to be had for nothing; puts are proposed, and only on paper.
+    "DESK_REPLAY_OPTIONS": "modelled",
+    "DESK_STOCK_ONLY": "false",
+    "DESK_OPTIONS_MODE": "both",
     "DESK_BROKER": "paper",
     "DESK_ACCOUNT": "paper",
     "DESK_LOG_LEVEL": "WARNING",
@@ -111,24 +117,23 @@ def make_plan(environ: Mapping[str, str], home: Path, live: bool) -> Plan:
     return plan.make(loaded, {**own, "DESK_UNIVERSE": loaded.settings.universe}, home, Choice(flower=False))
 
 
-def screen(stack: Stack, arguments: tuple[str, ...] = ()) -> tuple[int, SeenProcesses]:
-    """Run `desk screen --wait` on the stack, with its output on our terminal; return its exit code and the processes
-    seen."""
-    seen = SeenProcesses()
+def follow(stack: Stack, seen: SeenProcesses, *arguments: str) -> int:
+    """Run a command of the desk on the stack, with its output on our terminal; return its exit code, and add to the
+    processes seen."""
     until = time.monotonic() + LONGEST_SECONDS
-    command = tethered("TERM", desk_command("screen", "--wait", *arguments))
+    command = tethered("TERM", desk_command(*arguments))
     environ = {**stack.plan.environ, tether.PARENT: str(os.getpid())}
     with subprocess.Popen(command, env=environ, cwd=stack.plan.cwd) as process:
         try:
             while process.poll() is None:
                 _sample(stack, seen)
                 if time.monotonic() > until:
-                    raise UsageError(f"the screen did not end in {LONGEST_SECONDS:.0f} s")
+                    raise UsageError(f"desk {arguments[0]} did not end in {LONGEST_SECONDS:.0f} s")
                 time.sleep(SAMPLE_SECONDS)
         finally:
             if process.poll() is None:
                 process.terminate()
-        return process.returncode, seen
+        return process.returncode
 
 
 def _sample(stack: Stack, seen: SeenProcesses) -> None:
@@ -170,10 +175,15 @@ class Proofs:
         return [name for name, there in wanted.items() if not there]
 
 
+def newest(kind: RunKind) -> SelectOfScalar[Run]:
+    """Return the selection of the newest run of a kind."""
+    return select(Run).where(Run.kind == kind).order_by(col(Run.created_at).desc()).limit(1)
+
+
 def proofs_of(database: str, home: Path) -> Proofs | None:
-    """Return the counts of the newest run in this database; None when it has no run."""
+    """Return the counts of the newest screen in this database; None when it has none."""
     with closing(Store(database)) as store, store.read() as session:
-        run = session.exec(select(Run).order_by(col(Run.created_at).desc()).limit(1)).first()
+        run = session.exec(newest(RunKind.SCREEN)).first()
         if run is None:
             return None
         hits = session.exec(select(ScreenHit.lens).where(ScreenHit.run_id == run.id)).all()

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from PIL import Image
 from sqlmodel import select
 
 from models.database.store import Store
 from models.errors import UsageError
 from models.settings.sources import load_settings
+from models.states import RunKind
 from models.tables.orders import Fill, Order
-from models.tables.runs import Run, ToolCall, Verdict
+from models.tables.runs import Candidate, Run, ToolCall, Verdict
 from tasks.services import demo
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk
@@ -114,11 +116,13 @@ def test_another_day_another_universe_other_holes(tmp_path: Path) -> None:
     assert "not taken over: DESK_HOME, TRADER_LIVE\n" in done.stdout
     store = Store(f"sqlite:///{home / 'desk.db'}")
     with store.read() as session:
-        run = session.exec(select(Run)).one()
-        rated = {row.symbol for row in session.exec(select(Verdict).where(Verdict.rating == "BUY"))}
+        run = session.exec(select(Run).where(Run.kind == RunKind.SCREEN)).one()
+        bought = select(Verdict).where(Verdict.rating == "BUY", Verdict.run_id == run.id)
+        shares = bought.join(Candidate).where(Candidate.instrument == "equity")
+        rated = {row.symbol for row in session.exec(shares)}
         calls = session.exec(select(ToolCall).where(ToolCall.tool == "signals_get")).all()
-        fills = session.exec(select(Fill)).all()
-        orders = session.exec(select(Order)).all()
+        orders = session.exec(select(Order).where(Order.contract.is_(None))).all()  # type: ignore[union-attr]
+        fills = session.exec(select(Fill).where(Fill.order_id.in_([order.id for order in orders]))).all()  # type: ignore[attr-defined]
     store.close()
     assert sorted(run.params["symbols"]) == sorted([*HOLED, *WHOLE])
     assert len(rated) > 1
@@ -149,6 +153,15 @@ def test_the_demo_runs_the_whole_desk_and_leaves_nothing(tmp_path: Path) -> None
     assert len(candidates[2].split(",")) >= 2
     assert re.search(r"Codex app-server processes seen at work: \d+", output)
     assert "filled" not in re.search(r"orders: (.*)", output)[1]  # type: ignore[index]
+    analysed = re.search(r"^  analysis \w+: (.*)", output, re.MULTILINE)
+    assert analysed
+    assert sorted(part.split()[1] for part in analysed[1].split(", ")) == ["reject", "select", "select"]
+    assert re.search(r"puts selected, from modelled quotes: \w+ .*; orders: previewed 2", output)
+    charts = sorted((tmp_path / "demo" / "charts").iterdir())
+    assert [chart.stem for chart in charts] == sorted(part.split()[0] for part in analysed[1].split(", "))
+    for chart in charts:
+        with Image.open(chart) as picture:
+            assert (picture.format, picture.size) == ("PNG", (800, 450))
     assert "none left running" in output
     left = [each for each in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(each.info["cmdline"] or [])]
     assert left == []
