@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 
 from models.errors import NotConfigured
 from models.page_hosts import page_hosts
@@ -12,7 +13,7 @@ from tools.pages.targets import PageError
 from tools.pages.text import require_installed
 from tools.research import edgar
 
-_VERSION_SECONDS = 10
+_SECONDS = 12
 
 
 def filings(context: CheckContext) -> Check:
@@ -47,10 +48,20 @@ def pages(context: CheckContext) -> Check:
 
 
 def _browser(setting: str | None) -> str:
-    """Return the path and the version of the browser. Raises PageError when it does not run."""
+    """Return the path and the version of the browser, which loads an empty page. Raises PageError when it does not."""
     path = find_browser(setting)
+    version = _output(path, "--version")
+    with tempfile.TemporaryDirectory(prefix="desk-page-", ignore_cleanup_errors=True) as folder:
+        _output(path, "--headless", "--disable-gpu", f"--user-data-dir={folder}", "--dump-dom", "about:blank")
+    return f"{path} ({version[:80]})"
+
+
+def _output(*command: str) -> str:
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
+    except subprocess.CalledProcessError as error:
+        why = (error.stderr.strip().splitlines() or [f"it ended with {error.returncode}"])[-1]
+        raise PageError(f"{command[0]} does not run: {why.rpartition('] ')[2][-200:]}") from None
     except (OSError, subprocess.SubprocessError) as error:
-        raise PageError(f"{path} does not run: {type(error).__name__}") from None
-    return f"{path} ({done.stdout.strip()[:80]})"
+        raise PageError(f"{command[0]} does not run: {type(error).__name__}") from None
+    return done.stdout.strip()

@@ -72,11 +72,16 @@ class FakeChat(FakeResponses):
         reply: Any = self._replies.popleft() if self._replies else self.policy(seen.body)
         if self.latency:
             await asyncio.sleep(self.latency)
-        while isinstance(reply, Slow | responses.Silence):
-            await asyncio.sleep(reply.seconds)
-            reply = reply.reply if isinstance(reply, Slow) else Text('{"ok":true}')
-        write = _anthropic if seen.path.endswith(MESSAGES) else _responses if seen.path.endswith(RESPONSES) else _openai
-        await _sent(reply, write, send)
+        await send_reply(reply, seen.path, send)
+
+
+async def send_reply(reply: Any, path: str, send: Send) -> None:
+    """Send a reply in the dialect of the path, after its own delay."""
+    while isinstance(reply, Slow | responses.Silence):
+        await asyncio.sleep(reply.seconds)
+        reply = reply.reply if isinstance(reply, Slow) else Text('{"ok":true}')
+    write = _anthropic if path.endswith(MESSAGES) else _responses if path.endswith(RESPONSES) else _openai
+    await _sent(reply, write, send)
 
 
 async def _sent(reply: Any, write: Callable[[Any], Mapping[str, Any]], send: Send) -> None:

@@ -287,6 +287,8 @@ def fault_desk(pace: Pace, *launcher: str, crew: tuple[str, ...] = CREW, **envir
     ):
         running.environ["DESK_PROVIDER"] = "endpoint"
         running.environ["DESK_PROVIDER_URL"] = model.url
+        # Of roles that a scenario gives to LiteLLM; no key of the machine's goes along.
+        running.environ |= {"OPENAI_API_BASE": model.url, "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
         (running.home / CLOCK).write_text("0")
         start_with = tuple(part.replace("{home}", str(running.home)) for part in launcher)
         desk = FaultDesk(running, model, pace, start_with, crew)

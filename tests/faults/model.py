@@ -1,4 +1,7 @@
-"""The model of the fault suite: answers every role after a latency, fails by the scenario, keeps a journal."""
+"""The model of the fault suite: answers every role after a latency, fails by the scenario, keeps a journal.
+
+Both wires are at one address: the Responses API of the Codex app-server, and the chat completions of LiteLLM's roles.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,31 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agents.litellm.client import METADATA_HEADER
+from agents.litellm.messages import ANSWER
 from agents.roles import ROLES
 from models.research import ScreenOutput
-from tests.fakes.responses import Call, FakeResponses, Receive, Reply, Seen, Send, Slow, Text, answered
+from tests.fakes.chat import Dropped, HalfJson, send_reply
+from tests.fakes.responses import (
+    Call,
+    Cut,
+    FakeResponses,
+    Malformed,
+    Receive,
+    Reply,
+    Seen,
+    Send,
+    Slow,
+    Text,
+    answered,
+)
 from tests.faults.journal import FAULT, FINAL, TOOL, Asked, Journal
 
 # What a scenario puts in the way: a reply instead of the model's own, or None to let it answer.
 Fault = Callable[[Asked, dict[str, Any]], Reply | None]
 
 SLOW_SECONDS = 6.0
+CHAT = "/chat/completions"
 _SUBJECT = re.compile(r"^```subject\n(.*?)\n```", re.DOTALL | re.MULTILINE)
 _DATA_TOOLS = ("signals_get", "technicals_get", "sp500_movers", "symbol_overview")
 
@@ -39,12 +58,15 @@ class FaultyModel(FakeResponses):
         self.fault: Fault = no_fault
 
     async def answer(self, seen: Seen, receive: Receive, send: Send) -> None:
-        asked = self.journal.begin(seen.metadata)
-        fault = self.fault(asked, seen.body)
-        reply = fault if fault is not None else own_reply(asked.role, seen.body)
+        chat = seen.path.endswith(CHAT)
+        asked = self.journal.begin(json.loads(seen.headers[METADATA_HEADER]) if chat else seen.metadata)
+        body = as_responses(seen.body) if chat else seen.body
+        fault = self.fault(asked, body)
+        reply = fault if fault is not None else own_reply(asked.role, body)
         asked.answer = FAULT if fault is not None else TOOL if isinstance(reply, Call) else FINAL
         seconds = self.wait + (SLOW_SECONDS if asked.role in self.slow else 0.0)
-        replying = asyncio.ensure_future(self._reply(Slow(seconds, reply), send))
+        late = Slow(seconds, as_chat(reply, fault is not None)) if chat else Slow(seconds, reply)
+        replying = asyncio.ensure_future(send_reply(late, seen.path, send) if chat else self._reply(late, send))
         leaving = asyncio.ensure_future(_hung_up(receive))
         gone = True
         try:
@@ -56,6 +78,30 @@ class FaultyModel(FakeResponses):
                 with suppress(asyncio.CancelledError):
                     await task
             self.journal.end(asked, gone=gone)
+
+
+def as_responses(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a request for a chat completion in the form of the Responses API, as far as replies depend on it."""
+    items: list[dict[str, Any]] = []
+    for message in body["messages"]:
+        if message["role"] == "tool":
+            items.append({"type": "function_call_output"})
+        elif message["role"] == "user":
+            content = message["content"]
+            parts = [{"text": content}] if isinstance(content, str) else content
+            items.append({"type": "message", "role": "user", "content": parts})
+    if isinstance(body.get("tool_choice"), dict):
+        items.append({"type": "function_call_output"})  # the answer is forced: there is no call before it
+    return {"input": items, "tools": [tool["function"] for tool in body["tools"]]}
+
+
+def as_chat(reply: Reply, is_fault: bool) -> Any:
+    """Return a reply as the chat completions have it: an answer by the answer tool, a fault as it would look there."""
+    if isinstance(reply, Cut):
+        return Dropped()
+    if isinstance(reply, Malformed):
+        return HalfJson()
+    return Call(ANSWER, reply.text) if isinstance(reply, Text) and not is_fault else reply
 
 
 async def _hung_up(receive: Receive) -> None:

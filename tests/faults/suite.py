@@ -29,6 +29,10 @@ from tests.faults.scenario import Act, Result, Scenario, perform
 
 CLOCK = ("tests.faults.launch", "--clock", "{home}/clock")
 SWITCHABLE = ("tests.faults.launch", "--claim-switch")
+# Some roles of LiteLLM beside those of Codex, in the same workers.
+BOTH = {
+    "DESK_ROLE_MODELS": ";".join(f"{role}=litellm:openai/gpt-5.5" for role in ("screener_technical", "quick", "risk"))
+}
 TRADES = ("tests.faults.orders.launch",)
 
 
@@ -70,6 +74,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("model: invalid answers", model_faults.invalid_answers, short=True),
     Scenario("model: refusals", model_faults.refusals, short=True),
     Scenario("stopped in every phase", stops.stopped_in_every_phase, times=2),
+    Scenario("both runtimes: worker killed", kills.worker_killed, times=6, environ=BOTH),
+    Scenario("both runtimes: rolling restart", kills.rolling_restart, environ=BOTH),
+    Scenario("both runtimes: bursts of 500", model_faults.server_errors, environ=BOTH),
+    Scenario("both runtimes: cut replies", model_faults.cut_streams, environ=BOTH),
+    Scenario("both runtimes: half a JSON", model_faults.broken_lines, environ=BOTH),
+    Scenario("both runtimes: silence", model_faults.silence, environ=BOTH),
+    Scenario("both runtimes: invalid answers", model_faults.invalid_answers, environ=BOTH),
+    Scenario("both runtimes: refusals", model_faults.refusals, environ=BOTH),
     # First, for it closes whatever others would have left.
     of_orders("halted while sending", halts.halted_while_sending, 6),
     *(

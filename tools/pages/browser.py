@@ -117,9 +117,11 @@ def _wait(process: subprocess.Popen[bytes], until: float) -> None:
 
 
 def _last_note(notes: Path) -> str:
-    """Return what the browser wrote last of its own end; its complaints about the desktop's services are not that."""
+    """Return what the browser wrote last of its own end, without the place in its code; its complaints about the
+    desktop's services are not that."""
     lines = [line for line in notes.read_text(errors="replace").splitlines() if line.strip() and "dbus" not in line]
-    return "".join(letter for letter in lines[-1] if letter.isprintable())[-200:] if lines else ""
+    last = lines[-1].rpartition("] ")[2] if lines else ""
+    return "".join(letter for letter in last if letter.isprintable())[-200:]
 
 
 def _fit(data: bytes) -> bytes:

@@ -216,7 +216,11 @@ def test_pages_without_hosts_are_off(tmp_path: Path) -> None:
     ("script", "expected"),
     [
         ("echo Chromium 1.2.3", "pictures by {path} (Chromium 1.2.3); none is read in a replay"),
-        ("exit 1", "without pictures: {path} does not run: CalledProcessError"),
+        ("exit 1", "without pictures: {path} does not run: it ended with 1"),
+        (
+            '[ "$1" = --version ] || { echo Running as root is not supported. >&2; exit 1; }',
+            "without pictures: {path} does not run: Running as root is not supported.",
+        ),
     ],
 )
 def test_the_browser_of_pages_is_named(tmp_path: Path, script: str, expected: str) -> None:

@@ -105,7 +105,8 @@ def test_nothing_of_the_browser_is_left(pages: FakePages, read: Read, browser: s
     mine = [
         one
         for one in psutil.process_iter(["cmdline"])
-        if one.pid not in before and any(pages.url in part for part in one.info["cmdline"] or ())
+        if one.pid not in before
+        and any(pages.url in part or "desk-page-" in part for part in one.info["cmdline"] or ())
     ]
     assert mine == []
     assert not [path for path in folder.glob("desk-page-*/page.png") if path.stat().st_uid == os.geteuid()]
