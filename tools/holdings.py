@@ -10,7 +10,7 @@ from itertools import chain
 from sqlalchemy import Executable, bindparam, select
 from sqlmodel import Session, col
 
-from models.contracts import multiplier_of
+from models.contracts import multiplier_of, root_of
 from models.errors import DeskError
 from models.tables.composing import composed_once
 from models.tables.orders import Position
@@ -75,7 +75,7 @@ def _symbols() -> Executable:
 def free_shares(session: Session, account: str, symbol: str) -> float:
     """Return how many shares of a symbol the account holds that cover no written call, going by its positions."""
     rows = session.scalars(select(Position).where(col(Position.account) == account)).all()
-    held = {row.symbol: exact(row.quantity) for row in rows if underlying_of(row.symbol) == symbol}
+    held = {row.symbol: exact(row.quantity) for row in rows if underlying_of(row.symbol) in (symbol, root_of(symbol))}
     shares = max(held.get(symbol, exact(0)), exact(0))
     return float(shares - cover_of(held).shares)
 

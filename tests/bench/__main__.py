@@ -6,6 +6,7 @@ import argparse
 
 from models.settings.sources import load_settings
 from tasks.worker import logs
+from tests.bench.analysis import analysis_times
 from tests.bench.charts import chart_cost
 from tests.bench.commands import command_cpu
 from tests.bench.library import library_cost
@@ -17,7 +18,19 @@ from tests.bench.screen import ScreenTimes, screen_times
 from tests.bench.sheet import Sheet
 from tests.bench.throughput import Throughput, throughput
 
-PARTS = ("throughput", "screen", "scaling", "crowd", "replay", "overhead", "tokens", "commands", "charts", "library")
+PARTS = (
+    "throughput",
+    "screen",
+    "scaling",
+    "crowd",
+    "replay",
+    "overhead",
+    "tokens",
+    "commands",
+    "charts",
+    "library",
+    "analysis",
+)
 READERS, EVENTS, PACE = 200, 5_000, 500
 # CPU milliseconds a turn, on a machine where an ephemeral turn takes an app-server so many. Another one is slower or
 # faster than that by what its app-server takes, and so are its bounds.
@@ -46,6 +59,7 @@ def main() -> None:
         "commands": lambda: show_commands(sheet, given.rounds),
         "charts": lambda: show_charts(sheet, given.rounds),
         "library": lambda: show_library(sheet, given.turns, given.rounds),
+        "analysis": lambda: show_analysis(sheet),
     }
     for name in [given.part] if given.part else PARTS:
         parts[name]()
@@ -164,6 +178,15 @@ def show_library(sheet: Sheet, turns: int, rounds: int) -> None:
     sheet.line("CPU a turn: runtime, library", f"{found.runtime_ms:.1f}, {found.bare_ms:.1f} ms")
     sheet.most("ratio", found.ratio, 1.3, form=".2f")
     sheet.line("import of the library", f"{found.loaded_ms / 1000:.1f} s CPU", f"{found.loaded_mb:.0f} MiB")
+
+
+def show_analysis(sheet: Sheet) -> None:
+    found = analysis_times(1.0, CANDIDATES)
+    sheet.head(f"(m) an analysis of {found.symbols} symbols, {found.turns} turns, 1.0 s a model call")
+    sheet.line("wall", f"{found.wall:.1f} s")
+    sheet.line("critical path", f"{found.critical_path:.1f} s", f"{found.longest_chain} calls in sequence")
+    sheet.most("wall over it", found.ratio, 1.2, form=".2f")
+    sheet.line("CPU of worker and app-servers", f"{found.cpu:.1f} s", f"{found.calls} model calls, charts and chains")
 
 
 if __name__ == "__main__":

@@ -45,16 +45,16 @@ def screen_times(latency: float, candidates: int, *, speculate: bool = False) ->
         # One small run first: a desk that runs unattended has its app-servers up when a screen starts.
         warm = open_research(desk.app, ["IBM"])
         store = desk_of(desk.app).store
-        wait_for(lambda: _ended(store, warm.id), "the warm-up run ends", 60)
+        wait_for(lambda: has_ended(store, warm.id), "the warm-up run ends", 60)
         run = open_screen(desk.app, "sp500", max_candidates=candidates)
         assert run is not None
-        wait_for(lambda: _ended(store, run.id), "the screen ends", 180)
+        wait_for(lambda: has_ended(store, run.id), "the screen ends", 180)
         slots = min(desk.settings.codex_turns, desk.settings.worker_threads)
         with store.read() as session:
             return _times(session, run.id, latency, slots)
 
 
-def _ended(store: object, run_id: str) -> bool:
+def has_ended(store: object, run_id: str) -> bool:
     with store.read() as session:  # type: ignore[attr-defined]
         return session.get_one(Run, run_id).state in RUN_FINAL
 
@@ -63,7 +63,7 @@ def _times(session: Session, run_id: str, latency: float, slots: int) -> ScreenT
     run = session.get_one(Run, run_id)
     assert run.finished_at is not None
     assert run.state == "done", run.notes
-    calls = _calls_by_step(session, run_id)
+    calls = calls_by_step(session, run_id)
     first_report = session.exec(select(func.min(Report.created_at)).where(Report.run_id == run_id)).one()
     first_verdict = session.exec(select(func.min(Verdict.created_at)).where(Verdict.run_id == run_id)).one()
     longest = _longest(session, run_id, calls)
@@ -80,7 +80,7 @@ def _times(session: Session, run_id: str, latency: float, slots: int) -> ScreenT
     )
 
 
-def _calls_by_step(session: Session, run_id: str) -> dict[str, int]:
+def calls_by_step(session: Session, run_id: str) -> dict[str, int]:
     """Model calls of each step: one more than its tool calls, since a turn's tool calls come one at a time."""
     tools = dict(
         session.exec(
