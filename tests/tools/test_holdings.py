@@ -14,7 +14,7 @@ from models.tables.orders import Account, Fill, Position
 from tests.tools.conftest import MakeContext
 from tests.tools.ledger_rows import filled_order
 from tests.tools.orders.tape import Tape
-from tools.holdings import NO_COST, NOT_YET, Holding, holdings
+from tools.holdings import NO_COST, NOT_YET, Holding, free_shares, holdings
 from tools.registry import ToolContext
 
 PUT = "AAA101218P00090000"
@@ -133,3 +133,29 @@ def test_a_fill_of_tomorrow_has_no_cost_yet(hold: Hold, store: Store) -> None:
     other, found = holdings(context)
     assert (found.price, found.unrealized, found.missing) == (250.0, None, (f"unrealized: {NOT_YET}",))
     assert (other.unrealized, other.missing) == (0.5, ())
+
+
+@pytest.mark.parametrize(
+    ("rows", "free"),
+    [
+        ((), 0.0),
+        ((("AAA", 250.0, 10.0),), 250.0),
+        ((("AAA", 250.0, 10.0), ("AAA101218C00110000", -2.0, 1.0)), 50.0),
+        ((("AAA", 250.0, 10.0), (PUT, -2.0, 1.0)), 250.0),
+        ((("AAA", -50.0, 10.0),), 0.0),
+        ((("BBB", 100.0, 10.0), ("AAA101218C00110000", -1.0, 1.0)), 0.0),
+    ],
+)
+def test_shares_that_cover_a_written_call_are_not_free(
+    hold: Hold, rows: tuple[tuple[str, float, float], ...], free: float
+) -> None:
+    context = hold(*rows, prices={})
+    with context.store.read() as session:
+        assert free_shares(session, "paper", "AAA") == free
+        assert free_shares(session, "other", "AAA") == 0.0
+
+
+def test_contracts_on_a_share_with_a_dot_bear_its_letters_alone(hold: Hold) -> None:
+    context = hold(("BRK.B", 200.0, 80.0), ("BRKB101218C00090000", -1.0, 1.0), prices={})
+    with context.store.read() as session:
+        assert free_shares(session, "paper", "BRK.B") == 100.0

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import signal
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from sqlalchemy import delete
-from sqlmodel import col, select
+from sqlmodel import select
 
 from models.analysis import AnalysisRequest
 from models.database.store import Store
-from models.states import RUN_FINAL, OrderState, RunState, StepKind
-from models.tables.analysis import Analysis
+from models.states import RUN_FINAL, OrderState
 from models.tables.orders import Account, Fill, Order, Position
-from models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
+from models.tables.runs import Run, Step
 from tasks.bootstrap import desk_of
-from tasks.worker.maintenance import sweep
 from tasks.workflows.analyze import open_analysis
 from tests import zygote
 from tests.builders import MARKET_NOW
@@ -273,43 +269,3 @@ def test_a_live_order_is_filled_at_the_bid_of_the_modelled_chain(desk: Processes
     assert fill.price == pytest.approx(row["figures"]["contract"]["bid"])
     assert order.message == "filled at modelled quotes, which no market gave"
     assert found["summary"]["live"] is True
-
-
-def test_a_killed_worker_loses_and_doubles_nothing_of_an_analysis() -> None:
-    """SIGKILL while the chart analysts of several symbols are in flight: another worker goes on."""
-    with processes(**OPTIONS, DESK_LEASE_SECONDS="3") as desk:
-        desk.rulebook(latency=0.5)
-        desk.workers("research", "ops", "trade")
-        store = desk_of(desk.app).store
-        run = open_analysis(desk.app, SYMBOLS, AnalysisRequest(research=False))
-        wait_for(lambda: in_flight(store, run) >= 2, "turns are in flight", 120.0)
-        for name in ("research", "ops"):
-            desk.end(name, signal.SIGKILL)
-        desk.workers("research", "ops")
-        until = time.monotonic() + 240.0
-        while get_run(store, run.id).state not in RUN_FINAL:
-            assert time.monotonic() < until, f"the run did not end: {desk.log('research')[-3000:]}"
-            sweep(desk.app)
-            time.sleep(0.5)
-        assert get_run(store, run.id).state == RunState.DONE
-        with store.read() as session:
-            tables = {
-                table: list(session.exec(select(table).where(table.run_id == run.id)).all())
-                for table in (Report, Verdict, Analysis, Decision, Order, Turn)
-            }
-        assert Counter((one.symbol, one.role) for one in tables[Report]) == Counter(
-            {("HPQ", "chart"): 1, ("CAT", "chart"): 1, ("CAT", "options"): 1, ("HAL", "chart"): 1,
-             ("HAL", "options"): 1, ("MSFT", "chart"): 1}
-        )  # fmt: skip
-        assert {one.symbol: one.recommendation for one in tables[Analysis]} == {
-            "HPQ": "reject", "CAT": "reject", "HAL": "select", "MSFT": "incomplete",
-        }  # fmt: skip
-        assert len(tables[Verdict]) == 4
-        assert [len(tables[table]) for table in (Decision, Order)] == [1, 1]
-        assert next(one for one in tables[Analysis] if one.symbol == "HAL").headline is not None
-
-
-def in_flight(store: Store, run: Run) -> int:
-    with store.read() as session:
-        running = (Step.run_id == run.id, Step.kind == StepKind.REPORT, Step.state == "running")
-        return len(session.exec(select(Step.id).where(*running, col(Step.role) == "chart")).all())

@@ -1,0 +1,123 @@
+"""Analyses that are disturbed: by a killed worker, a model that refuses or fails, a budget that is used up."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from sqlmodel import col, select
+
+from models.analysis import AnalysisRequest
+from models.database.store import Store
+from models.settings import Settings
+from models.states import RUN_FINAL, RunState, StepKind
+from models.tables.analysis import Analysis
+from models.tables.orders import Order
+from models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
+from tasks.bootstrap import desk_of
+from tasks.worker.app import create_app
+from tasks.worker.maintenance import sweep
+from tasks.workflows.analyze import open_analysis
+from tests.agents.litellm.kit import environment
+from tests.fakes.chat import FakeChat
+from tests.fakes.responses import Refusal, Status
+from tests.stack import processes, wait_for
+from tests.tasks.worker.steps import get_run
+from tests.tasks.workflows.test_analyze import OPTIONS, SELECTED, SYMBOLS
+
+PUTS = AnalysisRequest(research=False)
+MODEL = "litellm:openai/gpt-5.5"
+
+
+def rows(store: Store, table: Any, run: Run) -> list[Any]:
+    with store.read() as session:
+        return list(session.exec(select(table).where(table.run_id == run.id)).all())
+
+
+def ended(settings: Settings) -> tuple[Store, Run]:
+    """Analyse a symbol with these settings of the run, and return its end."""
+    app = create_app(settings, "asks")
+    try:
+        run = open_analysis(app, [SELECTED], PUTS)
+        store = Store(settings.database)
+        wait_for(lambda: get_run(store, run.id).state in RUN_FINAL, "the run ends", 120.0)
+        return store, get_run(store, run.id)
+    finally:
+        desk_of(app).close()
+
+
+@pytest.mark.long
+def test_an_analysis_goes_as_far_as_its_turns_do() -> None:
+    """A text that fails leaves analysis and order as they are; an analyst that refuses, or that a budget skips, leaves
+    the analysis incomplete and without an order."""
+    with (
+        FakeChat(lambda body: Status(401)) as model,
+        processes(**OPTIONS, **environment(model.url), DESK_ROLE_MODELS=f"synthesis={MODEL}") as desk,
+    ):
+        desk.rulebook()
+        desk.workers("research", "ops", "trade")
+        store, run = ended(desk.settings)
+        (analysis,) = rows(store, Analysis, run)
+        assert (run.state, analysis.recommendation, analysis.headline) == (RunState.PARTIAL, "select", None)
+        assert [order.state for order in rows(store, Order, run)] == ["previewed"]
+        assert any("describe synthesis HAL: unauthorized" in note for note in run.notes), run.notes
+        store.close()
+
+        model.policy = lambda body: Refusal("I cannot help with options.")
+        roles = f"options={MODEL};synthesis={MODEL}"
+        store, run = ended(desk.settings.model_copy(update={"role_models": roles}))
+        (analysis,) = rows(store, Analysis, run)
+        assert (run.state, analysis.recommendation) == (RunState.DONE, "incomplete")
+        assert analysis.reasons == ["options: refused (I cannot help with options.)"]
+        assert rows(store, Decision, run) == []
+        store.close()
+
+        store, run = ended(desk.settings.model_copy(update={"budget_run_tokens": 1}))
+        (analysis,) = rows(store, Analysis, run)
+        assert (run.state, analysis.recommendation) == (RunState.PARTIAL, "incomplete")
+        assert analysis.reasons[0].startswith("options: skipped (budget: the run has used ")
+        assert rows(store, Decision, run) == []
+        store.close()
+
+
+def test_a_killed_worker_loses_and_doubles_nothing_of_an_analysis() -> None:
+    """SIGKILL while the chart analysts of several symbols are in flight: another worker goes on."""
+    with processes(**OPTIONS, DESK_LEASE_SECONDS="3") as desk:
+        desk.rulebook(latency=0.5)
+        desk.workers("research", "ops", "trade")
+        store = desk_of(desk.app).store
+        run = open_analysis(desk.app, SYMBOLS, PUTS)
+        wait_for(lambda: in_flight(store, run) >= 2, "turns are in flight", 120.0)
+        for name in ("research", "ops"):
+            desk.end(name, signal.SIGKILL)
+        desk.workers("research", "ops")
+        until = time.monotonic() + 240.0
+        while get_run(store, run.id).state not in RUN_FINAL:
+            assert time.monotonic() < until, f"the run did not end: {desk.log('research')[-3000:]}"
+            sweep(desk.app)
+            time.sleep(0.5)
+        assert get_run(store, run.id).state == RunState.DONE
+        with store.read() as session:
+            tables = {
+                table: list(session.exec(select(table).where(table.run_id == run.id)).all())
+                for table in (Report, Verdict, Analysis, Decision, Order, Turn)
+            }
+        assert Counter((one.symbol, one.role) for one in tables[Report]) == Counter(
+            {("HPQ", "chart"): 1, ("CAT", "chart"): 1, ("CAT", "options"): 1, ("HAL", "chart"): 1,
+             ("HAL", "options"): 1, ("MSFT", "chart"): 1}
+        )  # fmt: skip
+        assert {one.symbol: one.recommendation for one in tables[Analysis]} == {
+            "HPQ": "reject", "CAT": "reject", "HAL": "select", "MSFT": "incomplete",
+        }  # fmt: skip
+        assert len(tables[Verdict]) == 4
+        assert [len(tables[table]) for table in (Decision, Order)] == [1, 1]
+        assert next(one for one in tables[Analysis] if one.symbol == "HAL").headline is not None
+
+
+def in_flight(store: Store, run: Run) -> int:
+    with store.read() as session:
+        running = (Step.run_id == run.id, Step.kind == StepKind.REPORT, Step.state == "running")
+        return len(session.exec(select(Step.id).where(*running, col(Step.role) == "chart")).all())
