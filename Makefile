@@ -42,7 +42,7 @@ format: $(VENV)/.dev ## Put the code in the one format
 bench: $(VENV)/.dev ## Measure turns per second, a whole screen, memory, two workers, many runs, events and their cost, tokens
 	@$(BIN)/python -m tests.bench
 
-faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (some 15 minutes)
+faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (some 20 minutes)
 	@$(BIN)/python -m tests.faults
 
 docs: $(VENV)/.docs ## Write the tables of docs/reference anew and build the pages into site/; a broken link is an error
