@@ -9,12 +9,11 @@ from agents.analysts.evidence import Row, figure, rows
 from agents.answers import AnswerError, RecordedCall
 from models.analysis import ChartAnalysis, ExtensionFigures, NamedLevel, TrendFigures
 from models.research import Stance
+from tools.charts.frames import PERIODS, SESSIONS_A_WEEK
 
 STANCES = {"bullish": Stance.CONFIRMED, "neutral": Stance.CAUTION, "bearish": Stance.CAUTION, "reject": Stance.REJECT}
 _STUDIES = {"chart_study_get": "studies"}
 _BOTH = {**_STUDIES, "chart_render": "charts"}
-_HISTORIES = {"price_history_get": "histories"}
-LEAST_BARS = 20
 _LINES = {"TS": "trendline_support", "TR": "trendline_resistance"}
 _KINDS = {"S": "support", "R": "resistance", "C": "confluence"}
 _IDS = ("support", "resistance", "confluence")
@@ -54,10 +53,13 @@ def complete_chart(answer: dict[str, Any], subject: Mapping[str, Any], calls: Se
 
 
 def has_chart(subject: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:
-    """Return whether an answer has a chart of the symbol: fewer than 20 bars are none."""
-    drawn = [figure(row, "bars") or 0 for row in rows(calls, _BOTH, str(subject["symbol"]))]
-    listed = [len(row["rows"]) for row in rows(calls, _HISTORIES, str(subject["symbol"]))]
-    return max([*drawn, *listed], default=0) >= LEAST_BARS
+    """Return whether a study or a picture is of as many sessions of the symbol as a trend needs."""
+    found = (_sessions(row) for row in rows(calls, _BOTH, str(subject["symbol"])))
+    return max(found, default=0) >= PERIODS["day"].trend
+
+
+def _sessions(row: Row) -> float:
+    return (figure(row, "bars") or 0) * (SESSIONS_A_WEEK if row.get("interval") == "week" else 1)
 
 
 def levels_of(symbol: str, calls: Sequence[RecordedCall]) -> dict[str, NamedLevel]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents.analysts.chart import complete_chart
+from agents.analysts.chart import complete_chart, has_chart
 from agents.answers import AnswerError, RecordedCall
 from models.analysis import ChartAnalysis, ChartOutput
 from tests.agents.analysts.kit import altered, recorded, subject
@@ -107,3 +107,18 @@ def test_a_picture_alone_gives_prices_without_touches(calls: list[RecordedCall])
     found = complete_chart(answer(confluence=[]), subject(), calls[1:])
     assert [(one["price"], one["touches"]) for one in found["support_levels"]] == [(217.0967, None), (220.684, None)]
     assert (found["close"], found["trend"]) == (255.985, None)
+
+
+@pytest.mark.parametrize(("sessions", "enough"), [(62, False), (63, True), (126, True)])
+def test_a_chart_is_of_as_many_sessions_as_a_trend_needs(tmp_path: Path, sessions: int, enough: bool) -> None:
+    asked = {"symbols": ["AAPL"], "sessions": sessions}
+    for tool in ("chart_study_get", "chart_render"):
+        assert has_chart(subject(), recorded(apple_market(), tmp_path, "chart", (tool, asked))) is enough
+    assert not has_chart(subject("IBM"), recorded(apple_market(), tmp_path, "chart", ("chart_study_get", asked)))
+
+
+def test_weeks_count_their_sessions(tmp_path: Path) -> None:
+    asked = {"symbols": ["AAPL"], "interval": "week"}
+    assert has_chart(subject(), recorded(apple_market(), tmp_path, "chart", ("chart_study_get", asked)))
+    prices = ("price_history_get", {"symbols": ["AAPL"], "sessions": 126})
+    assert not has_chart(subject(), recorded(apple_market(), tmp_path, "chart", prices)), "bars alone are no chart"
