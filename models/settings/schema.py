@@ -274,6 +274,9 @@ class Settings(BaseModel):
     rollout_days: float = of_desk(14.0, gt=0, description="age at which an unused thread is deleted with its rollouts")
     memory_tokens: int = of_run(400, ge=50, le=4000, description="most tokens of a prompt about a symbol's past")
     event_days: float = of_desk(30.0, gt=0, description="events of a run that ended longer ago are trimmed")
+    keep_artifact_days: float = of_desk(
+        90.0, ge=0, description="pictures of runs that ended longer ago are removed, after a day at least; 0 keeps them"
+    )
     events_per_run: int = of_desk(50_000, ge=100, description="stored events of one run; older ones are trimmed")
     event_stream_length: int = of_desk(10_000, ge=100, description="most events a Redis stream holds for live readers")
     event_deltas: bool = of_desk(False, description="stream a model's text while it is written; costs turns per second")

@@ -46,7 +46,7 @@ def show(
     with store.read() as session:
         row = run_view.find_run(session, run)
         if symbol is not None:
-            emit(lineage(session, row, symbol), lineage_report, as_json=as_json)
+            emit(lineage(session, row, symbol), partial(lineage_report, home=settings.home), as_json=as_json)
             return
         whole = detail(session, row)
     emit(whole, partial(_report, settings.home), as_json=as_json)

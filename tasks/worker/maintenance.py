@@ -23,7 +23,7 @@ from tasks.engine import graph, sweep_lease, sweeping
 from tasks.engine.steps import ReadyStep
 from tasks.engine.summary import run_state, summarise
 from tasks.engine.sweep_lease import LeaseTrust
-from tasks.events import lost_turns, retention
+from tasks.events import lost_turns, picture_retention, retention
 from tasks.threads.retention import collect_daily
 from tasks.worker import stopping
 from tasks.worker.dispatch import send
@@ -62,6 +62,7 @@ def sweep_if_due(app: Celery) -> dict[str, int]:
     if mark is not None:
         collect_daily(desk)
         retention.trim_hourly(desk.redis_client, desk.store, desk.settings, utcnow())
+    picture_retention.prune_hourly(desk.store, desk.settings, utcnow())
     if view.grace_seconds and _waited(desk, view.grace_seconds):
         sweep(app)  # now, not with some later tick: in doubt a dead worker's steps have waited for long
     return found

@@ -23,11 +23,14 @@ from models.errors import DeskError, LeaseLost, Postponed
 from models.events import artifact_events, event_log
 from models.events.envelope import Envelope
 from models.states import AttemptEnd, StepState
+from models.tables.columns import utcnow
+from models.tables.runs import Artifact
 from tasks.bootstrap import Desk, desk_of
 from tasks.engine import graph, kinds, policy
 from tasks.engine.kinds import StepSpec, task_name
 from tasks.engine.leases import EndReason, HeldStep, StepEnded
 from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep, ready_of, started_event
+from tasks.events import picture_retention
 from tasks.worker.control import cancel_on_workers
 from tasks.worker.dispatch import send
 
@@ -200,7 +203,10 @@ def settle(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
     take, for a turn was paid for."""
     attempts, seconds = desk.settings.step_attempts, desk.settings.step_deadline_seconds
     with desk.recorder.taken(step.id) as events:
-        return transact(desk.store, lambda session: _write(session, step, ending, attempts, events), seconds)
+        ready = transact(desk.store, lambda session: _write(session, step, ending, attempts, events), seconds)
+    if any(isinstance(row, Artifact) for rows in ending.rows for row in rows):
+        picture_retention.prune_hourly(desk.store, desk.settings, utcnow())  # of this worker's own data folder
+    return ready
 
 
 def _write(

@@ -45,4 +45,4 @@ def show(
     with store.read() as session:
         found = order_view(session, find_order(session, order))
     entries = entries_of(check_logs(store, settings), found["order"]["id"])
-    emit({**found, "log": entries}, lambda _: order_report(found, len(entries)), as_json=as_json)
+    emit({**found, "log": entries}, lambda _: order_report(found, len(entries), settings.home), as_json=as_json)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from models.database.artifacts import removal_note
 from tasks.cli.output import paragraph
 from tasks.cli.render.indented import Indented
 from tasks.cli.render.sizes import units_text
@@ -16,8 +18,10 @@ from tasks.cli.render.spending import tokens
 Row = Mapping[str, Any]
 
 
-def lineage_report(found: Row) -> RenderableType:
-    """Return the lineage from the order down to the screen hit; each level is indented under the one based on it."""
+def lineage_report(found: Row, home: Path | None = None) -> RenderableType:
+    """Return the lineage from the order down to the screen hit; each level is indented under the one based on it.
+
+    home: the data folder of this shell, in which removed pictures are noted."""
     lines: list[RenderableType] = [Text(f"{found['symbol']} in run {found['run']}", style="bold")]
     if found["source_run"]:
         lines.append(Text(f"researched in run {found['source_run']}"))
@@ -29,7 +33,7 @@ def lineage_report(found: Row) -> RenderableType:
     if found.get("analysis"):
         lines += _analysis(found["analysis"])
     for row in found["reports"]:
-        lines += _report(row, found["source_run"] or found["run"])
+        lines += _report(row, found["source_run"] or found["run"], home)
     for row in found["hits"]:
         lines += _hit(row)
     if not found["hits"] and found["verdict"]:
@@ -84,7 +88,7 @@ def _analysis(row: Row) -> Iterable[RenderableType]:
         yield _turn(2, row)
 
 
-def _report(row: Row, run: str) -> Iterable[RenderableType]:
+def _report(row: Row, run: str, home: Path | None) -> Iterable[RenderableType]:
     yield _in(1, f"report {row['role']}: {_answer(row)}, by {row['author']}")
     if row["run"] != run:
         yield _in(2, f"of run {row['run']}: the role was not due", "dim")
@@ -95,6 +99,8 @@ def _report(row: Row, run: str) -> Iterable[RenderableType]:
         yield _in(2, paragraph(row["summary"]))
     for path in row.get("pictures", ()):
         yield Text(f"picture in the data folder:\n{path}", style="dim")
+        if (note := removal_note(home, path)) is not None:
+            yield _in(2, note, "dim")
     yield _turn(2, row)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,6 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from models.database.artifacts import removal_note
 from models.order_terms import shown
 from models.tables.orders import Order, Preview
 from tasks.cli.output import paragraph
@@ -90,15 +92,16 @@ def size_of(order: Row) -> str:
     return " ".join(part for part in (order["action"], order["side"], quantity, legs) if part)
 
 
-def order_report(found: Row, log_lines: int) -> RenderableType:
-    """Return an order as it stands: size, state, checks, preview, approval, fills, and what it rests on."""
+def order_report(found: Row, log_lines: int, home: Path | None = None) -> RenderableType:
+    """Return an order as it stands: size, state, checks, preview, approval, fills, and what it rests on. home: the data
+    folder of this shell, in which removed pictures are noted."""
     order = found["order"]
     lines = [_headline(order), *_terms(order), *_denial(order), *_preview(found), *_approval(found["approval"])]
     lines += [
         *_sent(order),
         *_fills(found["fills"], order["legs"]),
         *_protected(found["protected_by"]),
-        *_ground(found),
+        *_ground(found, home),
     ]
     lines.append(Text(f"log: {log_lines} lines, desk audit show --order {order['id'][:SHORT_ORDER]}", style="dim"))
     return _screen(lines)
@@ -189,7 +192,7 @@ def _protected(orders: Sequence[Row]) -> Iterable[Text]:
         yield Text(f"{text}, {last['state']}")
 
 
-def _ground(found: Row) -> Iterable[Text]:
+def _ground(found: Row, home: Path | None) -> Iterable[Text]:
     decision, verdict = found["decision"], found["verdict"]
     why = paragraph(decision["why"] or decision["reasoning"], _LONGEST)
     by = decision["author"] if decision["author"].startswith("code:") else f"trader, {decision['author']}"
@@ -206,6 +209,8 @@ def _ground(found: Row) -> Iterable[Text]:
         yield Text(f"  {report_line(row)}")
         for path in row.get("pictures", ()):
             yield Text(f"    picture {path}", style="dim")
+            if (note := removal_note(home, path)) is not None:
+                yield Text(f"    {note}", style="dim")
     for row in found["hits"]:
         yield Text(f"  {hit_line(row)}")
     if not found["hits"] and verdict:

@@ -16,6 +16,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from models.database.artifacts import removal_note
 from models.states import OrderState
 from models.tables.runs import Run
 from tasks.cli.output import inert, paragraph
@@ -148,6 +149,8 @@ def artifacts_report(rows: Sequence[ArtifactRow], home: Path) -> RenderableType 
     parts = [Text.assemble(("Pictures ", "bold"), f"in the data folder, {home}:")]
     for row in rows[:_MOST_ARTIFACTS]:
         parts.append(Text(f"  {inert(row.subject)} {row.role}: {row.tool}, {row.size / 1024:.0f} KB\n{row.path}"))
+        if (note := removal_note(home, row.path)) is not None:
+            parts.append(Text(f"  {note}", style="dim"))
     if len(rows) > _MOST_ARTIFACTS:
         parts.append(Text(f"  and {len(rows) - _MOST_ARTIFACTS} more (--json has them)", style="dim"))
     return Group(*parts)

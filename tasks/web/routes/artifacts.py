@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 from sqlmodel import select
 
-from models.database.artifacts import stored
+from models.database.artifacts import path_in_home, removed_at, stored
 from models.errors import NotFound
 from models.tables.runs import Artifact
 from tasks.web.context import Context
@@ -29,6 +29,9 @@ def artifact(context: Context, digest: Digest) -> Response:
     if kind is None:
         raise NotFound(f"there is no artifact {digest}", remedy="a run lists its artifacts with their digests")
     data = stored(context.settings.home, digest, kind)
+    if data is None and (at := removed_at(context.settings.home, path_in_home(digest, kind))) is not None:
+        remedy = "pictures are kept for DESK_KEEP_ARTIFACT_DAYS after their run; its row and figures stay"
+        raise NotFound(f"the file of artifact {digest} was removed on {at:%Y-%m-%d}", remedy=remedy)
     if data is None:
         remedy = "it is in the data folder of the worker that ran the turn"
         raise NotFound(f"the file of artifact {digest} is not here, or not as it was", remedy=remedy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,27 @@ def test_a_report_names_the_pictures_that_its_turns_were_given(session: Session,
         f"artifacts/{'ab' * 32}.png",
     ]
     assert artifacts_report(artifacts(session, a_run(session).id), Path("/home/desk")) is None
+
+
+def test_views_name_the_day_on_which_a_picture_s_file_was_removed(
+    session: Session, chain: Chain, tmp_path: Path
+) -> None:
+    turn = session.get_one(Turn, lineage(session, run_of(session, chain), "ACME")["reports"][0]["turn"])
+    a_picture(session, chain.run_id, turn, "ab" * 32, 0)
+    a_picture(session, chain.run_id, turn, "cd" * 32, 1)
+    (tmp_path / "artifacts").mkdir()
+    note = tmp_path / "artifacts" / f"{'ab' * 32}.removed"
+    note.touch()
+    stamp = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC).timestamp()
+    os.utime(note, (stamp, stamp))
+    found = lineage(session, run_of(session, chain), "ACME")
+    listed = artifacts_report(artifacts(session, chain.run_id), tmp_path)
+    assert listed is not None
+    for shown in (rendered(lineage_report(found, tmp_path)), rendered(listed)):
+        lines = [line.strip() for line in shown.splitlines()]
+        at = lines.index("that file was removed on 2026-03-01 (DESK_KEEP_ARTIFACT_DAYS)")
+        assert lines[at - 1] == f"artifacts/{'ab' * 32}.png"
+        assert shown.count("was removed") == 1
 
 
 def a_picture(session: Session, run_id: str, turn: Turn, digest: str, place: int) -> None:

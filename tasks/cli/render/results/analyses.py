@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from models.database.artifacts import removal_note
 from tasks.cli.output import paragraph
 from tasks.cli.render.indented import Indented
 from tasks.cli.render.sizes import count_text
@@ -44,6 +45,8 @@ def _analysis(row: AnalysisRow, home: Path | None) -> Iterable[RenderableType]:
     if row.picture is not None:
         # From the first column on: a path just fits a line, and one that is wrapped cannot be copied.
         yield Text(f"  chart, in {home or 'the data folder'}:\n{row.picture}")
+        if (note := removal_note(home, row.picture)) is not None:
+            yield _in(note, "dim")
     for text in row.texts:
         yield _in(_own_text(text), "dim")
     if row.headline is not None:

@@ -206,5 +206,9 @@ def test_a_picture_that_is_not_known_or_was_changed_is_not_served(floor: Floor) 
     assert "not as it was" in changed.json()["detail"]
     file.unlink()
     assert floor.client.get(f"/artifacts/{digest}").status_code == 404
+    file.with_suffix(".removed").touch()
+    gone = floor.client.get(f"/artifacts/{digest}")
+    assert problem(gone, 404) == "not_found"
+    assert f"the file of artifact {digest} was removed on 20" in gone.json()["detail"]
     for wrong in ("..%2fdesk.db", digest.upper(), digest[:63]):
         assert floor.client.get(f"/artifacts/{wrong}").status_code in (404, 422)
