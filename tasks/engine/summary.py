@@ -13,6 +13,7 @@ from models.errors import UsageError
 from models.settings import Settings
 from models.settings.snapshots import in_run
 from models.states import OrderState, RunState, StepState
+from models.tables.analysis import Analysis
 from models.tables.columns import utcnow
 from models.tables.orders import Account, Order, Position
 from models.tables.runs import Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
@@ -49,10 +50,12 @@ def _note(step: Step) -> str:
 
 
 def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
-    """Return the figures of a run; tokens as the provider counted them. With the portfolio when an order was filled."""
+    """Return the figures of a run; tokens as the provider counted them. With the portfolio when an order was filled,
+    and analyses by recommendation when there are any."""
     settings = _settings_of(run, settings)
     orders = _tally(session, Order.state, run.id)
     portfolio = {"portfolio": _portfolio(session, run.account)} if OrderState.FILLED in orders else {}
+    recommended = _tally(session, Analysis.recommendation, run.id)
     return {
         "model": run.model,
         "live": settings.trader_live,
@@ -62,6 +65,7 @@ def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
         "candidates": _count(session, Candidate, run.id),
         "reports": _tally(session, Report.status, run.id),
         "verdicts": _tally(session, Verdict.rating, run.id),
+        **({"analyses": recommended} if recommended else {}),
         "orders": orders,
         "turns": session.exec(select(func.count()).select_from(Turn).where(Turn.run_id == run.id, was_run())).one(),
         "tokens": session.exec(select(func.sum(Turn.total_tokens)).where(Turn.run_id == run.id)).one() or 0,

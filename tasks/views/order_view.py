@@ -16,6 +16,11 @@ from tasks.views.lineage import lineage
 _LEAST = 4  # characters of an id that are enough, if only one begins so
 
 
+def by_code(author: str | None) -> bool:
+    """Return whether a decision's author is code, and neither a model nor a person."""
+    return author is not None and author.startswith("code:")
+
+
 def find_order(session: Session, order_id: str) -> Order:
     """Return the order with this id, or with the only id that begins so. Raises UsageError, NotFound when there is
     none."""

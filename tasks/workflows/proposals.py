@@ -5,6 +5,7 @@ A contract is sold to open at its bid, as a limit for the day: at the best price
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlmodel import Session, col, select
@@ -37,7 +38,7 @@ def propose_orders(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         account=run.account,
         status="completed",
         actions=[action_of(one, run.params["contracts"]).model_dump(mode="json") for one in selected],
-        reasoning=f"Each contract of {len(selected)} selected analyses is sold to open at its bid, by code.",
+        reasoning=f"{_counted(selected)} selected; code sells each contract to open, at its bid.",
         author=AUTHOR,
     )
     child = NewStep(StepKind.SUBMIT, str(step.parent_id), payload={"decision_id": decision.id})
@@ -48,6 +49,10 @@ def _selected(session: Session, run_id: str) -> list[Analysis]:
     chosen = (Analysis.run_id == run_id, Analysis.recommendation == "select", col(Analysis.contract).is_not(None))
     joined = select(Analysis).join(Candidate, col(Candidate.id) == col(Analysis.candidate_id))
     return list(session.exec(joined.where(*chosen).order_by(col(Candidate.rank))).all())
+
+
+def _counted(selected: Sequence[Analysis]) -> str:
+    return "1 analysis" if len(selected) == 1 else f"{len(selected)} analyses"
 
 
 def action_of(analysis: Analysis, contracts: int) -> TraderAction:
@@ -82,7 +87,7 @@ def _reasoning(analysis: Analysis, figures: dict[str, Any]) -> str:
         )
         if figures[name] is not None
     ]
-    quotes = f"bid {figures['bid']:.2f}, ask {figures['ask']:.2f}, quotes {source}"
+    quotes = f"at the middle of bid {figures['bid']:.2f} and ask {figures['ask']:.2f}, quotes {source}"
     warned = [one["text"] for one in analysis.checks if one["state"] == "warn" and one["id"] != "source"]
     risks = f" Stated risks: {'; '.join(warned)}." if warned else ""
-    return f"{analysis.strategy} of analysis {analysis.id}: {', '.join(known)}; {quotes}.{risks}"
+    return f"{analysis.strategy} of analysis {analysis.id}: {', '.join(known)}, {quotes}.{risks}"

@@ -14,6 +14,7 @@ from tasks.cli.output import paragraph
 from tasks.cli.render.indented import Indented
 from tasks.cli.render.sizes import units_text
 from tasks.cli.render.spending import tokens
+from tasks.views.order_view import by_code
 
 Row = Mapping[str, Any]
 
@@ -49,7 +50,7 @@ def _turn(level: int, row: Row) -> RenderableType:
     """Return a turn and its thread by the app-server's ids. A turn that never began has none; a person and code have no
     turn."""
     if row["turn"] is None:
-        return _in(level, f"decided by {'code' if row['author'].startswith('code:') else 'a person'}", "dim")
+        return _in(level, f"decided by {'code' if by_code(row['author']) else 'a person'}", "dim")
     turn, thread = row["codex_turn"] or "that never began", row["thread"] or "-"
     reason = f" ({row['thread_reason']})" if row["thread_reason"] else ""
     return _in(level, f"turn {turn}\nof thread {thread}{reason}", "dim")

@@ -21,6 +21,7 @@ from models.tables.orders import Order, Preview
 from tasks.cli.output import paragraph
 from tasks.cli.render.runs import SHORT_ID
 from tasks.cli.render.sizes import legs_text
+from tasks.views.order_view import by_code
 from tools.decimals import money, plain
 from tools.orders.audit.chain import AuditEntry
 from tools.orders.stops.terms import preview_text
@@ -195,8 +196,7 @@ def _protected(orders: Sequence[Row]) -> Iterable[Text]:
 def _ground(found: Row, home: Path | None) -> Iterable[Text]:
     decision, verdict = found["decision"], found["verdict"]
     why = paragraph(decision["why"] or decision["reasoning"], _LONGEST)
-    by = decision["author"] if decision["author"].startswith("code:") else f"trader, {decision['author']}"
-    yield Text(f"{by}: {why}")
+    yield Text(f"{'' if by_code(decision['author']) else 'trader, '}{decision['author']}: {why}")
     yield Text(f"  thread {decision['thread'] or '-'}", style="dim")
     if verdict is None or verdict["verdict"] is None:
         yield Text("verdict: none")
@@ -240,7 +240,8 @@ def order_history(found: Row, entries: Sequence[AuditEntry]) -> RenderableType:
             _moment(None, f"verdict {verdict['rating']} ({verdict['confidence']}): {paragraph(verdict['summary'])}")
         )
     why = paragraph(decision["why"] or decision["reasoning"], _LONGEST)
-    lines.append(_moment(decision["at"], f"trader {decision['author']}: {why}"))
+    by = decision["author"] if by_code(decision["author"]) else f"trader {decision['author']}"
+    lines.append(_moment(decision["at"], f"{by}: {why}"))
     lines += _log(entries)
     return _screen(lines)
 

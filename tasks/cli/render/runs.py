@@ -28,6 +28,7 @@ from tasks.cli.render.sizes import count_text, units_text
 from tasks.cli.render.standing import standing_line
 from tasks.engine import kinds
 from tasks.views.artifacts import ArtifactRow
+from tasks.views.order_view import by_code
 from tasks.views.run_view import ActionRow, CandidateRow, Portfolio, Progress, RunView
 
 COLUMNS = ("Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens")
@@ -128,7 +129,7 @@ def run_report(run: RunView, home: Path | None = None) -> RenderableType:
     if run.decision:
         parts += [
             "",
-            Text.assemble((f"Trader ({run.decided_by}): ", "bold"), f"{run.decision}. {paragraph(run.reasoning)}"),
+            Text.assemble((f"{_decider(run)}: ", "bold"), f"{run.decision}. {paragraph(run.reasoning)}"),
         ]
         parts += _actions(run.actions)
     if run.decision and run.summary:
@@ -170,6 +171,10 @@ def _headline(run: RunView) -> Text:
         f"{run.market} market at {now:%Y-%m-%d %H:%M %Z}, account {run.account}\n",
         standing_line(run.standing),
     )
+
+
+def _decider(run: RunView) -> str:
+    return f"Trader ({run.decided_by})" if not by_code(run.decided_by) else f"Orders ({run.decided_by})"
 
 
 def _role_models(run: RunView) -> str:

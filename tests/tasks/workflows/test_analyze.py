@@ -102,7 +102,8 @@ def test_puts_are_analysed_rejected_early_and_proposed(desk: Processes, store: S
     assert "Rule, not a model: select HAL" in row["headline"]
     (action,) = found["actions"]
     assert (action["side"], action["quantity"], action["contract"]) == ("sell", 1.0, row["contract"])
-    assert f"bid {contract['bid']:.2f}" in action["reasoning"]
+    assert f"at the middle of bid {contract['bid']:.2f}" in action["reasoning"]
+    assert found["summary"]["analyses"] == {"incomplete": 1, "reject": 2, "select": 1}
     assert "modelled, which no market gave" in action["reasoning"]
     assert (row["order"]["state"], row["order"]["limit_price"]) == ("previewed", contract["bid"])
     assert (desk.home / row["picture"]).read_bytes().startswith(b"\x89PNG")
@@ -221,6 +222,7 @@ def test_progress_is_printed_as_an_analysis_goes_on(desk: Processes, store: Stor
     assert "analyses 4/4" in done.stdout
     assert "\x1b" not in done.stdout
     assert "HAL csp: select" in done.stdout
+    assert "Orders (code: analyze): completed. 1 analysis selected" in done.stdout
     assert "chart rejected it: “Rule, not a model: HPQ" in done.stdout
 
 

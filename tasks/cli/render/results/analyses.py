@@ -36,6 +36,8 @@ def _analysis(row: AnalysisRow, home: Path | None) -> Iterable[RenderableType]:
     )
     for reason in row.reasons:
         yield _in(paragraph(reason))
+        if reason.startswith("research: no_data"):
+            yield _in("--no-research analyses without it; a verdict is then at most CAUTION", "dim")
     if row.recommendation == "select" and (contract := row.figures.get("contract")):
         yield from map(_in, _contract(contract))
     for check in row.checks:
@@ -75,7 +77,7 @@ def _contract(found: Mapping[str, Any]) -> Iterable[str]:
             ("theta", "theta {:.3f} a day"),
             ("vega", "vega {:.3f}"),
             ("iv", "implied volatility {:.1%}"),
-            ("iv_hv_ratio", "{:.2f} of realised"),
+            ("iv_hv_ratio", "at the money {:.2f} of realised"),
         ),
     )
     for names in rows:
