@@ -48,6 +48,7 @@ def test_the_named_roles_search_the_named_hosts() -> None:
     ("changes", "expected"),
     [
         ({"market": "replay"}, "with market=replay, a day of the past"),
+        ({"market": "files", "data": "/tmp"}, "with market=files, a day of the past"),
         ({"web_search": "research,gossip"}, "has 'gossip' (write off, or roles by comma: "),
         ({"web_search": "on"}, "has 'on' (write off, or roles by comma: "),
         ({"role_models": "risk=litellm:openai/gpt-5.5"}, "has risk, and web search is not supported by its runtime li"),

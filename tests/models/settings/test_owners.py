@@ -45,7 +45,7 @@ def test_a_snapshot_has_all_of_the_desks_own_and_no_secret(tmp_path: Path) -> No
     assert "hunter2" not in str(found)
     assert found["provider_url"] == "https://example.org/v1"
     own = {name for name in Settings.model_fields if owner_of(name) is not Owner.PROCESS}
-    assert own - found.keys() == {"provider_key", "account"}
+    assert own - found.keys() == {"provider_key", "sec_identity", "account"}
     assert set(ORDERS) < set(PUBLISHED) == found.keys()
 
 
