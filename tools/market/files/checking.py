@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.market.files.bars import PriceKind
+from tools.market.files.chain_checks import check_chains
+from tools.market.files.chains import read_chains
 from tools.market.files.data import Prices, read_listings, read_prices
+from tools.market.files.earnings import read_earnings
 from tools.market.files.folder import DataFolder, data_folder
-from tools.market.files.problems import Problems
+from tools.market.files.headlines import read_headlines
+from tools.market.files.reading.problems import Problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,29 @@ def _contents(folder: DataFolder, prices: Prices, problems: Problems) -> Iterato
     listings = read_listings(folder, symbols, problems)
     if listings:
         yield f"universe: {len(listings)} symbols, {len({one.sector for one in listings.values()} - {None})} sectors"
+    if folder.headlines is not None:
+        headlines = read_headlines(folder.headlines, folder.name(folder.headlines), frozenset(symbols), problems)
+        times = [row.published_at for rows in headlines.values() for row in rows]
+        if times:
+            yield f"headlines: {len(times):,} of {len(headlines)} symbols, {_span(min(times), max(times))}"
+    if folder.chains is not None:
+        yield from _chains(folder.chains, folder, problems)
+    if folder.earnings is not None:
+        earnings = read_earnings(folder.earnings, folder.name(folder.earnings), problems)
+        yield f"earnings dates: {sum(map(len, earnings.values())):,} of {len(earnings)} symbols"
+
+
+def _chains(path: Path, folder: DataFolder, problems: Problems) -> Iterator[str]:
+    table = read_chains(path, folder.name(path), problems)
+    check_chains(table, folder.name(path), problems)
+    if len(table.at):
+        span = _span(table.time_of(int(table.at.argmin())), table.time_of(int(table.at.argmax())))
+        counted = f"{len(table.at):,} quotes of {len(table.contracts):,} contracts"
+        yield f"chains: {counted} on {', '.join(table.roots[:9])}, {span}"
+
+
+def _span(first: dt.datetime, last: dt.datetime) -> str:
+    return f"{first:%Y-%m-%d} to {last:%Y-%m-%d}"
 
 
 def _bars(prices: Prices) -> str:

@@ -11,14 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.company import EarningsDate
 from models.errors import SettingError
 from models.market import Listing
 from models.settings import Settings
 from tools.market.clock import exchange_hours
 from tools.market.files.bar_checks import checked
 from tools.market.files.bars import BarReader, PriceKind, priced
+from tools.market.files.chain_checks import check_chains
+from tools.market.files.chains import ChainTable, read_chains
+from tools.market.files.earnings import read_earnings
 from tools.market.files.folder import DataFolder, data_folder, version_of
-from tools.market.files.problems import Problems
+from tools.market.files.headlines import Headlines, read_headlines
+from tools.market.files.reading.problems import Problems
 from tools.market.files.rows import PRICES
 from tools.market.files.universe import read_universe
 from tools.market.replay.columns import Columns, ReplayData, columns_in, read_cache, write_cache
@@ -48,6 +53,18 @@ class FilesData(ReplayData):
         self._prices = prices
         self.members = frozenset(listings or self.symbols)
 
+    def headlines(self) -> Headlines | None:
+        """Return the folder's headlines by symbol, read when first asked for; None without a file of them."""
+        return _headlines(self.folder, self.version, self.symbols) if self.folder.headlines is not None else None
+
+    def chains(self) -> ChainTable | None:
+        """Return the folder's option quotes, read when first asked for; None without a file of them."""
+        return _chains(self.folder, self.version) if self.folder.chains is not None else None
+
+    def earnings(self) -> dict[str, list[EarningsDate]] | None:
+        """Return the folder's earnings dates by symbol, read when first asked for; None without a file of them."""
+        return _earnings(self.folder, self.version) if self.folder.earnings is not None else None
+
     def with_columns(self, columns: Columns) -> FilesData:
         kept = np.isin(self.columns.symbols, columns.symbols)
         prices = self._prices._replace(columns=columns, adjusted=self._prices.adjusted[kept])
@@ -75,6 +92,35 @@ def require_none(folder: DataFolder, problems: Problems) -> None:
         more = f", and {problems.errors - 1} more errors" if problems.errors > 1 else ""
         remedy = f"`desk data check {folder.path}` lists them"
         raise SettingError(f"DESK_DATA={folder.path} cannot be used: {problems.of('error')[0]}{more}", remedy=remedy)
+
+
+# version: of the files, so that they are read again when one has changed.
+@lru_cache(maxsize=2)
+def _headlines(folder: DataFolder, version: str, symbols: tuple[str, ...]) -> Headlines:
+    problems, path = Problems(), folder.headlines
+    assert path is not None, "asked for with a file alone"
+    found = read_headlines(path, folder.name(path), frozenset(symbols), problems)
+    require_none(folder, problems)
+    return found
+
+
+@lru_cache(maxsize=2)
+def _chains(folder: DataFolder, version: str) -> ChainTable:
+    problems, path = Problems(), folder.chains
+    assert path is not None, "asked for with a file alone"
+    found = read_chains(path, folder.name(path), problems)
+    check_chains(found, folder.name(path), problems)
+    require_none(folder, problems)
+    return found
+
+
+@lru_cache(maxsize=2)
+def _earnings(folder: DataFolder, version: str) -> dict[str, list[EarningsDate]]:
+    problems, path = Problems(), folder.earnings
+    assert path is not None, "asked for with a file alone"
+    found = read_earnings(path, folder.name(path), problems)
+    require_none(folder, problems)
+    return found
 
 
 @lru_cache(maxsize=2)

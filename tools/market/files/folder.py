@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from models.errors import SettingError
-from tools.market.files.problems import Problems
-from tools.market.files.tables import ENDINGS
+from tools.market.files.reading.problems import Problems
+from tools.market.files.reading.tables import ENDINGS
 
 BARS = "bars"
 UNIVERSE = ("universe.csv",)

@@ -6,12 +6,20 @@ It has what its folder has. It raises NotConfigured for what no file of the fold
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
+from models.company import EarningsDate
+from models.contracts import OptionChain, parse_contract, root_of
 from models.errors import MarketError, NotConfigured
-from models.market import Headline, Listing
+from models.market import Headline, Listing, Quote
 from models.settings import Settings
-from tools.market.clock import ReplayClock
+from tools.market.clock import ReplayClock, exchange_day
+from tools.market.files.chains import ChainTable
 from tools.market.files.data import FilesData, files_data
+from tools.market.files.headlines import latest
 from tools.market.protocol import MarketClock
 from tools.market.replay.market import (
     UNIVERSE,
@@ -34,6 +42,9 @@ def build(settings: Settings, day: dt.date | None) -> FilesMarket:
     require_session(day, data.sessions, f"the data of {data.folder.path}")
     if asks_for_modelled(settings):
         return ModelledFiles(data, ReplayClock(day), settings.risk_free_rate)
+    table = data.chains()
+    if table is not None:
+        return ChainedFiles(data, ReplayClock(day), table)
     return FilesMarket(data, ReplayClock(day))
 
 
@@ -54,10 +65,75 @@ class FilesMarket(ReplayMarket):
         return [listing for listing in super().universe(name) if listing.symbol in self._files.members]
 
     def headlines(self, symbol: str, limit: int) -> list[Headline]:
-        raise NotConfigured("not available: configure DESK_DATA with a file headlines.csv or headlines.jsonl")
+        self._require(symbol)
+        found = self._files.headlines()
+        if found is None:
+            raise _absent("headlines", "headlines.csv or headlines.jsonl")
+        return latest(found.get(symbol, []), self.clock.now(), limit)
+
+    def earnings(self, symbol: str) -> Sequence[EarningsDate]:
+        self._require(symbol)
+        found = self._files.earnings()
+        if found is None:
+            raise _absent("earnings dates", "earnings.csv")
+        return found.get(symbol, [])
 
     def section(self, symbol: str, section: str) -> dict[str, float | str | None]:
         raise NotConfigured(f"not available: a data folder has no {section}; configure DESK_MARKET=yahoo for it")
+
+
+def _absent(what: str, file: str) -> NotConfigured:
+    return NotConfigured(f"not available: the data folder has no {what}; configure DESK_DATA with a file {file}")
+
+
+class ChainedFiles(FilesMarket):
+    """Files market with the option chains of its folder: an OptionSource and a ChainSource. Of each underlying it has
+    the newest day of quotes up to now; the chain's time states which."""
+
+    def __init__(self, data: FilesData, clock: MarketClock, table: ChainTable) -> None:
+        super().__init__(data, clock)
+        self._table = table
+
+    def chain(self, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
+        self._require(symbol)
+        rows = self._table.of_day(root_of(symbol), self.clock.now())
+        if not len(rows):
+            today = exchange_day(self.clock.now())
+            raise MarketError(f"the data folder has no option quotes of {symbol} up to {today}")
+        quoted = self._table.time_of(int(rows[np.argmax(self._table.at[rows])]))
+        found = tuple(
+            self._table.quote(row)
+            for row in rows.tolist()
+            if first <= self._table.contracts[int(self._table.contract[row])].expiry <= last
+        )
+        return OptionChain(symbol, quoted, self.name, self._spot(symbol, rows, exchange_day(quoted)), found)
+
+    def option_quote(self, contract: str) -> Quote:
+        """Return the price midway between bid and ask, at the time of the quote."""
+        named = parse_contract(contract)
+        if named is None:
+            raise MarketError(f"{contract} is no OCC symbol of an option contract")
+        rows = self._table.of_day(named.underlying, self.clock.now())
+        mine = [row for row in rows.tolist() if self._table.contracts[int(self._table.contract[row])] == named]
+        if not mine:
+            raise MarketError(f"unknown contract {contract}: the newest chain of the data folder does not list it")
+        at, quote = self._table.time_of(mine[0]), self._table.quote(mine[0])
+        if quote.bid is None or quote.ask is None or quote.bid > quote.ask or not quote.ask:
+            raise MarketError(f"{contract} has no two-sided quote on {at:%Y-%m-%d}")
+        price = (quote.bid + quote.ask) / 2
+        offers = {"bid": quote.bid or None, "ask": quote.ask}
+        return Quote.model_validate({"symbol": named.symbol, "price": price, "at": at, "source": self.name, **offers})
+
+    def _spot(self, symbol: str, rows: npt.NDArray[np.int64], day: dt.date) -> float:
+        """Return the share's price with the quotes: the file's own, else that day's raw close."""
+        stated = self._table.figures["spot"][rows]
+        if len(known := stated[np.isfinite(stated) & (stated > 0)]):
+            return float(known[-1])
+        bars = self.bars(symbol, max((self.clock.session() - day).days, 0) + 1)
+        if day not in bars.dates or bars.adjusted:
+            why = "its closes are adjusted" if bars.adjusted else "it has no bar of that day"
+            raise MarketError(f"the chain of {symbol} of {day} has no price of the share, and {why}")
+        return float(bars.close[list(bars.dates).index(day)])
 
 
 class ModelledFiles(WithModelledChains, FilesMarket):

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tools.market.files.cells import day_of, number_of
-from tools.market.files.problems import Problems
-from tools.market.files.tables import Cells, Part
+from tools.market.files.reading.cells import day_of, number_of
+from tools.market.files.reading.problems import Problems
+from tools.market.files.reading.tables import Cells, Part
 from tools.market.protocol import Floats
 
 PRICES = ("open", "high", "low", "close")

@@ -6,10 +6,10 @@ from collections.abc import Container
 from pathlib import Path
 
 from models.market import Listing
-from tools.market.files.cells import is_empty
-from tools.market.files.problems import Problems
-from tools.market.files.reading import parts_of
-from tools.market.files.tables import Part
+from tools.market.files.reading.cells import is_empty
+from tools.market.files.reading.parts import parts_of
+from tools.market.files.reading.problems import Problems
+from tools.market.files.reading.tables import Part
 from tools.market.universe import SYMBOL_RULE, is_symbol
 
 NAMES = {

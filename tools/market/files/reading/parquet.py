@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from models.errors import NotConfigured
-from tools.market.files.problems import Problems
-from tools.market.files.tables import PART, Cells, Names, Part, matched
+from tools.market.files.reading.problems import Problems
+from tools.market.files.reading.tables import PART, Cells, Names, Part, matched
 
 _HEADER = 1  # rows are counted as in a text file, where the header is the first
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-CSV, PARQUET = ".csv", ".parquet"
+CSV, PARQUET, JSON_LINES = ".csv", ".parquet", ".jsonl"
 ENDINGS = (CSV, PARQUET)
 PART = 100_000
 _BETWEEN = re.compile(r"[^a-z0-9]+")

@@ -1,0 +1,114 @@
+"""Own headlines: never later than now, and one without a time of day not before the next session."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.errors import SettingError
+from tests.tools.conftest import Call, MakeContext
+from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
+from tools.market.clock import ReplayClock
+from tools.market.files.checking import check_folder
+from tools.market.files.headlines import latest, read_headlines
+from tools.market.files.reading.problems import Problems
+
+DAYS = sessions("2020-06-01", 10)  # Monday to Friday of the next week
+COLUMNS = ("Ticker", "publishedAt", "Title", "Publisher", "URL")
+
+
+def write(tmp_path: Path, *rows: tuple[str, ...], header: tuple[str, ...] = COLUMNS) -> Path:
+    write_table(tmp_path / "own" / "bars" / "A.csv", HEADER, walk(DAYS))
+    write_table(tmp_path / "own" / "headlines.csv", header, rows)
+    return tmp_path / "own"
+
+
+def problems(folder: Path, level: str) -> list[str]:
+    return [str(one) for one in check_folder(folder, "auto", 9).problems.of(level)]  # type: ignore[arg-type]
+
+
+def test_a_headline_shows_from_its_time_on(tmp_path: Path, make_context: MakeContext, call: Call) -> None:
+    folder = write(
+        tmp_path,
+        ("a", "2020-06-02 15:54:59-04:00", "before", "wire", "https://example.org/1"),
+        ("A", "2020-06-02T19:55:00Z", "at", "", ""),
+        ("A", "2020-06-02 15:55:01-04:00", "after", "wire", ""),
+        ("A", "2020-06-01 22:00:00+02:00", "abroad", "wire", ""),
+    )
+    own = market(tmp_path, folder, DAYS[1])
+    assert [row.headline for row in own.headlines("A", 5)] == ["at", "before", "abroad"]
+    assert [row.headline for row in own.headlines("A", 1)] == ["at"]
+    answer = call(make_context(own), "news_list", symbols=["A"]).payload
+    assert answer["headlines"][0]["source"] == "not stated"
+    assert answer["headlines"][1]["url"] == "https://example.org/1"
+
+
+@pytest.mark.parametrize("time", ["2020-06-05", "2020-06-05 00:00:00-04:00", "2020-06-06", "2020-06-07T00:00:00-04:00"])
+def test_a_headline_without_a_time_of_day_counts_from_the_next_session_s_open(tmp_path: Path, time: str) -> None:
+    folder = write(tmp_path, ("A", time, "undated", "wire", ""))
+    friday, monday = (market(tmp_path, folder, dt.date.fromisoformat(day)) for day in ("2020-06-05", "2020-06-08"))
+    assert friday.headlines("A", 5) == []
+    (found,) = monday.headlines("A", 5)
+    assert found.published_at.isoformat() == "2020-06-08T09:30:00-04:00"
+
+
+def test_json_lines_are_read_as_csv_is(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    (folder / "headlines.csv").unlink()
+    lines = '{"symbol": "A", "time": "2020-06-02T09:00:00-04:00", "headline": "one", "source": null}\n\n'
+    (folder / "headlines.jsonl").write_text(lines, encoding="utf-8")
+    (found,) = market(tmp_path, folder, DAYS[3]).headlines("A", 5)
+    assert (found.headline, found.source, found.url) == ("one", "not stated", None)
+    (folder / "headlines.jsonl").write_text(lines + "[1]\n{half\n", encoding="utf-8")
+    errors = problems(folder, "error")
+    assert errors[0] == "headlines.jsonl, row 3: has a list where an object is wanted"
+    assert errors[1].startswith("headlines.jsonl, row 4: is no JSON")
+
+
+def test_a_time_without_a_zone_is_an_error_that_the_market_repeats(tmp_path: Path) -> None:
+    folder = write(tmp_path, ("A", "2020-06-02 09:00:00", "zoneless", "wire", ""))
+    (error,) = problems(folder, "error")
+    assert error == (
+        "headlines.csv, row 2, column publishedAt: '2020-06-02 09:00:00' has no zone; "
+        "write it as 2020-06-02 09:00:00-04:00, or Z for UTC"
+    )
+    with pytest.raises(SettingError) as caught:
+        market(tmp_path, folder, DAYS[3]).headlines("A", 5)
+    assert error in str(caught.value)
+
+
+def test_markup_is_taken_out_and_pointed_out(tmp_path: Path) -> None:
+    folder = write(tmp_path, ("A", "2020-06-02", "<b>AT&amp;T</b> <script>x</script> 2 < 3", "wire", ""))
+    assert problems(folder, "warning")[-1] == "headlines.csv, row 2, column Title: has markup, which is taken out"
+    (found,) = market(tmp_path, folder, DAYS[3]).headlines("A", 5)
+    assert found.headline == "AT&T x 2 < 3"
+
+
+def test_headlines_of_names_without_bars_and_empty_ones_are_pointed_out(tmp_path: Path) -> None:
+    folder = write(tmp_path, ("B", "2020-06-02", "of B", "w", ""), ("A", "2020-06-02", "", "w", ""))
+    warnings = problems(folder, "warning")
+    assert "headlines.csv, row 3: no headline, and is left out" in warnings
+    assert "headlines.csv, column symbol: B has 1 headlines and no bars" in warnings
+
+
+def test_a_file_without_its_columns_is_an_error(tmp_path: Path) -> None:
+    folder = write(tmp_path, ("A", "2020-06-02"), header=("symbol", "time"))
+    assert problems(folder, "error") == ["headlines.csv, row 2: has no column headline"]
+
+
+@given(minutes=st.lists(st.integers(-20_000, 20_000), max_size=30), limit=st.integers(1, 25))
+def test_no_headline_is_of_the_future(tmp_path_factory: pytest.TempPathFactory, minutes: list[int], limit: int) -> None:
+    now = ReplayClock(DAYS[5]).now()
+    times = [now.astimezone(dt.UTC) + dt.timedelta(minutes=minute) for minute in minutes]
+    path = tmp_path_factory.mktemp("news") / "headlines.csv"
+    write_table(path, COLUMNS, [("A", time.isoformat(), f"h{at}", "w", "") for at, time in enumerate(times)])
+    rows = read_headlines(path, path.name, {"A"}, Problems()).get("A", [])
+    found = latest(rows, now, limit)
+    assert all(row.published_at <= now for row in found)
+    assert [row.published_at for row in found] == sorted((row.published_at for row in found), reverse=True)
+    timed = [time for time in times if time.time() != dt.time() and time <= now]
+    assert len(found) >= min(len(timed), limit)

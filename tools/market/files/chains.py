@@ -1,0 +1,225 @@
+"""Option chains of own files: one long table of quotes, `chains.csv` or `chains.parquet`, a row a contract and time.
+
+A contract is named by its OCC symbol, or by symbol, expiry, kind and strike. Volatilities are fractions a year, theta
+is for a calendar day, vega and rho for one point. A quote without a time of day, or between 15:55 and 16:15 New York,
+is its session's close, which counts as known from 15:55 on as the daily bar does.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from models.contracts import ChainRow, Greeks, OptionContract, contract_of, parse_contract, root_of
+from tools.market.clock import NEW_YORK, REPLAY_TIME
+from tools.market.files.reading.cells import day_of, moment_of
+from tools.market.files.reading.parts import parts_of
+from tools.market.files.reading.problems import Problems
+from tools.market.files.reading.tables import Cells, Part, plain
+from tools.market.files.rows import numbers
+from tools.market.protocol import Floats
+
+NAMES = {
+    "quoted": ("quotedatetime", "quotedate", "quotetime", "datetime", "timestamp", "date", "asof", "time"),
+    "contract": ("contract", "contractsymbol", "occ", "osi", "optionsymbol", "optionid"),
+    "symbol": ("underlying", "underlyingsymbol", "symbol", "ticker", "root"),
+    "expiry": ("expiry", "expiration", "expirationdate", "expirydate", "expiredate", "exdate"),
+    "kind": ("kind", "optiontype", "type", "callput", "putcall", "cp", "cpflag", "right"),
+    "strike": ("strike", "strikeprice"),
+    "bid": ("bid", "bidprice"),
+    "ask": ("ask", "askprice", "offer"),
+    "last": ("last", "lastprice", "lasttrade"),
+    "volume": ("volume", "vol"),
+    "interest": ("openinterest", "oi"),
+    "iv": ("iv", "impliedvolatility", "impliedvol"),
+    "delta": ("delta",),
+    "gamma": ("gamma",),
+    "theta": ("theta",),
+    "vega": ("vega",),
+    "rho": ("rho",),
+    "spot": ("spot", "spotprice", "underlyingprice", "underlyinglast", "stockprice"),
+}
+FIGURES = ("bid", "ask", "last", "volume", "interest", "iv", "delta", "gamma", "theta", "vega", "rho", "spot")
+_GREEKS = ("delta", "gamma", "theta", "vega")
+_KINDS: dict[str, Literal["call", "put"]] = {"c": "call", "call": "call", "calls": "call", "p": "put", "put": "put"}
+_LAST_OF_THE_CLOSE = dt.time(16, 15)
+_UNREAD = -1
+
+
+class ChainTable(NamedTuple):
+    """Quotes sorted by root, time and contract; roots[i] owns rows start[i] up to start[i + 1].
+
+    at: seconds since 1970, of the time from which a quote counts as known. contract: places in `contracts`. A figure
+    that the file does not have is not a number.
+    """
+
+    contracts: tuple[OptionContract, ...]
+    roots: tuple[str, ...]
+    start: npt.NDArray[np.int64]
+    at: npt.NDArray[np.int64]
+    contract: npt.NDArray[np.int32]
+    row: npt.NDArray[np.int64]
+    figures: dict[str, Floats]
+
+    def of_day(self, root: str, now: dt.datetime) -> npt.NDArray[np.int64]:
+        """Return the rows of the newest day of quotes on a root that were known by now: of each contract the newest
+        time. None is an empty array."""
+        if root not in self.roots:
+            return np.empty(0, dtype=np.int64)
+        place = self.roots.index(root)
+        first, end = int(self.start[place]), int(self.start[place + 1])
+        known = first + int(np.searchsorted(self.at[first:end], now.timestamp(), side="right"))
+        if known == first:
+            return np.empty(0, dtype=np.int64)
+        midnight = self.time_of(known - 1).replace(hour=0, minute=0, second=0, microsecond=0)
+        since = first + int(np.searchsorted(self.at[first:known], midnight.timestamp(), side="left"))
+        rows = np.arange(since, known)
+        newest = np.zeros(len(self.contracts), dtype=np.int64)
+        np.maximum.at(newest, self.contract[rows], self.at[rows])
+        kept: npt.NDArray[np.int64] = rows[self.at[rows] == newest[self.contract[rows]]]
+        return kept
+
+    def time_of(self, row: int) -> dt.datetime:
+        return dt.datetime.fromtimestamp(int(self.at[row]), NEW_YORK)
+
+    def quote(self, row: int) -> ChainRow:
+        """Return a row as its file states it."""
+        found = {name: _known(float(values[row])) for name, values in self.figures.items()}
+        greeks = None
+        if all(found[name] is not None for name in _GREEKS):
+            delta, gamma, theta, vega = (found[name] or 0.0 for name in _GREEKS)
+            rho = math.nan if found["rho"] is None else found["rho"]
+            greeks = Greeks(delta, gamma, theta, vega, rho)
+        contract = self.contracts[int(self.contract[row])]
+        return ChainRow(
+            contract, found["bid"], found["ask"], found["last"], found["volume"], found["interest"], found["iv"], greeks
+        )
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def read_chains(path: Path, name: str, problems: Problems) -> ChainTable:
+    """Return the quotes of a file."""
+    reader = _Reader(problems)
+    for part in parts_of(path, name, NAMES, problems):
+        if not reader.can_read(part):
+            break
+        reader.take(part)
+    return reader.table()
+
+
+class _Reader:
+    """Reader of the parts of a file of chains. Each contract and each time is read once."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._contracts: dict[OptionContract, int] = {}
+        self._named: dict[tuple[str, ...], int | tuple[str, str]] = {}
+        self._times: dict[str, int | str] = {}
+        self._parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int64]]] = []
+        self._figures: dict[str, list[Floats]] = {figure: [] for figure in FIGURES}
+
+    def can_read(self, part: Part) -> bool:
+        has = part.cells.keys()
+        terms = ("symbol", "expiry", "kind", "strike")
+        lacks = [] if "quoted" in has else ["quote date"]
+        if "contract" not in has and not has >= set(terms):
+            lacks.append(f"contract (or {', '.join(terms)})")
+        lacks += [name for name in ("bid", "ask") if name not in has]
+        if lacks:
+            known = ", ".join(part.written.values()) or "none that is known"
+            self._problems.error(part.file, f"has no column {', no column '.join(lacks)}; its columns are {known}", 1)
+        return not lacks
+
+    def take(self, part: Part) -> None:
+        terms = ("contract",) if "contract" in part.cells else ("symbol", "expiry", "kind", "strike")
+        cells = [part.cells[name] for name in terms]
+        contracts = np.array([self._contract(part, at, terms, cells) for at in range(len(part))], dtype=np.int32)
+        quoted = part.cells["quoted"]
+        times = np.array([self._time(part, at, str(quoted[at])) for at in range(len(part))], dtype=np.int64)
+        usable = (contracts >= 0) & (times >= 0)
+        for name, kept in self._figures.items():
+            kept.append(numbers(part, name, self._problems)[usable])
+        self._parts.append((times[usable], contracts[usable], part.rows[usable]))
+
+    def table(self) -> ChainTable:
+        known = tuple(self._contracts)
+        roots = tuple(sorted({contract.underlying for contract in known}))
+        if not self._parts or not known:
+            nothing = np.empty(0, dtype=np.int64)
+            empty = {name: np.empty(0) for name in FIGURES}
+            return ChainTable((), (), np.zeros(1, dtype=np.int64), nothing, nothing.astype(np.int32), nothing, empty)
+        at, contract, row = (np.concatenate([part[place] for part in self._parts]) for place in range(3))
+        owner = np.array([roots.index(one.underlying) for one in known])[contract]
+        order = np.lexsort((row, contract, at, owner))
+        start = np.searchsorted(owner[order], np.arange(len(roots) + 1))
+        figures = {name: np.concatenate(parts)[order] for name, parts in self._figures.items()}
+        return ChainTable(known, roots, start, at[order], contract[order].astype(np.int32), row[order], figures)
+
+    def _contract(self, part: Part, at: int, terms: Sequence[str], cells: Sequence[Cells]) -> int:
+        written = tuple(str(column[at]).strip() for column in cells)
+        found = self._named.get(written)
+        if found is None:
+            found = self._named[written] = self._read_contract(terms, written)
+        if isinstance(found, tuple):
+            self._problems.error(part.file, found[1], int(part.rows[at]), part.written[found[0]])
+            return _UNREAD
+        return found
+
+    def _read_contract(self, terms: Sequence[str], written: Sequence[str]) -> int | tuple[str, str]:
+        made = _named_contract(written[0]) if len(terms) == 1 else _described_contract(*written)
+        if isinstance(made, tuple):
+            return made
+        return self._contracts.setdefault(made, len(self._contracts))
+
+    def _time(self, part: Part, at: int, text: str) -> int:
+        found = self._times.get(text)
+        if found is None:
+            moment = moment_of(text, NEW_YORK)
+            found = self._times[text] = moment if isinstance(moment, str) else _known_from(moment)
+        if isinstance(found, str):
+            self._problems.error(part.file, found, int(part.rows[at]), part.written["quoted"])
+            return _UNREAD
+        return found
+
+
+def _named_contract(text: str) -> OptionContract | tuple[str, str]:
+    found = parse_contract(text.upper().removeprefix("O:"))
+    return found or ("contract", f"{text[:40]!r} is no OCC symbol of an option contract, such as MSFT260417P00335000")
+
+
+def _described_contract(symbol: str, expiry: str, kind: str, strike: str) -> OptionContract | tuple[str, str]:
+    root, day = root_of(symbol.upper()), day_of(expiry)
+    if not (root.isalpha() and len(root) <= 6):
+        return "symbol", f"{symbol[:40]!r} is no underlying of 1 to 6 letters"
+    if isinstance(day, str):
+        return "expiry", day
+    if plain(kind) not in _KINDS:
+        return "kind", f"{kind[:40]!r} is neither call nor put"
+    try:
+        level = Decimal(strike)
+    except InvalidOperation:
+        level = Decimal(0)
+    if not (level.is_finite() and 0 < level < 100_000 and level * 1000 == int(level * 1000)):
+        return "strike", f"{strike[:40]!r} is no strike above 0 in whole thousandths"
+    return contract_of(root, day, _KINDS[plain(kind)], level)
+
+
+def _known_from(moment: dt.datetime | dt.date) -> int:
+    """Return the second from which on a quote counts as known."""
+    if isinstance(moment, dt.datetime):
+        here = moment.astimezone(NEW_YORK)
+        closes = REPLAY_TIME <= here.time() <= _LAST_OF_THE_CLOSE
+        if not closes and here.time() != dt.time():
+            return math.ceil(moment.timestamp())
+        moment = here.date()
+    return int(dt.datetime.combine(moment, REPLAY_TIME, NEW_YORK).timestamp())

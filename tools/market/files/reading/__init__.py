@@ -1,0 +1,1 @@
+"""Reading of own files: tables, cells, and the problems found in them."""

