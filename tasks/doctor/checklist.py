@@ -22,6 +22,7 @@ ALL = (
     CheckEntry("redis", services.redis_server, 10),
     CheckEntry("database", services.database, 30),
     CheckEntry("market", trading.market, 60),
+    CheckEntry("data", trading.data, 120),
     CheckEntry("broker", trading.broker, 60),
     CheckEntry("audit log", safety.audit_log, 30),
     CheckEntry("mandate", safety.mandate, 10),

@@ -15,6 +15,7 @@ from tasks.doctor.check import Check, CheckContext, CheckStatus
 from tasks.doctor.services import not_made
 from tasks.redis_clients import client
 from tools.ledger import account_view
+from tools.market.files.checking import check_folder
 from tools.market.quotes import Quotes
 from tools.market.universe import resolve_universe
 
@@ -29,6 +30,22 @@ def market(context: CheckContext) -> Check:
     quote = source.quote(symbols[0])
     detail = f"{source.name}: {len(symbols)} symbols; {quote.symbol} {quote.price:.2f} at {quote.at:%Y-%m-%d %H:%M %Z}"
     return Check("market", CheckStatus.OK, detail + (" (replay of old prices)" if source.clock.day is not None else ""))
+
+
+def data(context: CheckContext) -> Check:
+    """Check every file of the folder of own data, where there is one in use."""
+    settings = context.settings
+    if settings.market != "files" or settings.data is None:
+        return Check("data", CheckStatus.OK, "no folder of own data is in use (DESK_MARKET=files, DESK_DATA)")
+    report = check_folder(settings.data, settings.data_prices, 1)
+    problems = report.problems
+    detail = f"{report.about or settings.data}; {'; '.join(report.contents)}"
+    remedy = f"`desk data check {settings.data}` names each with its file, row and column"
+    if problems.errors:
+        return Check("data", CheckStatus.FAIL, f"{problems.errors} errors: {problems.of('error')[0]}", remedy)
+    if problems.warnings:
+        return Check("data", CheckStatus.WARN, f"{detail}; {problems.warnings} warnings", remedy)
+    return Check("data", CheckStatus.OK, detail)
 
 
 def broker(context: CheckContext) -> Check:

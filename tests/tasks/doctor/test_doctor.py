@@ -23,6 +23,7 @@ from tests.fakes.responses import FakeResponses
 from tests.fakes.responses import Status as Http
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk
+from tests.tools.market.files.folders import HEADER, sessions, walk, write_table
 from tools.ledger import ensure_account
 from tools.research import edgar
 
@@ -230,3 +231,18 @@ def test_the_browser_of_pages_is_named(tmp_path: Path, script: str, expected: st
     found = one("pages", check_context(tmp_path, page_hosts="www.sec.gov,*.example.com", page_browser=str(path)))
     assert found.status is CheckStatus.OK
     assert found.detail == f"hosts www.sec.gov, *.example.com; {expected.format(path=path)}"
+
+
+def test_own_data_are_checked_file_by_file(tmp_path: Path) -> None:
+    def found(market: str) -> Check:
+        return one("data", check_context(tmp_path, market=market, data=tmp_path / "own"))
+
+    bars = write_table(tmp_path / "own" / "bars" / "A.csv", HEADER, walk(sessions("2020-01-02", 70)))
+    assert found("replay").detail.startswith("no folder of own data is in use")
+    assert found("files").status is CheckStatus.OK
+    assert "bars: 1 symbols, 70 bars, 2020-01-02 to" in found("files").detail
+    write_table(bars, HEADER, walk(sessions("2020-01-02", 10)))
+    assert found("files").status is CheckStatus.WARN
+    write_table(tmp_path / "own" / "headlines.csv", ("symbol", "time", "headline"), [("A", "2020-01-03 09:00", "x")])
+    assert found("files").status is CheckStatus.FAIL
+    assert "1 errors: headlines.csv, row 2, column time: '2020-01-03 09:00' has no zone" in found("files").detail
