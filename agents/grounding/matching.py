@@ -1,0 +1,263 @@
+"""The match of one figure of a text to a figure of the sources.
+
+A value that fits is not enough: among thousands of figures some fits by chance. So the figures that a text could mean
+are narrowed by unit, sign, row and field, and a fit counts only when a random number of the same size and precision
+would fit one of these with less than a stated probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from agents.grounding.concepts import stem
+from agents.grounding.context import Known, Place
+from agents.grounding.figures import Figure
+from agents.grounding.sources import Datum, Index, chain
+
+# Most probable chance fit, by what joins figure and field: terms beside the figure, terms of the sentence, or nothing.
+NEAR_CHANCE = 0.35
+SENTENCE_CHANCE = 0.08
+FREE_CHANCE = 0.02
+# Where terms beside the figure name fields that are there, and none of them fits, another field hardly is meant.
+CONTRADICTED = 0.25
+# Of a date among those of its field, and of a figure of a row that the text names, whatever its field.
+DATE_CHANCE = 0.2
+ROW_CHANCE = 0.15
+# Different lengths of the lists that one term names.
+MOST_COUNTS = 2
+UNNAMED, NAMED = 1, 2
+# A date is compared with those of so many days around it.
+_DATE_SPAN = 90.0
+
+
+class Fit(NamedTuple):
+    """A figure's source, and the value that it was compared with, in the figure's unit."""
+
+    datum: Datum
+    value: float
+
+
+@dataclass(slots=True)
+class Matcher:
+    """Matches the figures of one text after another against an index. subject: symbol that the texts are on."""
+
+    index: Index
+    subject: str | None
+    _pools: dict[tuple[Any, ...], list[Fit]] = field(default_factory=dict)
+
+    def match(self, place: Place, known: Known, carried: Known) -> list[Datum]:
+        """Return the sources that fit a figure, the best first; none where it has none.
+
+        known: what the terms beside it and its sentence mention; carried: and the text before them.
+        """
+        if not math.isfinite(place.figure.value):
+            return []
+        near = [pool for concept in place.near if (pool := self._pool(place, (concept,)))]
+        for rows in (known, carried):
+            found = [one for pool in near for one in self._near(place, pool, rows)]
+            if found:
+                return [one for _, _, one in sorted(found, key=lambda one: one[:2])]
+        factor = CONTRADICTED if near else 1.0
+        around = self._around(place)
+        reference = [one for datum in self.reference() for one in comparable(datum, place, named=True)]
+        return (
+            self._counted(place)
+            or _fit(place.figure, reference, FREE_CHANCE)
+            or self._fit_in_rows(place, around, known, NAMED, ROW_CHANCE)
+            or self._fit_in_rows(
+                place, self._pool(place, place.whole.concepts), known, UNNAMED, SENTENCE_CHANCE * factor
+            )
+            or self._fit_in_rows(place, around, known, UNNAMED, FREE_CHANCE * factor)
+        )
+
+    def reference(self) -> list[Datum]:
+        """Return the subject's price, which a text may name by no term; none of a history of prices."""
+        data = (one for one in self.index.by_concept.get("close", ()) if one.kind == "price" and not one.step)
+        return [one for one in data if self.subject is not None and one.row.names.get("symbol") == self.subject]
+
+    def _near(self, place: Place, pool: Sequence[Fit], known: Known) -> list[tuple[int, tuple[bool, int, str], Datum]]:
+        """Return the fits of one concept, to be ordered by how well the text names them.
+
+        Where the text names a row that has the concept, other rows are not meant. A term without a row means the field
+        of which there is one, before one of many rows: so each table is a pool of its own.
+        """
+        size, half = abs(place.figure.value), place.figure.tolerance
+        fits = [one for one in pool if abs(one.value - size) <= half and known.level(one.datum.row)]
+        if not fits:
+            return []
+        named = any(known.level(one.datum.row) == NAMED for one in fits)
+        if not named and any(known.level(one.datum.row) == NAMED for one in pool):
+            return []
+        least = NAMED if named else UNNAMED
+        tables: dict[str, list[Fit]] = {one.datum.row.table: [] for one in fits}
+        for one in pool:
+            if one.datum.row.table in tables and known.level(one.datum.row) >= least:
+                tables[one.datum.row.table].append(one)
+        found = (one for table in tables.values() for one in _fit(place.figure, table, NEAR_CHANCE, alone=True))
+        return [(-least, _preference(one), one) for one in found]
+
+    def _fit_in_rows(self, place: Place, pool: Sequence[Fit], known: Known, least: int, most: float) -> list[Datum]:
+        size, half = abs(place.figure.value), place.figure.tolerance
+        if not any(abs(one.value - size) <= half and known.level(one.datum.row) >= least for one in pool):
+            return []
+        return _fit(place.figure, [one for one in pool if known.level(one.datum.row) >= least], most)
+
+    def _counted(self, place: Place) -> list[Datum]:
+        """Return the length of the list that the terms after a figure name (three headlines)."""
+        if place.figure.unit != "plain" or place.figure.step != 1:
+            return []
+        for token in place.after.split()[:2]:
+            data = [one for one in self.index.by_concept.get(stem(token.strip(".,;:")), ()) if one.kind == "size"]
+            fitting = [one for one in data if one.value == place.figure.value]
+            if fitting and len({one.value for one in data}) <= MOST_COUNTS:
+                return sorted(fitting, key=_preference)
+        return []
+
+    def _pool(self, place: Place, concepts: Iterable[str]) -> Sequence[Fit]:
+        """Return the figures of these concepts that the place may mean, each once."""
+        found: dict[int, Fit] = {}
+        for concept in concepts:
+            for one in self._of_concept(place, concept):
+                found.setdefault(id(one), one)
+        return list(found.values())
+
+    def _of_concept(self, place: Place, concept: str) -> Sequence[Fit]:
+        key = (concept, place.figure.unit, place.figure.sign, place.direction, tuple(place.lengths))
+        known = self._pools.get(key)
+        if known is None:
+            data = self.index.by_concept.get(concept, ())
+            known = self._pools[key] = [one for datum in data for one in comparable(datum, place, named=True)]
+        return known
+
+    def _around(self, place: Place) -> list[Fit]:
+        figure = place.figure
+        low, high = (abs(figure.value) - figure.tolerance) / 2, (abs(figure.value) + figure.tolerance) * 1.5
+        data = [*self.index.between(low, high)]
+        if figure.unit == "percent":
+            data += self.index.between(low / 100, high / 100)
+        elif figure.unit == "bps":
+            data += self.index.between(low / 1e4, high / 1e4)
+        return [one for datum in data for one in comparable(datum, place, named=False)]
+
+    def date(self, place: Place, cited: Sequence[Datum]) -> Datum | None:
+        """Return the source of a date: one in the row of a figure that its sentence cites, else one of a field that is
+        named and has few dates, else any of few."""
+        date = place.figure.date
+        assert date is not None
+        fitting = [one for one in self.index.dates if one.date is not None and date.fits(one.date)]
+        rows = {row.number for one in cited for row in chain(one.row) if row.parent is not None}
+        beside = [one for one in fitting if one.row.number in rows and one.row.parent is not None]
+        if beside:
+            return min(beside, key=_preference)
+        for concepts in (place.near, place.whole.concepts, None):
+            pool = {one.date for one in self.index.dates if concepts is None or one.concepts & concepts}
+            named = [one for one in fitting if concepts is None or one.concepts & concepts]
+            if named and (date.day is None or len(pool) / _DATE_SPAN <= DATE_CHANCE):
+                return min(named, key=_preference)
+        return None
+
+
+def comparable(datum: Datum, place: Place, *, named: bool) -> list[Fit]:
+    """Return the values of a figure in the unit of the place, none where unit, sign or length do not fit.
+
+    named: a term of the text names its field; without one a fraction needs its per cent sign.
+    """
+    figure = place.figure
+    if datum.length is not None and place.lengths and datum.length not in place.lengths:
+        return []
+    if datum.kind in ("fraction", "any") and not _sign_fits(datum, place):
+        return []
+    if datum.signed and datum.kind not in ("fraction", "any") and figure.sign and figure.sign * datum.value < 0:
+        return []
+    return [Fit(datum, abs(value)) for value in _UNITS[figure.unit](datum, named)]
+
+
+def _sign_fits(datum: Datum, place: Place) -> bool:
+    """Return whether the sign that the text gives a figure, or its direction, fits.
+
+    An explicit sign must be the figure's own. A change that fell needs a term of its direction, except where the
+    field is negative by its nature (a drawdown of 9%, a put's delta of 0.3).
+    """
+    sign = place.figure.sign
+    if sign:
+        return sign * datum.value >= 0 or (sign < 0 and datum.falling)
+    if not datum.signed or datum.falling or datum.value == 0:
+        return True
+    direction = place.direction
+    return direction * datum.value > 0 if direction else datum.value > 0
+
+
+def _percent(datum: Datum, named: bool) -> list[float]:
+    if datum.kind == "fraction":
+        return [datum.value * 100]
+    if datum.kind == "percent":
+        return [datum.value]
+    if datum.kind in ("any", "ratio", "number"):
+        return [datum.value * 100, datum.value] if named and datum.kind == "any" else [datum.value * 100]
+    return []
+
+
+def _bps(datum: Datum, named: bool) -> list[float]:
+    return [datum.value * 1e4] if datum.kind in ("fraction", "any") else []
+
+
+def _times(datum: Datum, named: bool) -> list[float]:
+    return [datum.value] if datum.kind in ("ratio", "number", "any", "count", "size") else []
+
+
+def _money(datum: Datum, named: bool) -> list[float]:
+    return [datum.value] if datum.kind in ("price", "any", "number") else []
+
+
+def _cents(datum: Datum, named: bool) -> list[float]:
+    return [datum.value * 100] if datum.kind in ("price", "any") else []
+
+
+def _days(datum: Datum, named: bool) -> list[float]:
+    return [datum.value] if datum.kind in ("days", "count", "size", "any") else []
+
+
+def _plain(datum: Datum, named: bool) -> list[float]:
+    return [datum.value, datum.value * 100] if datum.kind == "fraction" and named else [datum.value]
+
+
+_UNITS: dict[str, Callable[[Datum, bool], list[float]]] = {
+    "percent": _percent,
+    "bps": _bps,
+    "times": _times,
+    "money": _money,
+    "cents": _cents,
+    "days": _days,
+    "plain": _plain,
+}
+
+
+def _fit(figure: Figure, pool: Sequence[Fit], most: float, *, alone: bool = False) -> list[Datum]:
+    """Return the figures of a pool that fit, the best first; none if a chance fit is more probable than `most`. alone:
+    a pool of one value has none."""
+    size, half = abs(figure.value), figure.tolerance
+    fitting = [one for one in pool if abs(one.value - size) <= half]
+    if not fitting:
+        return []
+    if chance(size, figure.step, pool) > most and not (alone and _distinct(size, figure.step, pool) == 1):
+        return []
+    return [one.datum for one in sorted(fitting, key=lambda one: (_preference(one.datum), abs(one.value - size)))]
+
+
+def chance(size: float, step: float, pool: Sequence[Fit]) -> float:
+    """Return the share of the numbers between half and one and a half of a size, at this step, that fit a pool."""
+    cells = max(size / step, 1.0)
+    return min(_distinct(size, step, pool) / cells, 1.0)
+
+
+def _distinct(size: float, step: float, pool: Sequence[Fit]) -> int:
+    low, high = size / 2 - step / 2, size * 1.5 + step / 2
+    return len({round(one.value / step) for one in pool if low <= one.value <= high})
+
+
+def _preference(datum: Datum) -> tuple[bool, int, str]:
+    """Return the order of sources: a tool's answer before the question, the earlier call, the shorter path."""
+    return datum.origin.source != "tool", len(datum.path), datum.path

@@ -1,0 +1,207 @@
+"""The grounding of a report: each figure of its texts with its source, and the figures that have none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from agents.grounding.arithmetic import days_between, derive, part_of
+from agents.grounding.context import Known, Mentions, Place, mentions, places, symbol_of
+from agents.grounding.figures import MOST_FIGURES, read
+from agents.grounding.matching import Matcher
+from agents.grounding.sources import Datum, index_of
+from models.research import Confidence, Frozen
+
+# Citations and unsupported figures that a report keeps; their numbers are always of all.
+KEPT = 100
+LEAST_SHARE = 0.9
+REFUTING = 2
+_LONGEST = 80
+_MOST_REFUTED = 16  # figures of a sentence
+_CONFIDENCES = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH)
+
+
+class Unsupported(Frozen):
+    """A figure of a text that no source has. text: name of the text; start, end: offsets in it."""
+
+    text: str
+    figure: str
+    start: int
+    end: int
+
+
+class Citation(Unsupported):
+    """A figure of a text with its source.
+
+    source: a tool's answer, the question (the turn's subject or a call's arguments), or derived from two figures of
+    them. call: ordinal of the tool call in its turn; tool: its name; both None for the turn's subject. path: JSON
+    pointer into the answer; value: what stands there. other_*: the second operand of a derived figure.
+    """
+
+    source: Literal["tool", "question", "derived"]
+    call: int | None
+    tool: str | None
+    path: str
+    value: float | str
+    operation: str | None = None
+    other_call: int | None = None
+    other_path: str | None = None
+    other_value: float | str | None = None
+
+
+class Grounding(Frozen):
+    """figures: number of all; supported: of those with a source; share: of supported ones, None without figures.
+    citations and unsupported are the first `KEPT` of each."""
+
+    figures: int
+    supported: int
+    share: float | None
+    citations: list[Citation]
+    unsupported: list[Unsupported]
+
+
+Calls = Iterable[tuple[str, Mapping[str, Any], Mapping[str, Any]]]
+
+
+def ground(texts: Mapping[str, str], calls: Calls, question: Mapping[str, Any]) -> Grounding:
+    """Return the grounding of texts by name. calls: tool, arguments and answer of each call of the turn; question: the
+    turn's subject.
+
+    With n figures in the sources and k in the texts the index takes n log n, and a figure at most n, of which it looks
+    at those of its field or size.
+    """
+    index = index_of(calls, question)
+    matcher = Matcher(index, symbol_of(question))
+    citations: list[Citation] = []
+    unsupported: list[Unsupported] = []
+    more = 0
+    for name, text in texts.items():
+        reading = read(text, max(MOST_FIGURES - len(citations) - len(unsupported), 0))
+        more += reading.more
+        for found in _text(matcher, name, places(reading)):
+            (citations if isinstance(found, Citation) else unsupported).append(found)  # type: ignore[arg-type]
+    figures = len(citations) + len(unsupported) + more
+    return Grounding(
+        figures=figures,
+        supported=len(citations),
+        share=round(len(citations) / figures, 4) if figures else None,
+        citations=citations[:KEPT],
+        unsupported=unsupported[:KEPT],
+    )
+
+
+def capped(confidence: str | None, grounding: Grounding | None) -> str | None:
+    """Return a report's confidence as its grounding allows: with an unsupported figure at most medium, with a share
+    below `LEAST_SHARE` low."""
+    if confidence is None or grounding is None or grounding.share is None or grounding.supported == grounding.figures:
+        return confidence
+    most = Confidence.LOW if grounding.share < LEAST_SHARE else Confidence.MEDIUM
+    return min(Confidence(confidence), most, key=_CONFIDENCES.index)
+
+
+def _text(matcher: Matcher, name: str, found: Sequence[Place]) -> list[Unsupported]:
+    carried = Mentions()
+    done: list[Unsupported] = []
+    for whole in _sentences(found):
+        sentence = mentions(whole[0].whole.text, whole[0].whole.figures)
+        rows = _rows(matcher, whole, sentence, carried)
+        sources = _refuted(matcher, whole, _sources(matcher, whole, rows), carried)
+        cited = [one[0] for one in sources if one]
+        fitting = [one for each in sources for one in each]
+        for at, place in enumerate(whole):
+            source = matcher.date(place, fitting) if place.figure.date else _first(sources[at])
+            if source is not None:
+                done.append(_cited(name, place, source.origin.source, source))
+                continue
+            following = (whole[at + 1], _first(sources[at + 1])) if at + 1 < len(whole) else (None, None)
+            done.append(_derived(matcher, name, place, cited, rows[at][1], *following))
+        carried.add(sentence)
+    return done
+
+
+def _rows(matcher: Matcher, whole: Sequence[Place], sentence: Mentions, carried: Mentions) -> list[tuple[Known, Known]]:
+    """Return for each figure what names its row: the terms beside it and its sentence, and also the text before."""
+    plain = [Known(matcher.index, one, matcher.subject) for one in ((sentence,), (sentence, carried))]
+    found = []
+    for place in whole:
+        beside = mentions(f"{place.before} {place.after}", [place.figure])
+        if beside:
+            one = Known(matcher.index, (beside, sentence), matcher.subject)
+            found.append((one, Known(matcher.index, (beside, sentence, carried), matcher.subject)))
+        else:
+            found.append((plain[0], plain[1]))
+    return found
+
+
+def _sources(matcher: Matcher, whole: Sequence[Place], rows: Sequence[tuple[Known, Known]]) -> list[list[Datum]]:
+    pairs = zip(whole, rows, strict=True)
+    return [[] if one.figure.date else matcher.match(one, *known) for one, known in pairs]
+
+
+def _refuted(
+    matcher: Matcher, whole: Sequence[Place], sources: list[list[Datum]], carried: Mentions
+) -> list[list[Datum]]:
+    """Return the sources of a sentence, without one strike or date when that gives `REFUTING` figures more a source:
+    these figures are of another row, and the strike or date is the one that has none."""
+    lacking = sum(not one and place.figure.date is None for one, place in zip(sources, whole, strict=True))
+    if lacking < REFUTING or len(whole) > _MOST_REFUTED:
+        return sources
+    for left_out in whole:
+        if left_out.figure.date is None and left_out.figure.unit not in ("plain", "money"):
+            continue
+        others = [one for one in whole if one is not left_out]
+        sentence = mentions(left_out.whole.text, [one.figure for one in others])
+        found = _sources(matcher, others, _rows(matcher, others, sentence, carried))
+        before = sum(bool(one) for one, place in zip(sources, whole, strict=True) if place is not left_out)
+        if sum(map(bool, found)) - before >= REFUTING:
+            found.insert(whole.index(left_out), [])
+            return found
+    return sources
+
+
+def _derived(
+    matcher: Matcher, name: str, place: Place, cited: Sequence[Datum], known: Known,
+    following: Place | None, count: Datum | None,
+) -> Unsupported:  # fmt: skip
+    date = days_between(matcher, place)
+    if date is not None:
+        return _cited(name, place, "derived", date, operation="days between asOf and this date")
+    if count is not None and part_of(place, following, count):
+        return _cited(name, place, "derived", count, operation="part of this count")
+    found = derive(matcher, place, cited, known)
+    if found is None:
+        figure = place.figure
+        return Unsupported(text=name, figure=figure.text[:_LONGEST], start=figure.start, end=figure.end)
+    return _cited(
+        name, place, "derived", found.match.datum, operation=found.operation, other_call=found.other.origin.call,
+        other_path=found.other.path, other_value=_value(found.other),
+    )  # fmt: skip
+
+
+def _first(found: Sequence[Datum]) -> Datum | None:
+    return found[0] if found else None
+
+
+def _cited(name: str, place: Place, source: Any, datum: Datum, **more: Any) -> Citation:
+    figure, origin = place.figure, datum.origin
+    return Citation(
+        text=name, figure=figure.text[:_LONGEST], start=figure.start, end=figure.end, source=source, call=origin.call,
+        tool=origin.tool, path=datum.path, value=_value(datum), **more,
+    )  # fmt: skip
+
+
+def _value(datum: Datum) -> float | str:
+    if datum.date is None:
+        return datum.value
+    return "-".join(f"{part:02d}" for part in datum.date if part is not None)
+
+
+def _sentences(found: Sequence[Place]) -> Iterable[list[Place]]:
+    group: list[Place] = []
+    for place in found:
+        if group and group[0].whole is not place.whole:
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group

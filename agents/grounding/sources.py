@@ -1,0 +1,258 @@
+"""The figures that a report may rest on: those of the turn's tool answers, and those of its question."""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from agents.grounding.concepts import Field, concepts_in, field_of
+from agents.grounding.dates import PartialDate, dates_in
+from agents.grounding.figures import read
+from agents.grounding.vocabulary import Class
+
+Source = Literal["tool", "question"]
+# Fields that name a row. Two rows of a table are told apart by them.
+IDENTITIES = ("symbol", "id", "contract", "strike", "expiry", "date", "kind")
+_MOST_DATA = 100_000
+_DEEPEST = 12
+_LONGEST_TEXT = 4_000
+_MOST_LABELS = 8
+_LEVEL = re.compile(r"[A-Z](\d{1,3}\.\d)")
+
+
+class Row(NamedTuple):
+    """One object of an answer. table: path of its list, without ordinals; names: its identities; parent: the object
+    that holds it."""
+
+    number: int
+    table: str
+    names: Mapping[str, Any]
+    parent: Row | None
+
+
+class Origin(NamedTuple):
+    """Place of an answer. call: ordinal of the tool call, None of the question."""
+
+    source: Source
+    call: int | None
+    tool: str | None
+
+
+class Datum(NamedTuple):
+    """One figure of an answer. value: as it stands there, a date for `date`; concepts, kind and length: of its field;
+    unit: of a figure inside a text."""
+
+    value: float
+    origin: Origin
+    path: str
+    row: Row
+    concepts: frozenset[str]
+    kind: Class
+    length: float | None = None
+    signed: bool = False
+    falling: bool = False
+    date: PartialDate | None = None
+    step: float = 0.0
+
+
+@dataclass(slots=True)
+class Index:
+    """All figures, to be found by concept and by value; built once a turn in n log n."""
+
+    data: list[Datum] = field(default_factory=list)
+    dates: list[Datum] = field(default_factory=list)
+    by_concept: dict[str, list[Datum]] = field(default_factory=lambda: defaultdict(list))
+    tables: dict[str, dict[str, set[Any]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
+    rows: int = 0
+    _sizes: list[float] = field(default_factory=list)
+
+    def close(self) -> Index:
+        """Sort what was added; return the index."""
+        self.data.sort(key=lambda one: abs(one.value))
+        self._sizes = [abs(one.value) for one in self.data]
+        for one in self.data:
+            for concept in one.concepts:
+                self.by_concept[concept].append(one)
+        return self
+
+    def between(self, low: float, high: float) -> Sequence[Datum]:
+        """Return the figures of this size, in either sign."""
+        return self.data[bisect_left(self._sizes, low) : bisect_right(self._sizes, high)]
+
+
+def index_of(calls: Iterable[tuple[str, Mapping[str, Any], Mapping[str, Any]]], question: Mapping[str, Any]) -> Index:
+    """Return the index of a turn. calls: tool, arguments and answer of each; question: the subject of the turn."""
+    index = Index()
+    _Walk(index, Origin("question", None, None)).value("", question)
+    for ordinal, (tool, arguments, answer) in enumerate(calls):
+        _Walk(index, Origin("question", ordinal, tool)).value("/arguments", arguments)
+        _Walk(index, Origin("tool", ordinal, tool)).value("", answer)
+    return index.close()
+
+
+class _Walk:
+    """Enters the figures of one answer into an index."""
+
+    def __init__(self, index: Index, origin: Origin) -> None:
+        self._index = index
+        self._origin = origin
+        self._columns: Sequence[str] = ()
+        self._root = self._row("", {}, None)
+
+    def value(self, path: str, value: Any) -> None:
+        self._enter(path, "", path.rsplit("/", 1)[-1], value, self._root, frozenset(), 0)
+
+    def _row(self, table: str, names: Mapping[str, Any], parent: Row | None) -> Row:
+        self._index.rows += 1
+        row = Row(self._index.rows, f"{self._origin.call}{self._origin.source}{table}", names, parent)
+        for name, value in names.items():
+            self._index.tables[row.table][name].add(value)
+        return row
+
+    def _enter(self, path: str, table: str, key: str, value: Any, row: Row, above: frozenset[str], depth: int) -> None:
+        """key: name of the field; above: concepts of the lists and objects that hold it."""
+        if depth > _DEEPEST or len(self._index.data) >= _MOST_DATA or isinstance(value, bool) or value is None:
+            return
+        if isinstance(value, int | float):
+            self._number(path, key, value, row, above)
+        elif isinstance(value, str):
+            self._text(path, key, value, row, above)
+        elif isinstance(value, Mapping):
+            self._object(path, table, key, value, row, above, depth)
+        elif isinstance(value, Sequence):
+            self._list(path, table, key, value, row, above, depth)
+
+    def _object(
+        self, path: str, table: str, key: str, value: Mapping[str, Any], row: Row, above: frozenset[str], depth: int
+    ) -> None:
+        own = self._row(table, identities(value), row)
+        kind = value.get("kind")
+        if kind in ("high", "low"):
+            above = above | {kind}
+        self._level(path, value, own, above)
+        columns = value.get("columns")
+        if isinstance(columns, list | tuple):
+            self._columns = [str(one) for one in columns]
+        for name, item in value.items():
+            within = above | field_of(str(name)).concepts if isinstance(item, Mapping | list | tuple) else above
+            where = f"{path}/{escaped(str(name))}"
+            self._enter(where, f"{table}/{name}", str(name), item, own, within, depth + 1)
+
+    def _level(self, path: str, value: Mapping[str, Any], row: Row, above: frozenset[str]) -> None:
+        """Enter the share that the id of a Fibonacci level has, such as 61.8 of F61.8."""
+        name = value.get("id")
+        found = _LEVEL.fullmatch(name) if isinstance(name, str) else None
+        if found:
+            self._add(float(found[1]), f"{path}/id", row, above, "percent")
+
+    def _list(
+        self, path: str, table: str, key: str, value: Sequence[Any], row: Row, above: frozenset[str], depth: int
+    ) -> None:
+        self._counted(path, key, value, row, above)
+        columns = self._columns_of(value)
+        for at, item in enumerate(value):
+            where = f"{path}/{at}"
+            if columns:
+                own = self._row(table, identities(dict(zip(columns, item, strict=True))), row)
+                for place, (name, cell) in enumerate(zip(columns, item, strict=True)):
+                    self._enter(f"{where}/{place}", f"{table}/{name}", name, cell, own, above, depth + 2)
+            else:
+                self._enter(where, table, key, item, row, above, depth + 1)
+
+    def _columns_of(self, value: Sequence[Any]) -> Sequence[str]:
+        """Return the names of the columns of a list of lists; empty when it is none."""
+        first = value[0] if value else None
+        fits = isinstance(first, list | tuple) and all(
+            isinstance(one, list | tuple) and len(one) == len(self._columns) for one in value
+        )
+        return self._columns if fits else ()
+
+    def _counted(self, path: str, key: str, value: Sequence[Any], row: Row, above: frozenset[str]) -> None:
+        """Enter the length of a list, and how many of its rows have each text of a field with few of them."""
+        own = above | field_of(key).concepts
+        self._add(float(len(value)), path, row, own, "size")
+        labels: dict[str, Counter[str]] = defaultdict(Counter)
+        for item in value:
+            if isinstance(item, Mapping):
+                for name, text in item.items():
+                    if isinstance(text, str) and len(text) <= 30 and len(labels[name]) <= _MOST_LABELS:
+                        labels[name][text] += 1
+        for name, counts in labels.items():
+            if name not in IDENTITIES[:4] and len(counts) <= _MOST_LABELS:
+                for text, count in counts.items():
+                    self._add(float(count), path, row, concepts_in(text), "size")
+
+    def _number(self, path: str, key: str, value: float, row: Row, above: frozenset[str]) -> None:
+        try:
+            number = float(value)
+        except OverflowError:
+            return
+        if math.isfinite(number):
+            of = field_of(key)
+            self._add(number, path, row, _named(of, above), of.kind, of.length, of.signed, of.falling)
+
+    def _text(self, path: str, key: str, value: str, row: Row, above: frozenset[str]) -> None:
+        if not any(char.isdigit() for char in value):
+            return
+        of = field_of(key)
+        if len(value) <= 40 and " " not in value:
+            for _start, _end, date in dates_in(value):
+                self._index.dates.append(Datum(0.0, self._origin, path, row, _named(of, above), "any", date=date))
+            return
+        named = concepts_in(value[:_LONGEST_TEXT]) | above
+        for one in read(value[:_LONGEST_TEXT]).figures:
+            if one.date is not None:
+                self._index.dates.append(Datum(0.0, self._origin, path, row, named, "any", date=one.date))
+                continue
+            kind: Class = {"percent": "percent", "days": "days", "times": "ratio", "money": "price"}.get(
+                one.unit, "any"
+            )  # type: ignore[assignment]
+            scale = {"bps": 1e-4, "cents": 1e-2}.get(one.unit, 1.0)
+            signed = -one.value if one.sign < 0 else one.value
+            self._add(signed * scale, path, row, named, kind, step=one.step * scale)
+
+    def _add(
+        self, value: float, path: str, row: Row, concepts: frozenset[str], kind: Class, length: float | None = None,
+        signed: bool = False, falling: bool = False, step: float = 0.0,
+    ) -> None:  # fmt: skip
+        datum = Datum(value, self._origin, path, row, concepts, kind, length, signed, falling, None, step)
+        self._index.data.append(datum)
+
+
+def _named(of: Field, above: frozenset[str]) -> frozenset[str]:
+    """Return the concepts of a field; those of what holds it only where its own name is a general one."""
+    known = any(not concept.startswith("=") for concept in of.concepts)
+    return of.concepts if known and "level" not in of.concepts and "session" not in of.concepts else of.concepts | above
+
+
+def identities(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an object that name it; a date as its parts, a strike as a number."""
+    found: dict[str, Any] = {}
+    for name in IDENTITIES:
+        given = value.get(name)
+        if isinstance(given, str) and name in ("expiry", "date"):
+            for _start, _end, date in dates_in(given):
+                found[name] = date
+        elif isinstance(given, str) and len(given) <= 40:
+            found[name] = given.upper()
+        elif name == "strike" and isinstance(given, int | float) and not isinstance(given, bool):
+            found[name] = float(given)
+    return found
+
+
+def escaped(key: str) -> str:
+    """Return a key as a token of a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def chain(row: Row) -> Iterator[Row]:
+    """Yield a row and the objects that hold it, from the inside out."""
+    at: Row | None = row
+    while at is not None:
+        yield at
+        at = at.parent

@@ -1,0 +1,1 @@
+"""Figures of texts, their sources, and the rates on the two corpora."""
