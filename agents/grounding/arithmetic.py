@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
-from agents.grounding.context import Known, Place
+from agents.grounding.context import NamedRows, Place
 from agents.grounding.matching import Fit, Matcher, chance
 from agents.grounding.sources import Datum
 
@@ -32,7 +32,7 @@ class Derived(NamedTuple):
     operation: str
 
 
-def derive(matcher: Matcher, place: Place, cited: Sequence[Datum], known: Known) -> Derived | None:
+def derive(matcher: Matcher, place: Place, cited: Sequence[Datum], known: NamedRows) -> Derived | None:
     """Return how a figure follows from two figures that its sentence cites or names, None if it does not.
 
     A comparing term must stand beside it. cited: sources of the sentence's other figures.
@@ -64,7 +64,7 @@ def part_of(place: Place, following: Place | None, source: Datum | None) -> bool
 
 
 def _pairs(
-    matcher: Matcher, place: Place, cited: Sequence[Datum], known: Known
+    matcher: Matcher, place: Place, cited: Sequence[Datum], known: NamedRows
 ) -> Iterator[tuple[list[tuple[Datum, Datum]], float]]:
     """Yield the pairs of operands with the most probable chance fit, the closest to the text first.
 
@@ -80,7 +80,7 @@ def _pairs(
     yield list(combinations(named[:_MOST_VALUES], 2)), DERIVED_CHANCE
 
 
-def _few(matcher: Matcher, concept: str, known: Known) -> list[Datum]:
+def _few(matcher: Matcher, concept: str, known: NamedRows) -> list[Datum]:
     """Return the figures of a field that agree with the text, none where they have many values."""
     data = matcher.index.by_concept.get(concept, ())
     if len(data) > _MOST_OF_FIELD:

@@ -198,7 +198,7 @@ def mentions(text: str, figures: Sequence[Figure]) -> Mentions:
 
 
 @dataclass(slots=True)
-class Known:
+class NamedRows:
     """Stretches of text, the nearest to a figure first, by which rows are told apart. subject: symbol of the texts."""
 
     index: Index

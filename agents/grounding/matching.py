@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from agents.grounding.concepts import stem
-from agents.grounding.context import Known, Place
+from agents.grounding.context import NamedRows, Place
 from agents.grounding.figures import Figure
 from agents.grounding.sources import Datum, Index, chain
 
@@ -48,7 +48,7 @@ class Matcher:
     subject: str | None
     _pools: dict[tuple[Any, ...], list[Fit]] = field(default_factory=dict)
 
-    def match(self, place: Place, known: Known, carried: Known) -> list[Datum]:
+    def match(self, place: Place, known: NamedRows, carried: NamedRows) -> list[Datum]:
         """Return the sources that fit a figure, the best first; none where it has none.
 
         known: what the terms beside it and its sentence mention; carried: and the text before them.
@@ -78,7 +78,9 @@ class Matcher:
         data = (one for one in self.index.by_concept.get("close", ()) if one.kind == "price" and not one.step)
         return [one for one in data if self.subject is not None and one.row.names.get("symbol") == self.subject]
 
-    def _near(self, place: Place, pool: Sequence[Fit], known: Known) -> list[tuple[int, tuple[bool, int, str], Datum]]:
+    def _near(
+        self, place: Place, pool: Sequence[Fit], known: NamedRows
+    ) -> list[tuple[int, tuple[bool, int, str], Datum]]:
         """Return the fits of one concept, to be ordered by how well the text names them.
 
         Where the text names a row that has the concept, other rows are not meant. A term without a row means the field
@@ -99,7 +101,7 @@ class Matcher:
         found = (one for table in tables.values() for one in _fit(place.figure, table, NEAR_CHANCE, alone=True))
         return [(-least, _preference(one), one) for one in found]
 
-    def _fit_in_rows(self, place: Place, pool: Sequence[Fit], known: Known, least: int, most: float) -> list[Datum]:
+    def _fit_in_rows(self, place: Place, pool: Sequence[Fit], known: NamedRows, least: int, most: float) -> list[Datum]:
         size, half = abs(place.figure.value), place.figure.tolerance
         if not any(abs(one.value - size) <= half and known.level(one.datum.row) >= least for one in pool):
             return []

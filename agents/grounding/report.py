@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from agents.grounding.arithmetic import days_between, derive, part_of
-from agents.grounding.context import Known, Mentions, Place, mentions, places, symbol_of
+from agents.grounding.context import Mentions, NamedRows, Place, mentions, places, symbol_of
 from agents.grounding.figures import MOST_FIGURES, read
 from agents.grounding.matching import Matcher
 from agents.grounding.sources import Datum, index_of
@@ -119,21 +119,25 @@ def _text(matcher: Matcher, name: str, found: Sequence[Place]) -> list[Unsupport
     return done
 
 
-def _rows(matcher: Matcher, whole: Sequence[Place], sentence: Mentions, carried: Mentions) -> list[tuple[Known, Known]]:
+def _rows(
+    matcher: Matcher, whole: Sequence[Place], sentence: Mentions, carried: Mentions
+) -> list[tuple[NamedRows, NamedRows]]:
     """Return for each figure what names its row: the terms beside it and its sentence, and also the text before."""
-    plain = [Known(matcher.index, one, matcher.subject) for one in ((sentence,), (sentence, carried))]
+    plain = [NamedRows(matcher.index, one, matcher.subject) for one in ((sentence,), (sentence, carried))]
     found = []
     for place in whole:
         beside = mentions(f"{place.before} {place.after}", [place.figure])
         if beside:
-            one = Known(matcher.index, (beside, sentence), matcher.subject)
-            found.append((one, Known(matcher.index, (beside, sentence, carried), matcher.subject)))
+            one = NamedRows(matcher.index, (beside, sentence), matcher.subject)
+            found.append((one, NamedRows(matcher.index, (beside, sentence, carried), matcher.subject)))
         else:
             found.append((plain[0], plain[1]))
     return found
 
 
-def _sources(matcher: Matcher, whole: Sequence[Place], rows: Sequence[tuple[Known, Known]]) -> list[list[Datum]]:
+def _sources(
+    matcher: Matcher, whole: Sequence[Place], rows: Sequence[tuple[NamedRows, NamedRows]]
+) -> list[list[Datum]]:
     pairs = zip(whole, rows, strict=True)
     return [[] if one.figure.date else matcher.match(one, *known) for one, known in pairs]
 
@@ -160,7 +164,7 @@ def _refuted(
 
 
 def _derived(
-    matcher: Matcher, name: str, place: Place, cited: Sequence[Datum], known: Known,
+    matcher: Matcher, name: str, place: Place, cited: Sequence[Datum], known: NamedRows,
     following: Place | None, count: Datum | None,
 ) -> Unsupported:  # fmt: skip
     date = days_between(matcher, place)
