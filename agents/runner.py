@@ -93,7 +93,7 @@ class InterruptSignal:
 class RoleRun:
     """Result of an assignment. has_data: a data tool answered with data; without one the answer rests on nothing.
     called_at: time of the answer to each of `calls`. artifacts: pictures that the calls gave. recorded: `calls` with
-    their whole answers, in the same order."""
+    their whole answers, in the same order. question: the subject that the model was given."""
 
     outcome: Outcome
     turns: list[Turn] = field(default_factory=list)
@@ -102,6 +102,7 @@ class RoleRun:
     called_at: list[dt.datetime] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
     recorded: Sequence[RecordedCall] = ()
+    question: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def rows(self) -> tuple[Sequence[SQLModel], ...]:
@@ -153,7 +154,8 @@ class Runner:
         has_data = rests_on_data(job, record.answers)
         recorded = record.answers[: len(record.calls)]
         called_at = [one.at for one in recorded]
-        return RoleRun(outcome, record.turns, record.calls, has_data, called_at, record.artifacts, recorded)
+        subject = {**job.brief, "memory": job.memory}
+        return RoleRun(outcome, record.turns, record.calls, has_data, called_at, record.artifacts, recorded, subject)
 
     async def _converse(
         self, job: Assignment, scope: str, tools: Toolset, record: _Record, halt: InterruptSignal, gate: Gate

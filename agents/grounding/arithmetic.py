@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
-from agents.grounding.context import NamedRows, Place
+from agents.grounding.context import PART_OF, NamedRows, Place
 from agents.grounding.matching import Fit, Matcher, chance
 from agents.grounding.sources import Datum
 
@@ -20,8 +20,8 @@ CHANGE = "- 1"
 _MOST_OPERANDS = 16
 _MOST_VALUES = 6  # of a field that stands for one operand
 _MOST_OF_FIELD = 400
+_AS_SHARE = re.compile(r"\b(?:share|fraction|part|percentage|per cent) of\b")
 _SHARE_OF = re.compile(r"\s?(?:of|as much)\b")
-_PART_OF = re.compile(r"\s?(?:of|out of|/)(?: the| its| all)?\s?$")
 
 
 class Derived(NamedTuple):
@@ -40,7 +40,7 @@ def derive(matcher: Matcher, place: Place, cited: Sequence[Datum], known: NamedR
     figure = place.figure
     if figure.date is not None or not math.isfinite(figure.value) or not place.relates:
         return None
-    size, shares = abs(figure.value), bool(_SHARE_OF.match(place.after))
+    size, shares = abs(figure.value), bool(_SHARE_OF.match(place.after) or _AS_SHARE.search(place.before))
     for pairs, most in _pairs(matcher, place, cited, known):
         results = [
             Derived(Fit(one, abs(value)), other, operation)
@@ -60,7 +60,7 @@ def part_of(place: Place, following: Place | None, source: Datum | None) -> bool
     if following is None or source is None or place.whole is not following.whole:
         return False
     counts = source.kind in ("count", "size") and place.figure.unit in ("plain", "days")
-    return counts and bool(_PART_OF.match(following.before)) and place.figure.value <= source.value
+    return counts and bool(PART_OF.match(place.between(following))) and place.figure.value <= source.value
 
 
 def _pairs(

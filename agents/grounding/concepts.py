@@ -45,7 +45,7 @@ def field_of(key: str) -> Field:
     return Field(
         frozenset({concept.name for concept in fitting} | parts),
         kind,
-        float(digits[0]) if digits else None,
+        float(digits[0]) if digits and len(name) > 1 else None,
         any(concept.signed for concept in fitting),
         any(concept.falling for concept in fitting),
     )

@@ -17,6 +17,7 @@ from agents.grounding.sources import Index, Row
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9(\"'$])|;\s+|\s-\s(?=[A-Z])")
 _CLAUSE = re.compile(r"[,;:()]|\b(?:and|but|while|with|against|versus|vs\.?|whereas|though|although|or)\b")
 _BRACKETED = re.compile(r"\s?\(([^()]{0,60})\)")
+PART_OF = re.compile(r"\s?(?:of|out of|/)(?: the| its| all)?\s?$")
 _NAME = re.compile(r"\b[A-Za-z]{0,6}\d*[A-Za-z]?\d*(?:\.[A-Z0-9]{1,2})?\b")
 _DOWN = re.compile(
     r"\b(?:down|fell|falls?|falling|fallen|below|under|beneath|off|lost|loses?|losing|loss|declin\w+|dropp?\w*|lower"
@@ -52,6 +53,11 @@ class Place:
     @cached_property
     def near(self) -> frozenset[str]:
         return concepts_in(self.before) | concepts_in(self.after) | concepts_in(self.figure.text)
+
+    def between(self, following: Place) -> str:
+        """Return the text between this figure and a later one of the sentence."""
+        length = following.figure.start - self.figure.end
+        return following.before[-length:] if length > 0 else ""
 
     @cached_property
     def relates(self) -> bool:
@@ -150,7 +156,8 @@ def places(reading: Reading) -> list[Place]:
         sentence = Sentence(text, figures, lengths, concepts_in(text))
         edges = _edges(start, figures)
         for place, (one, other) in enumerate(pairwise(figures)):
-            if RANGE.match(reading.text[one.end : other.start]):
+            between = reading.text[one.end : other.start]
+            if RANGE.match(between) or PART_OF.match(between):
                 edges[place + 1] = edges[place]
         nexts = [*(one.start for one in figures[1:]), end]
         for one, first, last in zip(figures, edges, nexts, strict=False):

@@ -194,7 +194,9 @@ class _Walk:
             return
         if math.isfinite(number):
             of = field_of(key)
-            self._add(number, path, row, _named(of, above), of.kind, of.length, of.signed, of.falling)
+            # An extension is in units of what its field names (average true ranges), and no price.
+            kind: Class = "any" if "extension" in above else of.kind
+            self._add(number, path, row, _named(of, above), kind, of.length, of.signed, of.falling)
 
     def _text(self, path: str, key: str, value: str, row: Row, above: frozenset[str]) -> None:
         if not any(char.isdigit() for char in value):

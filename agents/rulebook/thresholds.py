@@ -86,7 +86,7 @@ SIGNAL_RULES = _table(
 )
 
 # The average true range is a share of the price: see `validators.risk`.
-ATR_RULE = Rule("atr", "atr14", "14-session average true range", True, 0.045, 0.09)
+ATR_RULE = Rule("atr", "atr14", "14-session average true range as a share of the close", True, 0.045, 0.09)
 
 # The last change of a name; it spans more than one session where the session before is missing.
 DECLINE_RULE = Rule("decline", "change", "last change", False, -0.03, -0.08, length="changeSessions")
@@ -100,7 +100,7 @@ FUNDAMENTAL_RULES = _table(
     Rule("margin", "profitMargin", "profit margin", False, 0.0, -0.25),
     Rule("revenue", "revenueGrowth", "revenue growth", False, -0.02, -0.25),
     Rule("debt", "debtToEquityPercent", "debt to equity, per cent", True, 200, 600, "number"),
-    Rule("analysts", "recommendationMean", "mean analyst rating (1 buy, 5 sell)", True, 3.0, 4.0, "number"),
+    Rule("analysts", "recommendationMean", "mean analyst rating", True, 3.0, 4.0, "number"),
 )
 
 # Chart figures that the chart analyst checks. A close far above its support has room to fall: the study calls more than

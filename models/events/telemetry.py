@@ -138,6 +138,20 @@ class ToolInvocation(OfTurn):
     duration_ms: float
 
 
+class ReportGrounded(OfTurn):
+    """The figures of a report's texts were looked for in the tool answers of its turn.
+
+    figures, supported: number of all, and of those with a source. share: None without figures. unsupported: the first
+    figures without one.
+    """
+
+    event: Literal["report.grounded"] = "report.grounded"
+    figures: int
+    supported: int
+    share: float | None
+    unsupported: list[str]
+
+
 EVENTS: tuple[type[Canonical], ...] = (
     ScreenerRunCompleted,
     ResearchRunCompleted,
@@ -146,4 +160,5 @@ EVENTS: tuple[type[Canonical], ...] = (
     CodexTurnFailed,
     UsageMissing,
     ToolInvocation,
+    ReportGrounded,
 )

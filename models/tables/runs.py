@@ -223,7 +223,8 @@ class Report(Identified, Dated, table=True):
 
     answer: the whole structured answer, also of a report that counts for nothing because it rests on no data;
     answer_schema: name of the model that it fits, of `models.research` or `models.analysis`. Both are null in reports
-    before migration 0008.
+    before migration 0008. grounding: the figures of its texts with their sources, of `agents.grounding`; null without a
+    completed answer, and before migration 0018. confidence is the model's own, or less as the grounding caps it.
     author: label of the model that wrote it.
     """
 
@@ -242,6 +243,7 @@ class Report(Identified, Dated, table=True):
     key_risks: list[str] = Field(default_factory=list, sa_type=JSON)
     answer: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
     answer_schema: str | None = None
+    grounding: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
     reason: str | None = None
     author: str
     market_at: dt.datetime = Field(sa_type=Utc)

@@ -14,6 +14,7 @@ from tasks.cli.output import emit
 from tasks.cli.render.attempts import attempts_report
 from tasks.cli.render.conversations import conversations_report
 from tasks.cli.render.lineage import lineage_report
+from tasks.cli.render.results.grounding import grounding_report
 from tasks.cli.render.runs import artifacts_report, progress_line, run_list, run_report
 from tasks.cli.shell import Json, opened
 from tasks.views import run_view
@@ -54,6 +55,13 @@ def show(
 
 def _report(home: Path, run: RunDetail) -> RenderableType:
     pictures = artifacts_report(run.artifacts, home)
-    parts = [run_report(run, home), pictures, conversations_report(run.conversations), attempts_report(run.attempts)]
+    grounding = grounding_report(run.grounded)
+    parts = [
+        run_report(run, home),
+        grounding,
+        pictures,
+        conversations_report(run.conversations),
+        attempts_report(run.attempts),
+    ]
     first = () if run.progress.final else (Text(progress_line(run.progress)),)
     return Group(*first, *(part for part in parts if part is not None))

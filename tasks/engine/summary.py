@@ -73,6 +73,7 @@ def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
         "cost": cost_of(session, settings, run.id).model_dump(),
         "lenses": _by_lens(session, run),
         "tools": _tools(session, run.id),
+        "grounding": _grounding(session, run.id),
         **portfolio,
     }
 
@@ -106,6 +107,14 @@ def _tools(session: Session, run_id: str) -> dict[str, int]:
     """Return how often each tool was called, the most called first."""
     calls = select(ToolCall.tool, func.count()).join(Turn).where(Turn.run_id == run_id).group_by(ToolCall.tool)
     return dict(sorted(session.exec(calls).all(), key=lambda row: (-row[1], row[0])))
+
+
+def _grounding(session: Session, run_id: str) -> dict[str, Any]:
+    """Return how many figures the texts of all reports have, and the share of those with a source; None without any."""
+    rows = session.exec(select(Report.grounding).where(Report.run_id == run_id)).all()
+    found = [row for row in rows if row is not None]
+    figures, supported = (sum(row[name] for row in found) for name in ("figures", "supported"))
+    return {"figures": figures, "supported": supported, "share": round(supported / figures, 4) if figures else None}
 
 
 def _count(session: Session, table: Any, run_id: str) -> int:

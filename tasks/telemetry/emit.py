@@ -14,7 +14,14 @@ import structlog
 
 from agents.runner import RoleRun, fault
 from models.errors import SettingError
-from models.events.telemetry import Canonical, CodexErrorEvent, CodexTurnFailed, ToolInvocation, UsageMissing
+from models.events.telemetry import (
+    Canonical,
+    CodexErrorEvent,
+    CodexTurnFailed,
+    ReportGrounded,
+    ToolInvocation,
+    UsageMissing,
+)
 from models.research import Failed, Usage
 from models.settings import Settings
 from models.tables.runs import ToolCall, Turn
@@ -96,6 +103,8 @@ class Telemetry:
                 self.metrics.tool(event)
             elif isinstance(event, CodexErrorEvent):
                 self.metrics.codex_error(event)
+            elif isinstance(event, ReportGrounded):
+                self.metrics.grounded(event)
 
     def step(self, step: ClaimedStep) -> AbstractContextManager[Ended]:
         """Return the span of an attempt at a step, which yields a callback for its end and the reason."""

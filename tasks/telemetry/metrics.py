@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from agents.roles import TOOLS
 from models.errors import SettingError
-from models.events.telemetry import CodexErrorEvent, ToolInvocation
+from models.events.telemetry import CodexErrorEvent, ReportGrounded, ToolInvocation
 from models.research import Usage
 from models.tables.runs import Turn
 
@@ -44,6 +44,7 @@ class Metrics:
         self._tools = self._counter("desk_tool_invocations", "Tool calls that were answered.", "name", "success")
         self._tool_seconds = self._histogram("desk_tool_seconds", "Length of tool calls.", _TOOL, "name")
         self._errors = self._counter("desk_codex_errors", "Failures of the provider or the runtime.", "kind")
+        self._figures = self._counter("desk_figures", "Figures in the texts of reports.", "role", "supported")
         self._orders = self._counter("desk_orders", "Orders that came into a state.", "state")
 
     def run(self, kind: str, state: str, seconds: float) -> None:
@@ -65,6 +66,10 @@ class Metrics:
         name = called.name if called.name in TOOLS else "unknown"
         self._tools(name, str(called.success).lower()).inc()
         self._tool_seconds(name).observe(called.duration_ms / 1000)
+
+    def grounded(self, report: ReportGrounded) -> None:
+        self._figures(report.role, "true").inc(report.supported)
+        self._figures(report.role, "false").inc(report.figures - report.supported)
 
     def codex_error(self, error: CodexErrorEvent) -> None:
         self._errors(error.kind).inc()

@@ -15,7 +15,7 @@ from models.tables.runs import Run
 _REPORTS = text(
     """
     select r.run_id as run, r.role, r.status, r.verdict, r.confidence, r.summary, r.reason, r.author,
-           r.answer, r.answer_schema,
+           r.answer, r.answer_schema, r.grounding,
            t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn,
            t.total_tokens as tokens,
            (select count(*) from tool_call c where c.turn_id = t.id) as tools
@@ -26,7 +26,7 @@ _REPORTS = text(
     where v.run_id = :run and v.symbol = :symbol
     order by t.started_at, r.role
     """
-).columns(answer=JSON)
+).columns(answer=JSON, grounding=JSON)
 _PICTURES = text(
     """
     select r.run_id as run, r.role, a.kind, a.digest

@@ -8,16 +8,19 @@ from models.tables.runs import Run
 from tasks.views.artifacts import ArtifactRow, artifacts
 from tasks.views.attempts import AttemptRow, attempts
 from tasks.views.conversations import ConversationRow, conversations
+from tasks.views.grounded import GroundedReport, grounded_reports
 from tasks.views.run_view import Progress, RunView, progress, view
 
 
 class RunDetail(RunView):
-    """The view of a run, its progress, each attempt at its steps, their conversations and pictures."""
+    """The view of a run, its progress, each attempt at its steps, their conversations and pictures, and where the
+    figures of its reports came from."""
 
     progress: Progress
     attempts: list[AttemptRow]
     conversations: list[ConversationRow]
     artifacts: list[ArtifactRow]
+    grounded: list[GroundedReport]
 
 
 def detail(session: Session, run: Run) -> RunDetail:
@@ -28,4 +31,5 @@ def detail(session: Session, run: Run) -> RunDetail:
         attempts=attempts(session, run),
         conversations=conversations(session, run.id),
         artifacts=artifacts(session, run.id),
+        grounded=grounded_reports(session, run),
     )

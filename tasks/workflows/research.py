@@ -12,10 +12,13 @@ from typing import Any, Literal
 from celery import Celery
 from sqlmodel import Session, col, select
 
+from agents.grounding.report import Grounding, capped
+from agents.grounding.role_run import grounding_of
 from agents.roles import ROLES, default_roles, following, rejecting, required_roles, research_roles, roots, validators
 from agents.runner import RoleRun
 from agents.verdict import reduce_reports
 from models.database.store import new_row
+from models.events.telemetry import ReportGrounded
 from models.research import Instrument, ReportStatus, RoleReport, Skipped, Stance
 from models.settings import Settings
 from models.states import RunKind, StepKind
@@ -169,7 +172,10 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     if again is not None:
         return again
     status, reason = status_of(run)
-    report = _report(desk, step, run, context)
+    grounding = grounding_of(run) if status is ReportStatus.COMPLETED else None
+    report = _report(desk, step, run, context, grounding)
+    if report is not None and grounding is not None:
+        _announce(desk, report, grounding)
     children: list[NewStep] = []
     stance = report.verdict if report is not None else None
     early, cancels = payload.get("beside", ()), None
@@ -206,8 +212,10 @@ def _run(desk: Desk, step: ClaimedStep, held: HeldStep, context: ToolContext) ->
     return run_role(desk, step, held, step.role, symbol, brief, memory=memory)
 
 
-def _report(desk: Desk, step: ClaimedStep, run: RoleRun, context: ToolContext) -> Report | None:
-    """Return the row of a role's report; None without a turn."""
+def _report(
+    desk: Desk, step: ClaimedStep, run: RoleRun, context: ToolContext, grounding: Grounding | None
+) -> Report | None:
+    """Return the row of a role's report, its confidence capped by its grounding; None without a turn."""
     turn = last_turn(run)
     if turn is None:
         return None
@@ -224,15 +232,26 @@ def _report(desk: Desk, step: ClaimedStep, run: RoleRun, context: ToolContext) -
         role=step.role,
         status=status,
         verdict=counted.get("verdict"),
-        confidence=counted.get("confidence"),
+        confidence=capped(counted.get("confidence"), grounding),
         summary=value.get("summary", ""),
         key_risks=counted.get("key_risks", []),
         answer=value or None,
         answer_schema=ROLES[step.role].answer.__name__ if value else None,
+        grounding=grounding.model_dump(mode="json") if grounding is not None else None,
         reason=reason,
         author=turn.model,
         market_at=context.clock.now(),
     )
+
+
+def _announce(desk: Desk, report: Report, grounding: Grounding) -> None:
+    """Emit how many figures of a report have a source."""
+    figures = [one.figure for one in grounding.unsupported]
+    event = ReportGrounded(
+        run_id=report.run_id, mode="research", role=report.role, symbol=report.symbol, figures=grounding.figures,
+        supported=grounding.supported, share=grounding.share, unsupported=figures,
+    )  # fmt: skip
+    desk.telemetry.emit(event)
 
 
 def _scheduled(

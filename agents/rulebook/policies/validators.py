@@ -24,11 +24,12 @@ _STANCE = {Level.CALM: "CONFIRMED", Level.CAUTION: "CAUTION", Level.REJECT: "REJ
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A rule with a candidate's figure; value is None when the figure is missing. sessions: how many it is of, where
-    its name promises no number."""
+    its name promises no number. among: how many there are, of a count of some."""
 
     rule: Rule
     value: float | None
     sessions: float | None = None
+    among: int | None = None
 
     @property
     def level(self) -> Level:
@@ -38,13 +39,15 @@ class Finding:
     def text(self) -> str:
         if self.value is None:
             return f"{self.rule.title} missing"
+        if self.rule.unit == "count" and self.value == 0:
+            return f"no {self.rule.title}"
         of = f" of {shown(self.sessions, 'sessions')}" if self.sessions is not None else ""
-        title = f"{self.rule.title}{of} {shown(self.value, self.rule.unit)}"
+        among = f" of {self.among}" if self.among is not None else ""
+        title = f"{self.rule.title}{of} {shown(self.value, self.rule.unit)}{among}"
         if self.level is Level.CALM:
             return title
-        side = "at or above" if self.rule.above else "at or below"
-        size = " in size" if self.rule.absolute else ""
-        return f"{title} is{size} {side} {shown(self.rule.threshold(self.level), self.rule.unit)}"
+        # The threshold is a figure of the rule and of no tool answer: a text that names the level has only the latter.
+        return f"{title} is {'unacceptable' if self.level is Level.REJECT else 'elevated'}"
 
 
 @policy("quick")
@@ -166,7 +169,8 @@ def _tone(case: Case, symbol: str) -> Finding:
     if not case.has_data("news_list"):
         return Finding(limits.ADVERSE_NEWS_RULE, None)
     rows = [row for row in case.rows("news_list", "headlines") if row.get("symbol") == symbol]
-    return Finding(limits.ADVERSE_NEWS_RULE, sum(bool(ADVERSE.search(str(row.get("headline", "")))) for row in rows))
+    adverse = sum(bool(ADVERSE.search(str(row.get("headline", "")))) for row in rows)
+    return Finding(limits.ADVERSE_NEWS_RULE, adverse, among=len(rows))
 
 
 def _report(

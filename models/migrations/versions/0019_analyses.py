@@ -1,7 +1,7 @@
 """analyses: what code concluded of the analysts' reports, and the text around it
 
 Revision ID: 0019
-Revises: 0017
+Revises: 0018
 """
 
 import sqlalchemy as sa
@@ -10,7 +10,7 @@ from alembic import op
 from models.tables.columns import Utc
 
 revision = "0019"
-down_revision = "0017"
+down_revision = "0018"
 branch_labels = None
 depends_on = None
 

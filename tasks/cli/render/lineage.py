@@ -12,6 +12,7 @@ from rich.text import Text
 from models.database.artifacts import removal_note
 from tasks.cli.output import paragraph
 from tasks.cli.render.indented import Indented
+from tasks.cli.render.results.grounding import citation_lines
 from tasks.cli.render.sizes import units_text
 from tasks.cli.render.spending import tokens
 from tasks.views.order_view import by_code
@@ -98,6 +99,8 @@ def _report(row: Row, run: str, home: Path | None) -> Iterable[RenderableType]:
     yield _in(2, f"{calls}{f' ({names})' if names else ''}, {tokens(row['tokens'])}", "dim")
     if row["summary"] and row["summary"] not in (row["reason"] or ""):
         yield _in(2, paragraph(row["summary"]))
+    for line in citation_lines(row.get("grounding")):
+        yield _in(3, line, "dim")
     for path in row.get("pictures", ()):
         yield Text(f"picture in the data folder:\n{path}", style="dim")
         if (note := removal_note(home, path)) is not None:

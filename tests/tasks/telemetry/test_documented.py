@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from models.events.telemetry import EVENTS, Canonical, CodexErrorEvent, ToolInvocation
+from models.events.telemetry import EVENTS, Canonical, CodexErrorEvent, ReportGrounded, ToolInvocation
 from models.research import Usage
 from tasks.telemetry.metrics import Metrics
 from tests.stack import REPOSITORY
@@ -29,6 +29,7 @@ PROMISED: Mapping[str, set[str]] = {
     "codex.turn.failed": {"mode", "symbol", "error"},
     "codex.usage.missing": {"fields"},
     "tool.invocation": {"name", "success", "duration_ms"},
+    "report.grounded": {"figures", "supported", "share", "unsupported"},
 }  # fmt: skip
 
 
@@ -79,6 +80,7 @@ def used() -> Metrics:
     metrics.tool(ToolInvocation(**about, name="signals_get", success=True, duration_ms=2.0))
     metrics.codex_error(CodexErrorEvent(**about, kind="overloaded", error="it is", will_retry=True))
     metrics.order("filled")
+    metrics.grounded(ReportGrounded(**about, figures=3, supported=2, share=0.6667, unsupported=["12.3"]))
     return metrics
 
 

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlmodel import select
+from sqlmodel import col, select
 
 from models.errors import SettingError
 from models.tables.orders import Order
-from models.tables.runs import Run, ToolCall, Turn
+from models.tables.runs import Report, Run, ToolCall, Turn
 from tasks.telemetry.metrics import Metrics
 from tests.patience import PATIENCE
 from tests.stack import wait_for
@@ -58,6 +58,12 @@ def expected(desk: TelemetryDesk) -> Counted:
         for call in session.exec(select(ToolCall)).all():
             found["desk_tool_invocations_total", (call.tool, str(call.success).lower())] += 1
             found["desk_tool_seconds_count", (call.tool,)] += 1
+        for report in session.exec(select(Report).where(col(Report.grounding).is_not(None))).all():
+            assert report.grounding is not None
+            found["desk_figures_total", (report.role, "true")] += report.grounding["supported"]
+            found["desk_figures_total", (report.role, "false")] += (
+                report.grounding["figures"] - report.grounding["supported"]
+            )
         for order in session.exec(select(Order)).all():
             found["desk_orders_total", (order.state,)] += 1
             found["desk_orders_total", ("submitting",)] += order.sent_at is not None

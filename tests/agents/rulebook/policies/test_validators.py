@@ -144,9 +144,9 @@ def test_a_change_over_more_than_one_session_is_marked(http: httpx.Client) -> No
     desk = Desk()
     row = {"symbol": "AA", "close": 1.0, "change": -0.04, "gap": None, "volumeRatio": None}
     desk.movers["down"] = [{**row, "changeSessions": 2}]
-    assert "last change of 2 sessions -4.0% is at or below" in validate(http, "catalyst", desk).answer["summary"]
+    assert "last change of 2 sessions -4.0% is elevated" in validate(http, "catalyst", desk).answer["summary"]
     desk.movers["down"] = [row]
-    assert "last change -4.0% is at or below" in validate(http, "catalyst", desk).answer["summary"]
+    assert "last change -4.0% is elevated" in validate(http, "catalyst", desk).answer["summary"]
 
 
 def test_the_distance_from_the_high_names_its_sessions(http: httpx.Client) -> None:

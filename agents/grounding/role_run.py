@@ -1,0 +1,29 @@
+"""The grounding of a role's answer: the texts that a model wrote, on the tool answers of its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agents.grounding.report import Grounding, ground
+from agents.runner import RoleRun
+from models.research import Completed
+
+_TEXTS = ("summary", "headline", "reasoning", "thesis")
+_LISTS = ("key_risks",)
+
+
+def texts_of(value: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of an answer by the path of each; what code filled in is none."""
+    found = {name: value[name] for name in _TEXTS if isinstance(value.get(name), str)}
+    for name in _LISTS:
+        found |= {f"{name}/{at}": text for at, text in enumerate(value.get(name) or ()) if isinstance(text, str)}
+    return found
+
+
+def grounding_of(run: RoleRun) -> Grounding | None:
+    """Return the grounding of an answer; None where there is none, or it rests on no data."""
+    if not isinstance(run.outcome, Completed) or not run.has_data:
+        return None
+    calls = [(call.answer.tool, call.arguments, call.answer.payload) for call in run.recorded]
+    return ground(texts_of(run.outcome.value), calls, run.question)
