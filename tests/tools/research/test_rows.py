@@ -113,6 +113,7 @@ def test_a_source_without_rows_of_a_symbol_has_no_data(make_context: MakeContext
 LONG = "Executive Vice President, \u00e9" * 20
 
 
+@pytest.mark.long
 def test_the_largest_question_has_an_answer(make_context: MakeContext, call: Call) -> None:
     """Thousands of rows with long texts fit: a turn's answer is at most 46 KB."""
     many = market_of([(-at, -1 - at % 80) for at in range(2000)])
