@@ -114,12 +114,15 @@ def inputs_of(chain: OptionChain, rate: float, today: dt.date) -> dict[str, Any]
         "spot": chain.spot,
         "model": MODEL,
         "rate": rate,
-        "dividendYield": chain.dividend_yield or 0.0,
+        "dividendYield": chain.dividend_yield,
         "expiries": sorted({row.contract.expiry.isoformat() for row in chain.rows if row.contract.expiry >= today}),
     }
     if chain.interest_day is not None:
         shown["openInterestOf"] = chain.interest_day.isoformat()
-    return {**shown, "note": MODELLED_NOTE} if chain.source == MODELLED else shown
+    notes = [MODELLED_NOTE] if chain.source == MODELLED else []
+    if chain.dividend_yield is None:
+        notes.append("dividends are not known; computed figures take none")
+    return {**shown, "note": "; ".join(notes)} if notes else shown
 
 
 def _half_spread(row: ChainRow) -> float:
