@@ -35,8 +35,8 @@ _Contract = Annotated[str, Field(min_length=1, max_length=21)]
 class AnalysisRequest(Frozen):
     """What an analysis was asked for; in the payload of its steps as `analysis`. max_delta: of |delta|; min_weekly_roc:
     return on capital a week as a fraction, 0.005 is 0.5 %; days: calendar days to expiry; contracts: of one order;
-    research: whether the research analyst is asked, which a market without news has no use for; orders: whether code
-    proposes any."""
+    chart, research: whether these analysts are asked, for whom a market without a past or without news has nothing;
+    orders: whether code proposes any."""
 
     strategy: Strategy = "csp"
     max_delta: float = Field(0.30, gt=0, le=1, allow_inf_nan=False)
@@ -44,6 +44,7 @@ class AnalysisRequest(Frozen):
     min_days: int = Field(14, ge=1, le=400)
     max_days: int = Field(45, ge=1, le=400)
     contracts: int = Field(1, ge=1, le=1000)
+    chart: bool = True
     research: bool = True
     orders: bool = True
 
@@ -51,19 +52,21 @@ class AnalysisRequest(Frozen):
     def _fits_together(self) -> AnalysisRequest:
         if self.min_days > self.max_days:
             raise ValueError(f"{self.min_days} to {self.max_days} days to expiry is no range")
-        if len(self.roles) < 2:
-            raise ValueError(f"the strategy {self.strategy} without research rests on the chart alone")
+        if self.strategy not in WRITES and len(self.roles) < 2:
+            raise ValueError(f"the strategy {self.strategy} rests on chart and research: one report decides nothing")
         return self
 
     @property
     def roles(self) -> tuple[str, ...]:
         """The analysts, in the order in which they report."""
-        return tuple(role for role in ANALYSTS[self.strategy] if self.research or role != "research")
+        left_out = {name for name, asked in (("chart", self.chart), ("research", self.research)) if not asked}
+        return tuple(role for role in ANALYSTS[self.strategy] if role not in left_out)
 
     @property
     def proposes(self) -> bool:
-        """Whether code makes orders of what is selected: those of shares are left to the trader."""
-        return self.orders and self.strategy in WRITES
+        """Whether code makes orders of what is selected: those of shares are left to the trader, and a contract that
+        nothing but the option report speaks for is shown alone."""
+        return self.orders and self.strategy in WRITES and len(self.roles) > 1
 
 
 class AnalysisCheck(Frozen):

@@ -16,7 +16,7 @@ Answer = Mapping[str, Any]
 # Checks that a selection needs: one of them that fails rejects, one that is unknown leaves it incomplete.
 NEEDED = frozenset({"contract", "quote", "limits", "shares"})
 # Checks of which a warning lets no verdict be more than CAUTION.
-CAUTIONS = frozenset({"earnings", "research"})
+CAUTIONS = frozenset({"chart", "earnings", "research"})
 _EXTENDED: Mapping[str, CheckState] = {"high": "warn", "moderate": "ok", "low": "ok"}
 _LIQUID: Mapping[str, CheckState] = {"good": "ok", "fair": "ok", "poor": "warn"}
 _LIMITS = {"max_delta", "min_weekly_roc", "min_days", "max_days"}
@@ -41,6 +41,8 @@ def _checks(
         yield _shares(request, free_shares)
     if chart is not None:
         yield _extension(chart)
+    if not request.chart:
+        yield _check("chart", "warn", "no chart was asked for: trend and levels were not looked at", {})
     if not request.research:
         yield _check("research", "warn", "no research was asked for: news and earnings were not looked at", {})
     if options is None or options.get("recommendation") != "select":

@@ -89,6 +89,9 @@ def analyze(
     ] = None,
     dte: Annotated[str | None, typer.Option(help="Days to expiry, FEWEST-MOST; 14-45 by default.")] = None,
     contracts: Annotated[int | None, typer.Option(help="Contracts of one order; 1 by default.")] = None,
+    with_chart: Annotated[
+        bool, typer.Option("--chart/--no-chart", help="Ask the chart analyst; without it at most CAUTION.")
+    ] = True,
     with_research: Annotated[
         bool, typer.Option("--research/--no-research", help="Ask the research analyst; without it at most CAUTION.")
     ] = True,
@@ -98,7 +101,7 @@ def analyze(
 ) -> None:
     """Analyse symbols: chart, options, research, a synthesis by code, and a proposed put or covered call."""
     limits = {"max_delta": max_delta, "min_roc": min_roc, "dte": dte, "contracts": contracts}
-    asked = analysis_request(strategy, **limits, research=with_research, orders=orders)  # type: ignore[arg-type]
+    asked = analysis_request(strategy, **limits, chart=with_chart, research=with_research, orders=orders)  # type: ignore[arg-type]
     wanted = analysis_depth(depth)
     app = _app()
     _see(app, open_analysis(app, symbols, asked, wanted), wait=wait, as_json=as_json)

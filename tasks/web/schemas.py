@@ -106,6 +106,7 @@ class AnalyzeRequest(Frozen):
     min_days: int | None = Field(default=None, ge=1, le=400)
     max_days: int | None = Field(default=None, ge=1, le=400)
     contracts: int | None = Field(default=None, ge=1, le=1000)
+    chart: StrictBool = True
     research: StrictBool = True
     orders: StrictBool = True
 

@@ -19,14 +19,15 @@ def analysis_request(
     min_roc: float | None = None,
     dte: str | None = None,
     contracts: int | None = None,
+    chart: bool = True,
     research: bool = True,
     orders: bool = True,
 ) -> AnalysisRequest:
     """Return the request of the options; None takes its default. min_roc: percent a week. Raises UsageError."""
     chosen = _strategy(strategy)
-    if chosen not in WRITES and not research:
-        reason = f"--no-research leaves the strategy {chosen} with the chart alone, and one report decides nothing"
-        raise UsageError(reason, remedy="leave it out")
+    if chosen not in WRITES and not (chart and research):
+        reason = f"the strategy {chosen} rests on chart and research alone, and one report decides nothing"
+        raise UsageError(reason, remedy="leave --no-chart and --no-research out")
     given = {"--max-delta": max_delta, "--min-roc": min_roc, "--dte": dte, "--contracts": contracts}
     if chosen not in WRITES and (extra := [name for name, value in given.items() if value is not None]):
         reason = f"{' and '.join(extra)} is of a contract, and the strategy {chosen} writes none"
@@ -38,7 +39,9 @@ def analysis_request(
         **(_days(dte) if dte is not None else {}),
     }
     asked = {name: value for name, value in found.items() if value is not None}
-    return AnalysisRequest.model_validate({"strategy": chosen, "research": research, "orders": orders, **asked})
+    return AnalysisRequest.model_validate(
+        {"strategy": chosen, "chart": chart, "research": research, "orders": orders, **asked}
+    )
 
 
 def analysis_depth(depth: str | None) -> Depth | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as some
 
 from agents.synthesis.checks import NEEDED
@@ -106,6 +106,18 @@ def test_earnings_before_expiry_are_at_most_caution() -> None:
     assert (states(unknown)["earnings"], unknown.verdict.rating) == ("unknown", Rating.BUY)
 
 
+def test_a_contract_without_a_chart_is_at_most_caution_and_alone_nothing_to_trade_on() -> None:
+    request = AnalysisRequest(strategy="csp", chart=False)
+    assert request.roles == ("options", "research")
+    done = {name: ANSWERS[name] for name in request.roles}
+    found = synthesise(request, reports()[1:], done)
+    assert (found.recommendation, found.verdict.rating, states(found)["chart"]) == ("select", Rating.CAUTION, "warn")
+    alone = synthesise(AnalysisRequest(chart=False, research=False), reports()[1:2], done)
+    assert (alone.recommendation, alone.contract) == ("select", PUT)
+    assert alone.verdict.rating is Rating.INSUFFICIENT
+    assert not AnalysisRequest(chart=False, research=False).proposes
+
+
 def test_stated_risks_leave_a_select_a_select() -> None:
     risky = {
         "chart": chart(extension={"atr": 4.5, "risk": "high"}, support_levels=[level("S1", 25.9)]),
@@ -189,15 +201,22 @@ number = some.none() | some.floats(-2, 60)
 @given(
     given=some_reports(),
     strategy=some.sampled_from(["csp", "covered_call", "equity"]),
+    with_chart=some.booleans(),
     with_research=some.booleans(),
     changes=some.fixed_dictionaries({}, optional={"delta": number, "weekly_roc": number, "bid": number, "dte": number,
                                                   "contract": some.sampled_from([None, PUT])}),
     free=some.none() | some.sampled_from([0.0, 99.0, 100.0]),
 )  # fmt: skip
 def test_a_select_has_all_its_reports_no_rejection_and_no_check_that_fails(
-    given: list[RoleReport], strategy: Any, with_research: bool, changes: dict[str, Any], free: float | None
+    given: list[RoleReport],
+    strategy: Any,
+    with_chart: bool,
+    with_research: bool,
+    changes: dict[str, Any],
+    free: float | None,
 ) -> None:
-    request = AnalysisRequest(strategy=strategy, research=with_research)
+    assume(strategy != "equity" or (with_chart and with_research))
+    request = AnalysisRequest(strategy=strategy, chart=with_chart, research=with_research)
     answers = {**ANSWERS, "options": options(strategy=strategy, **changes)}
     found = synthesise(request, given, answers, free)
     assert found == synthesise(request, list(given), dict(answers), free)
@@ -205,7 +224,8 @@ def test_a_select_has_all_its_reports_no_rejection_and_no_check_that_fails(
     assert (found.recommendation == "reject") >= rejected
     assert (found.recommendation == "select") == (not found.reasons)
     tradable = found.verdict.rating not in (Rating.PASS, Rating.INSUFFICIENT)
-    assert tradable == (found.recommendation == "select")
+    completed = [one for one in given if one.status is ReportStatus.COMPLETED]
+    assert tradable == (found.recommendation == "select" and len(completed) > 1)
     if found.recommendation != "select":
         return
     assert {one.role for one in given if one.status is ReportStatus.COMPLETED} >= set(request.roles)

@@ -44,7 +44,8 @@ def test_options_that_are_not_given_have_their_defaults() -> None:
         ("csp", {"contracts": 0}, "--contracts 0 is out of range"),
         ("equity", {"dte": "14-45"}, "--dte is of a contract, and the strategy equity writes none"),
         ("equity", {"contracts": 1, "min_roc": 1.0}, "--min-roc and --contracts is of a contract"),
-        ("equity", {"research": False}, "--no-research leaves the strategy equity with the chart alone"),
+        ("equity", {"research": False}, "the strategy equity rests on chart and research alone"),
+        ("equity", {"chart": False}, "the strategy equity rests on chart and research alone"),
     ],
 )
 def test_an_option_that_is_wrong_is_named_with_its_remedy(strategy: str, given: dict[str, Any], error: str) -> None:

@@ -78,6 +78,7 @@ def test_every_kind_of_run_can_be_started(floor: Floor) -> None:
         {"kind": "analyze", "symbols": ["IBM"]},  # the replay has no chains
         {"kind": "analyze", "symbols": ["IBM"], "min_days": 30, "max_days": 20},
         {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "research": False},
+        {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "chart": False},
     ):
         assert floor.client.post("/runs", json={**body, **BY}).status_code == 409, body
 
