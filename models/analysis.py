@@ -35,7 +35,7 @@ _Contract = Annotated[str, Field(min_length=1, max_length=21)]
 class AnalysisRequest(Frozen):
     """What an analysis was asked for; in the payload of its steps as `analysis`. max_delta: of |delta|; min_weekly_roc:
     return on capital a week as a fraction, 0.005 is 0.5 %; days: calendar days to expiry; contracts: of one order;
-    chart, research: whether these analysts are asked, for whom a market without a past or without news has nothing;
+    chart, research: whether these analysts are asked, a market without a past or without news has nothing for them;
     orders: whether code proposes any."""
 
     strategy: Strategy = "csp"
@@ -65,7 +65,7 @@ class AnalysisRequest(Frozen):
     @property
     def proposes(self) -> bool:
         """Whether code makes orders of what is selected: those of shares are left to the trader, and a contract that
-        nothing but the option report speaks for is shown alone."""
+        no other report than that of the options supports is shown alone."""
         return self.orders and self.strategy in WRITES and len(self.roles) > 1
 
 

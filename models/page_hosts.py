@@ -1,4 +1,4 @@
-"""The hosts whose pages may be read, as the setting DESK_PAGE_HOSTS names them."""
+"""The hosts of the pages that may be read, as the setting DESK_PAGE_HOSTS names them."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def mentions(text: str, figures: Sequence[Figure]) -> Mentions:
 
 @dataclass(slots=True)
 class NamedRows:
-    """Stretches of text, the nearest to a figure first, by which rows are told apart. subject: symbol of the texts."""
+    """Stretches of text, nearest to a figure first, by which rows are distinguished. subject: symbol of the texts."""
 
     index: Index
     stretches: Sequence[Mentions]

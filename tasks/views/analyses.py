@@ -16,7 +16,7 @@ from models.tables.runs import Artifact, Candidate, Report, Run, Turn, VerdictRe
 
 
 class AnalystText(Frozen):
-    """A report in its own words: its author's, not the desk's. reason: why it is not completed."""
+    """The text of a report: its author's, not the desk's. reason: why it is not completed."""
 
     role: str
     status: str

@@ -21,7 +21,7 @@ class GroundedReport(Frozen):
 
 
 def grounded_reports(session: Session, run: Run) -> list[GroundedReport]:
-    """Return the reports of a run whose figures were looked for, by symbol and role."""
+    """Return the reports of a run in which figures were looked for, by symbol and role."""
     rows = session.exec(
         select(Report).where(Report.run_id == run.id).order_by(col(Report.symbol), col(Report.role))
     ).all()

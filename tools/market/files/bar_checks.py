@@ -49,7 +49,7 @@ def _with_prices(rows: Rows, adjusted: Mask, problems: Problems) -> tuple[Rows, 
 
 
 def _order(rows: Rows, problems: Problems) -> None:
-    """Add a warning for each file whose days do not ascend, symbol by symbol; they are put in order."""
+    """Add a warning for each file of days that do not ascend, symbol by symbol; they are put in order."""
     later = np.lexsort((np.arange(len(rows.day)), rows.owner))
     owner, day = rows.owner[later], rows.day[later]
     back = np.flatnonzero((owner[1:] == owner[:-1]) & (day[1:] < day[:-1])) + 1

@@ -1,4 +1,4 @@
-"""Daily prices of a market whose clock stands still: arrays of all days, and their copy in the data folder's cache."""
+"""Daily prices of a market with a clock that stands still: arrays of all days, and their copy in the cache."""
 
 from __future__ import annotations
 
