@@ -68,8 +68,9 @@ class Metrics:
         self._tool_seconds(name).observe(called.duration_ms / 1000)
 
     def grounded(self, report: ReportGrounded) -> None:
-        self._figures(report.role, "true").inc(report.supported)
-        self._figures(report.role, "false").inc(report.figures - report.supported)
+        for supported, count in (("true", report.supported), ("false", report.figures - report.supported)):
+            if count:
+                self._figures(report.role, supported).inc(count)
 
     def codex_error(self, error: CodexErrorEvent) -> None:
         self._errors(error.kind).inc()
