@@ -26,3 +26,14 @@ def test_invented_figures_are_caught_and_true_ones_are_not_flagged(name: str, co
     )
     assert caught >= 0.95
     assert plain.alarms <= 0.01, misses
+
+
+def test_figures_in_wordings_that_the_vocabulary_was_not_made_for_err_toward_no_source() -> None:
+    """Idioms on which nothing was tuned, and nothing may be: the rates are what a new model's wording may meet."""
+    marked = sentences("unseen.jsonl")
+    found = [rates(with_inventions(marked, seed)) for seed in SEEDS]
+    caught = sum(one.flagged for one in found) / sum(one.invented for one in found)
+    plain = rates(marked)
+    print(f"unseen.jsonl: {caught:.1%} caught, {plain.alarms:.1%} of {plain.true} true figures flagged")
+    assert caught >= 0.9
+    assert plain.alarms <= 0.3
