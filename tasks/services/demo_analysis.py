@@ -20,11 +20,13 @@ from models.tables.orders import Order
 from models.tables.runs import Candidate, CandidateHit, Run, ScreenHit
 from tasks.services.demo import newest
 from tasks.views.analyses import AnalysisRow, analyses
+from tasks.views.grounded import GroundedReport, grounded_reports
 from tools.market.clock import exchange_day
 from tools.market.protocol import MarketData
 from tools.market.quotes import chain_of
 
 ANALYSED = 3
+LEAST_SUPPORTED = 0.99  # share of the figures that must have a source
 CHARTS = "charts"  # folder of the pictures under their symbols' names, in the demo's own
 _LENS = "options"
 _DAYS = (14, 45)  # to expiry, of the chain that a candidate must have
@@ -61,16 +63,36 @@ def has_chain(market: MarketData, symbol: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisProofs:
-    """What the newest analysis left. pictures: files of charts, by symbol."""
+    """What the newest analysis left. pictures: files of charts, by symbol; none where no chart was asked for."""
 
     run_id: str
     rows: tuple[AnalysisRow, ...]
     orders: Mapping[str, int]
     pictures: Mapping[str, Path]
+    grounded: tuple[GroundedReport, ...]
 
-    def lacking(self) -> list[str]:
-        """Return what an analysis must have and this one lacks."""
-        wanted = {"an analysis": bool(self.rows), "a chart as a picture": bool(self.pictures)}
+    @property
+    def figures(self) -> tuple[int, int]:
+        """The figures in the analysts' texts that have a source, and all."""
+        found = [one.grounding for one in self.grounded]
+        return sum(one.supported for one in found), sum(one.figures for one in found)
+
+    def selected(self) -> list[AnalysisRow]:
+        return [row for row in self.rows if row.recommendation == "select"]
+
+    def example(self) -> GroundedReport | None:
+        """Return the option report of the first selected contract; None without one."""
+        symbols = [row.symbol for row in self.selected()][:1]
+        return next((one for one in self.grounded if one.role == "options" and one.symbol in symbols), None)
+
+    def lacking(self, *, charts: bool) -> list[str]:
+        """Return what an analysis must have and this one lacks. charts: the analysis asked for some."""
+        supported, figures = self.figures
+        wanted = {
+            "an analysis": bool(self.rows),
+            "a chart as a picture": bool(self.pictures) or not charts,
+            "a source of 99 % of the analysts' figures": figures > 0 and supported >= LEAST_SUPPORTED * figures,
+        }
         return [name for name, there in wanted.items() if not there]
 
 
@@ -83,13 +105,15 @@ def analysis_proofs(database: str, home: Path) -> AnalysisProofs | None:
             return None
         rows = tuple(analyses(session, run))
         orders = session.exec(select(Order.state).where(Order.run_id == run.id)).all()
-    return AnalysisProofs(run.id, rows, Counter(orders), _pictures(rows, home))
+        grounded = tuple(grounded_reports(session, run))
+    return AnalysisProofs(run.id, rows, Counter(orders), _pictures(rows, home), grounded)
 
 
 def _pictures(rows: tuple[AnalysisRow, ...], home: Path) -> dict[str, Path]:
-    folder = home / CHARTS
-    folder.mkdir(exist_ok=True)
     found = {row.symbol: home / row.picture for row in rows if row.picture is not None}
+    folder = home / CHARTS
+    if found:
+        folder.mkdir(exist_ok=True)
     copies = {symbol: folder / f"{symbol}{source.suffix}" for symbol, source in found.items() if source.is_file()}
     for symbol, target in copies.items():
         shutil.copyfile(found[symbol], target)

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +15,7 @@ from rich.console import Console
 
 from models.settings import Settings
 from tasks.cli.output import console, print_line, relative
+from tasks.cli.render.results.grounding import citation_lines
 from tasks.services import demo, signals
 from tasks.services.demo import Proofs, SeenProcesses
 from tasks.services.demo_analysis import AnalysisProofs, analysis_proofs, candidates_to_analyse
@@ -31,6 +32,10 @@ commands = typer.Typer()
 def run(
     home: Annotated[Path, typer.Option(help="The demo's own folder; wiped at the start.")] = Path(".demo"),
     live: Annotated[bool, typer.Option("--live", help="Fill the orders on the paper account.")] = False,
+    sample: Annotated[
+        Path | None,
+        typer.Option(help="Folder of `desk data import msft-chain`: look for a put on its real option chain, too."),
+    ] = None,
 ) -> None:
     """Screen the S&P 500 on real prices, research candidates, decide on trades, analyse three; then stop everything.
 
@@ -47,7 +52,7 @@ def run(
     if names := demo.left_out(os.environ):
         switch = "; --live fills the orders" if Settings.LIVE_SWITCH in names and not live else ""
         out.print(f"not taken over: {', '.join(names)}{switch}", style="yellow", markup=False)
-    code, seen, members, found, analysed = 1, SeenProcesses(), [], None, None
+    code, seen, members, found, analysed, real = 1, SeenProcesses(), [], None, None, None
     with signals.raised():
         try:
             with desk_stack(made, print_line) as stack:
@@ -57,11 +62,13 @@ def run(
                 code = code or _analyse(out, made, stack, seen)
                 analysed = analysis_proofs(made.settings.database, made.folders.home)
                 members = stack.members()
+            if not code and sample is not None:
+                code, real = _search_sample(out, made, sample, seen)
         except signals.StopRequested as stop:
             out.print(f"stopped ({stop})")
             raise
     left = [member for member in members if member.process()]
-    lacking = _report(out, made, found, analysed, seen, left)
+    lacking = _report(out, made, found, [analysed, real], seen, left)
     out.print(f"done in {time.monotonic() - began:.0f} s")
     raise typer.Exit(code or int(bool(lacking)))
 
@@ -78,24 +85,50 @@ def _analyse(out: Console, made: Plan, stack: Stack, seen: SeenProcesses) -> int
     return demo.follow(stack, seen, *command)
 
 
+def _search_sample(out: Console, made: Plan, data: Path, seen: SeenProcesses) -> tuple[int, AnalysisProofs | None]:
+    """Look for a put on the real chain of a sample folder, on a second desk; return the exit code, and what is there to
+    see. A folder that is not there is left out: it could not be fetched."""
+    if not (data / "chains.csv").is_file():
+        out.print(
+            f"\nno real option chain in {relative(data)}: it could not be fetched, so the puts are modelled alone"
+        )
+        return 0, None
+    home = made.folders.home / "sample"
+    second = demo.sample_plan(os.environ, home, data)
+    # The sample has 18 closes and no news: nothing for the other two analysts to look at.
+    command = ("analyze", "MSFT", "--no-chart", "--no-research")
+    out.print(f"\na put on a real chain, MSFT's of {second.settings.replay_date}: running `desk {' '.join(command)}`\n")
+    with desk_stack(second, print_line) as stack:
+        code = demo.follow(stack, seen, *command)
+        return code, analysis_proofs(second.settings.database, home)
+
+
 def _report(
     out: Console,
     made: Plan,
     found: Proofs | None,
-    analysed: AnalysisProofs | None,
+    analyses: Sequence[AnalysisProofs | None],
     seen: SeenProcesses,
     left: list[ProcessRecord],
 ) -> list[str]:
-    """Print what happened with its evidence; return what is lacking."""
+    """Print what happened with its evidence; return what is lacking. analyses: of the replay, and of the sample."""
+    analysed, real = analyses
     lacking = ["a run in the database"] if found is None else found.lacking()
     if found is not None and found.candidates:
-        lacking += ["an analysis in the database"] if analysed is None else analysed.lacking()
+        lacking += ["an analysis in the database"] if analysed is None else analysed.lacking(charts=True)
+    if real is not None:
+        lacking += real.lacking(charts=False)
     if not seen.app_servers:
         lacking.append("a live app-server process")
     if left:
         lacking.append(f"a clean stop: still running are {', '.join(str(member.pid) for member in left)}")
     out.print("\nWhat happened, and the evidence")
-    for line in [*_lines(made, found), *_analysis_lines(made, analysed), *_seen(seen, left)]:
+    home = made.folders.home
+    shown = [
+        *_analysis_lines("modelled quotes", home, analysed),
+        *_analysis_lines("a real chain", home / "sample", real),
+    ]
+    for line in [*_lines(made, found), *shown, *_seen(seen, left)]:
         out.print(f"  {line}", highlight=False, markup=False)
     for what in lacking:
         out.print(f"  MISSING: {what}", style="bold red", markup=False)
@@ -118,17 +151,23 @@ def _lines(made: Plan, found: Proofs | None) -> list[str]:
     ]
 
 
-def _analysis_lines(made: Plan, found: AnalysisProofs | None) -> list[str]:
+def _analysis_lines(quotes: str, home: Path, found: AnalysisProofs | None) -> list[str]:
+    """Return what an analysis left. quotes: where those of its contracts come from."""
     if found is None:
         return []
-    home = relative(made.folders.home)
-    picked = [f"{row.contract} ({row.confidence})" for row in found.rows if row.recommendation == "select"]
-    return [
+    picked = [f"{row.contract} ({row.confidence})" for row in found.selected()]
+    supported, figures = found.figures
+    lines = [
         f"analysis {found.run_id}: {', '.join(f'{row.symbol} {row.recommendation}' for row in found.rows)}",
-        f"puts selected, from modelled quotes: {', '.join(picked) or 'none'}; orders: {_counts(found.orders)}",
-        f"charts that the model saw: {', '.join(relative(path) for path in found.pictures.values()) or 'none'}",
-        f"see more: DESK_HOME={home} {_command()} runs show {found.run_id}",
+        f"puts selected, from {quotes}: {', '.join(picked) or 'none'}; orders: {_counts(found.orders)}",
+        f"{supported} of {figures} figures in the analysts' texts were found in what their tools answered",
     ]
+    if (example := found.example()) is not None:
+        lines.append(f"those of the report on {example.symbol}'s options came from:")
+        lines += [f"  {line}" for line in citation_lines(example.grounding.model_dump())]
+    if found.pictures:
+        lines.append(f"charts that the model saw: {', '.join(map(relative, found.pictures.values()))}")
+    return [*lines, f"see more: DESK_HOME={relative(home)} {_command()} runs show {found.run_id}"]
 
 
 def _seen(seen: SeenProcesses, left: list[ProcessRecord]) -> list[str]:

@@ -59,6 +59,6 @@ def citation_lines(found: Mapping[str, Any] | None) -> Iterable[str]:
         )
         yield paragraph(f"{one.figure}: {place} = {one.value}{how}")
     if len(grounding.citations) > _MOST_CITATIONS:
-        yield f"and {grounding.supported - _MOST_CITATIONS} more figures with a source (--json has them)"
+        yield f"and {grounding.supported - _MOST_CITATIONS} more with a source (--json has them)"
     if grounding.supported < grounding.figures:
         yield f"no source: {_unsupported(grounding)}"

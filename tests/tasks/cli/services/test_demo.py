@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import psutil
@@ -12,6 +13,7 @@ import pytest
 from PIL import Image
 from sqlmodel import select
 
+from models.contracts import contract_of
 from models.database.store import Store
 from models.errors import UsageError
 from models.settings.sources import load_settings
@@ -22,6 +24,8 @@ from tasks.services import demo
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk
 from tests.tools.conftest import read_raw
+from tools.market.clock import exchange_hours
+from tools.pricing.black_scholes import Terms, price
 
 POISON = {
     "OPENAI_API_KEY": "sk-poison",
@@ -138,9 +142,27 @@ def test_another_day_another_universe_other_holes(tmp_path: Path) -> None:
     assert stops == {fill.symbol: ("submitted", fill.quantity, "stop") for fill in fills}
 
 
+def sample(folder: Path) -> Path:
+    """Write closes and puts of MSFT as the sample has them, priced at one volatility; return the folder."""
+    (folder / "bars").mkdir(parents=True)
+    days = exchange_hours().until(dt.date(2026, 3, 27), 18)
+    closes = [f"{day},{400 - 2 * place}" for place, day in enumerate(days)]
+    (folder / "bars" / "MSFT.csv").write_text("\n".join(["date,close", *closes]) + "\n", encoding="utf-8")
+    spot, expiry = 400.0 - 2 * (len(days) - 1), dt.date(2026, 4, 17)
+    rows = ["quote_date,contract,bid,ask,volume,open_interest,spot"]
+    for strike in range(320, 381, 5):
+        years = (expiry - days[-1]).days / 365
+        mid = price(Terms("put", spot, float(strike), years, 0.04), 0.36)
+        name = contract_of("MSFT", expiry, "put", Decimal(strike)).symbol
+        rows.append(f"{days[-1]},{name},{mid - 0.05:.2f},{mid + 0.05:.2f},500,1000,{spot}")
+    (folder / "chains.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return folder
+
+
 @pytest.mark.long
 def test_the_demo_runs_the_whole_desk_and_leaves_nothing(tmp_path: Path) -> None:
-    done = desk(tmp_path, "demo", "--home", str(tmp_path / "demo"), seconds=2 * PATIENCE, **POISON)
+    given = ("--home", str(tmp_path / "demo"), "--sample", str(sample(tmp_path / "sample")))
+    done = desk(tmp_path, "demo", *given, seconds=2 * PATIENCE, **POISON)
     output = done.stdout
     assert done.returncode == 0, output + done.stderr
     assert "MISSING" not in output
@@ -157,6 +179,13 @@ def test_the_demo_runs_the_whole_desk_and_leaves_nothing(tmp_path: Path) -> None
     assert analysed
     assert sorted(part.split()[1] for part in analysed[1].split(", ")) == ["reject", "select", "select"]
     assert re.search(r"puts selected, from modelled quotes: \w+ .*; orders: previewed 2", output)
+    assert re.search(
+        r"analysis \w+: MSFT select\n +puts selected, from a real chain: MSFT260417P\d{8} .*: none", output
+    )
+    shares = re.findall(r"(\d+) of (\d+) figures in the analysts' texts were found", output)
+    assert len(shares) == 2
+    assert all(found == every and int(found) > 5 for found, every in shares)
+    assert re.search(r"\d+%: call \d, option_chain_get /contracts/\d+/rocWeekly = 0\.\d+", output)
     charts = sorted((tmp_path / "demo" / "charts").iterdir())
     assert [chart.stem for chart in charts] == sorted(part.split()[0] for part in analysed[1].split(", "))
     for chart in charts:
