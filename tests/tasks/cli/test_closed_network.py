@@ -44,6 +44,9 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("doctor", ()),
     ("screen", ("--universe", "AAPL,IBM,GE,F,XOM,JPM,WMT,KO", "--lens", "technical", "--max", "4")),
     ("research", ("IBM", "KO")),
+    ("analyze", ("IBM", "--strategy", "equity")),
+    ("data import", ("bars.csv", "--to", "own")),
+    ("data check", ("own",)),
     ("trade", (RUN,)),
     ("status", ()),
     ("runs list", ()),
@@ -176,6 +179,8 @@ def test_no_command_reaches_a_broker_that_is_not_paper(
     closed: Closed, tmp_path: Path, switches: dict[str, str]
 ) -> None:
     desk = walker(closed, tmp_path / "home", **switches)
+    desk.home.mkdir(exist_ok=True)
+    (desk.home / "bars.csv").write_text("symbol,date,close\nIBM,2020-01-02,135.42\n", encoding="utf-8")
     with desk.up():
         for name, arguments in WALK:
             done = desk(*name.split(), *(desk.fill_in(argument) for argument in arguments))
