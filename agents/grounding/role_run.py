@@ -22,7 +22,8 @@ def texts_of(value: Mapping[str, Any]) -> dict[str, str]:
 
 
 def grounding_of(run: RoleRun) -> Grounding | None:
-    """Return the grounding of an answer; None where there is none, or it rests on no data."""
+    """Return the grounding of an answer; None where there is none, or it rests on no data. A role without tools has its
+    question alone."""
     if not isinstance(run.outcome, Completed) or not run.has_data:
         return None
     calls = [(call.answer.tool, call.arguments, call.answer.payload) for call in run.recorded]

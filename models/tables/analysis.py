@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, UniqueConstraint
+from sqlalchemy import JSON, Column, UniqueConstraint
 from sqlmodel import Field
 
 from models.tables.columns import Dated, Identified
@@ -15,7 +15,8 @@ class Analysis(Identified, Dated, table=True):
 
     contract: OCC symbol of the contract to write, null unless one was named. figures: of the chart, the contract and
     the research, as the reports have them. checks: rows of `models.analysis.AnalysisCheck`. reasons: why it is no
-    select. turn_id, headline, summary, author: of the text, null without one.
+    select. turn_id, headline, summary, author, grounding: of the text, null without one; grounding: the source of each
+    figure in it.
     """
 
     __table_args__ = (UniqueConstraint("run_id", "symbol"),)
@@ -37,3 +38,4 @@ class Analysis(Identified, Dated, table=True):
     headline: str | None = None
     summary: str | None = None
     author: str | None = None
+    grounding: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))

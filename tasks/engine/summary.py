@@ -111,8 +111,9 @@ def _tools(session: Session, run_id: str) -> dict[str, int]:
 
 def _grounding(session: Session, run_id: str) -> dict[str, Any]:
     """Return how many figures the texts of all reports have, and the share of those with a source; None without any."""
-    rows = session.exec(select(Report.grounding).where(Report.run_id == run_id)).all()
-    found = [row for row in rows if row is not None]
+    reports = session.exec(select(Report.grounding).where(Report.run_id == run_id)).all()
+    texts = session.exec(select(Analysis.grounding).where(Analysis.run_id == run_id)).all()
+    found = [row for row in (*reports, *texts) if row is not None]
     figures, supported = (sum(row[name] for row in found) for name in ("figures", "supported"))
     return {"figures": figures, "supported": supported, "share": round(supported / figures, 4) if figures else None}
 

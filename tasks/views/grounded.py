@@ -6,11 +6,13 @@ from sqlmodel import Session, col, select
 
 from agents.grounding.report import Grounding
 from models.research import Frozen
+from models.tables.analysis import Analysis
 from models.tables.runs import Report, Run
 
 
 class GroundedReport(Frozen):
-    """One report's grounding. confidence: what counts; claimed: the model's own, None of a report that has none."""
+    """The grounding of one report, or of the text around an analysis. report_id: the row's. confidence: what counts;
+    claimed: the model's own, None of a report that has none; code's own for an analysis."""
 
     symbol: str
     role: str
@@ -21,12 +23,19 @@ class GroundedReport(Frozen):
 
 
 def grounded_reports(session: Session, run: Run) -> list[GroundedReport]:
-    """Return the reports of a run in which figures were looked for, by symbol and role."""
+    """Return the reports and texts of a run in which figures were looked for, by symbol and role."""
     rows = session.exec(
         select(Report).where(Report.run_id == run.id).order_by(col(Report.symbol), col(Report.role))
     ).all()
-    return [
+    analyses = session.exec(select(Analysis).where(Analysis.run_id == run.id)).all()
+    found = [
         GroundedReport.of(row, report_id=row.id, claimed=(row.answer or {}).get("confidence"), grounding=row.grounding)
         for row in rows
         if row.grounding is not None
     ]
+    found += [
+        GroundedReport.of(row, report_id=row.id, role="synthesis", claimed=row.confidence, grounding=row.grounding)
+        for row in analyses
+        if row.grounding is not None
+    ]
+    return sorted(found, key=lambda one: (one.symbol, one.role))

@@ -13,6 +13,7 @@ from typing import Any
 from celery import Celery
 from sqlmodel import Session, col, select
 
+from agents.grounding.role_run import grounding_of
 from agents.roles import roots
 from agents.subjects import synthesis_subject
 from agents.synthesis.reduce import Synthesis, synthesise
@@ -34,7 +35,7 @@ from tasks.engine.steps import ClaimedStep, NewStep
 from tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
 from tasks.worker.work import Done, Ending
 from tasks.workflows.proposals import propose_orders
-from tasks.workflows.research import lost_reports, role_report, unscreened
+from tasks.workflows.research import announce, lost_reports, role_report, unscreened
 from tasks.workflows.runs import new_run, open_run
 from tools.holdings import free_shares
 from tools.market.protocol import ChainSource, MarketData
@@ -189,6 +190,10 @@ def describe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         status, reason = status_of(run)
         return Done({"status": status, "reason": reason}, run.rows, error=reason if status == "failed" else None)
     text = {"headline": value["headline"], "summary": value["summary"], "turn_id": turn.id, "author": turn.model}
+    grounding = grounding_of(run)
+    if grounding is not None:
+        text["grounding"] = grounding.model_dump(mode="json")
+        announce(desk, step, grounding)
     return Done({"status": "completed"}, run.rows, also=_writer(analysis.id, text))
 
 

@@ -175,7 +175,7 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     grounding = grounding_of(run) if status is ReportStatus.COMPLETED else None
     report = _report(desk, step, run, context, grounding)
     if report is not None and grounding is not None:
-        _announce(desk, report, grounding)
+        announce(desk, step, grounding)
     children: list[NewStep] = []
     stance = report.verdict if report is not None else None
     early, cancels = payload.get("beside", ()), None
@@ -244,11 +244,11 @@ def _report(
     )
 
 
-def _announce(desk: Desk, report: Report, grounding: Grounding) -> None:
-    """Emit how many figures of a report have a source."""
+def announce(desk: Desk, step: ClaimedStep, grounding: Grounding) -> None:
+    """Emit how many figures of a step's texts have a source."""
     figures = [one.figure for one in grounding.unsupported]
     event = ReportGrounded(
-        run_id=report.run_id, mode="research", role=report.role, symbol=report.symbol, figures=grounding.figures,
+        run_id=step.run_id, mode="research", role=step.role, symbol=step.subject, figures=grounding.figures,
         supported=grounding.supported, share=grounding.share, unsupported=figures,
     )  # fmt: skip
     desk.telemetry.emit(event)

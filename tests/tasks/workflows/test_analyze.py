@@ -14,6 +14,7 @@ from sqlmodel import select
 from models.analysis import AnalysisRequest
 from models.database.store import Store
 from models.states import RUN_FINAL, OrderState
+from models.tables.analysis import Analysis
 from models.tables.orders import Account, Fill, Order, Position
 from models.tables.runs import Run, Step
 from tasks.bootstrap import desk_of
@@ -110,6 +111,11 @@ def test_puts_are_analysed_rejected_early_and_proposed(desk: Processes, store: S
     assert found["decided_by"] == "code: analyze"
     with store.read() as session:
         steps = session.exec(select(Step).where(Step.run_id == found["run_id"])).all()
+        texts = session.exec(select(Analysis.grounding).where(Analysis.run_id == found["run_id"])).all()
+    (text,) = [one for one in texts if one is not None]
+    assert text["figures"] == text["supported"] > 5
+    assert {one["source"] for one in text["citations"]} == {"question"}
+    assert found["summary"]["grounding"]["share"] == 1.0
     kinds = Counter(step.kind for step in steps)
     assert kinds == {"report": 6, "synthesize": 4, "describe": 1, "propose": 1, "submit": 1, "finish": 1}
     assert {(step.state, step.attempt, step.sends) for step in steps} == {("done", 1, 1)}
