@@ -12,6 +12,7 @@ from models.research import Stance
 from tools.charts.frames import PERIODS, SESSIONS_A_WEEK
 
 STANCES = {"bullish": Stance.CONFIRMED, "neutral": Stance.CAUTION, "bearish": Stance.CAUTION, "reject": Stance.REJECT}
+INTERVALS = ("day", "week")  # of the charts that a report's figures and levels are of
 _STUDIES = {"chart_study_get": "studies"}
 _BOTH = {**_STUDIES, "chart_render": "charts"}
 _LINES = {"TS": "trendline_support", "TR": "trendline_resistance"}
@@ -27,7 +28,7 @@ def complete_chart(answer: dict[str, Any], subject: Mapping[str, Any], calls: Se
     """
     symbol = str(subject["symbol"])
     known = levels_of(symbol, calls)
-    measured = _last(rows(calls, _STUDIES, symbol)) or _last(rows(calls, _BOTH, symbol)) or {}
+    measured = _last(_charts(calls, _STUDIES, symbol)) or _last(_charts(calls, _BOTH, symbol)) or {}
     close = figure(measured, "close")
     support = _named("support", answer["support"], known, symbol)
     resistance = _named("resistance", answer["resistance"], known, symbol)
@@ -54,8 +55,13 @@ def complete_chart(answer: dict[str, Any], subject: Mapping[str, Any], calls: Se
 
 def has_chart(subject: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:
     """Return whether a study or a picture is of as many sessions of the symbol as a trend needs."""
-    found = (_sessions(row) for row in rows(calls, _BOTH, str(subject["symbol"])))
+    found = (_sessions(row) for row in _charts(calls, _BOTH, str(subject["symbol"])))
     return max(found, default=0) >= PERIODS["day"].trend
+
+
+def _charts(calls: Sequence[RecordedCall], tools: Mapping[str, str], symbol: str) -> Iterator[Row]:
+    """Return the rows on a symbol that are of days or weeks, as a report is: an hour's S1 is not that of the days."""
+    return (row for row in rows(calls, tools, symbol) if row.get("interval") in INTERVALS)
 
 
 def _sessions(row: Row) -> float:
@@ -69,7 +75,7 @@ def levels_of(symbol: str, calls: Sequence[RecordedCall]) -> dict[str, NamedLeve
     study has its touches.
     """
     found: dict[str, NamedLevel] = {}
-    for row in rows(calls, _BOTH, symbol):
+    for row in _charts(calls, _BOTH, symbol):
         for level in _levels(row):
             same = found.get(level.id)
             if same is None or same.price != level.price or level.touches is not None or level.members:

@@ -103,6 +103,23 @@ def test_an_id_is_that_of_the_last_study(calls: list[RecordedCall], tmp_path: Pa
     assert complete_chart(one, subject(), [*weeks, *calls])["support_levels"][0]["price"] == 217.0967
 
 
+@pytest.mark.parametrize("interval", ["hour", "15min"])
+def test_intraday_charts_give_a_report_no_figures(calls: list[RecordedCall], interval: str) -> None:
+    """Their levels have the ids of the days' ones, and their average true range is of another size."""
+
+    def hours(payload: dict[str, Any]) -> None:
+        for row in payload.get("studies") or payload.get("charts") or ():
+            row.update(interval=interval, close=1.0, atr14=0.1)
+            for level in row.get("support") or ():
+                level["price"] = 0.5
+
+    intraday = altered(calls, hours)
+    assert complete_chart(answer(), subject(), [*calls, *intraday]) == complete_chart(answer(), subject(), calls)
+    assert not has_chart(subject(), intraday)
+    with pytest.raises(AnswerError, match="there are none"):
+        complete_chart(answer(), subject(), intraday)
+
+
 def test_a_picture_alone_gives_prices_without_touches(calls: list[RecordedCall]) -> None:
     found = complete_chart(answer(confluence=[]), subject(), calls[1:])
     assert [(one["price"], one["touches"]) for one in found["support_levels"]] == [(217.0967, None), (220.684, None)]
