@@ -33,7 +33,9 @@ from tasks.workflows.research import all_roles, candidate_steps, researchers, un
 from tasks.workflows.runs import new_run, open_run
 from tasks.workflows.speculation import spare_turns
 from tools.market.clock import exchange_hours
+from tools.market.quotes import share_of
 from tools.market.universe import resolve_universe
+from tools.risk import underlying_of
 
 NO_CANDIDATES = "no candidates; no decision was made"
 NEW_YORK = ZoneInfo("America/New_York")
@@ -142,9 +144,10 @@ def merge_hits(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     chosen = rank(map(_ranked_hit, hits), run.params["max_candidates"])
     candidates = [_candidate(run.id, item) for item in chosen]
     paired = list(zip(candidates, chosen, strict=True))
-    taken = {candidate.symbol for candidate in candidates}
-    # Holdings are researched again in every screen, whether a lens named them or not.
-    held_too = [position.symbol for position in positions if position.symbol not in taken]
+    taken, market = {candidate.symbol for candidate in candidates}, desk.market_of(step.run_id)
+    # Holdings are researched again in every screen, whether a lens named them or not; a contract as its share.
+    held = dict.fromkeys(share_of(market, underlying_of(position.symbol)) for position in positions)
+    held_too = [symbol for symbol in held if symbol not in taken]
     candidates += unscreened(run.id, held_too, "position", first=len(taken) + 1)
     links = [CandidateHit(candidate_id=one.id, hit_id=hit.id) for one, item in paired for hit in item.hits]
     theses = {item.symbol: [_thesis(hit) for hit in item.hits] for item in chosen}

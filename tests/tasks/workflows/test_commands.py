@@ -103,6 +103,20 @@ def test_a_held_name_is_researched_again_in_a_screen(floor: Floor) -> None:
     assert "origin is position" in floor.desk("runs", "show", found["run_id"], "--lineage", "ge").out
 
 
+def test_a_held_contract_is_researched_as_its_share_in_a_screen(floor: Floor) -> None:
+    with floor.store.session() as session:
+        ensure_account(session, "paper", 100_000.0)
+        for symbol, quantity in (("GE100918P00015000", -1), ("GE100918P00014000", -1), ("IBM100918P00110000", -1)):
+            session.add(
+                Position(account="paper", symbol=symbol, quantity=quantity, average_cost=0.5, filled_at=MARKET_NOW)
+            )
+    floor.model.hits = {"technical": ["IBM"]}
+    found = floor.json("screen", "--universe", "IBM,MMM", "--lens", "technical")
+    assert [(row["symbol"], row["origin"], row["verdict"]) for row in found["candidates"]] == [
+        ("IBM", "screen", "BUY"), ("GE", "position", "BUY"),
+    ]  # fmt: skip
+
+
 def test_research_piped_is_plain_lines(floor: Floor) -> None:
     floor.model.stances = {("MMM", "risk"): "CAUTION", ("MMM", "catalyst"): "CAUTION"}
     floor.served.latency = 0.1
