@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+from models.contracts import parse_contract
 from models.market import Quote
 from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
 from tools.decimals import exact, money
@@ -47,7 +48,9 @@ def collar_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -
     distance = abs(exact(ticket.limit_price) - last)
     if distance <= collar * quote:
         return None
-    of = f"the net price of its {len(ticket.legs)} legs" if ticket.legs else f"the last price of {ticket.traded}"
+    quoted = parse_contract(ticket.traded) is not None and None not in (context.quote.bid, context.quote.ask)
+    price = "the middle of the quotes of" if quoted else "the last price of"
+    of = f"the net price of its {len(ticket.legs)} legs" if ticket.legs else f"{price} {ticket.traded}"
     reason = f"the limit of {money(ticket.limit_price)} is far from {of}, {money(last)}"
     return deny(DenialCode.COLLAR, reason, f"{distance / quote:.4%} away", f"at most {collar:.2%} away")
 

@@ -70,6 +70,17 @@ def test_options_that_are_not_traded(new_desk: NewDesk, changes: dict[str, Any],
     denied(desk.run(option(**changes), instrument="option")[0], code)
 
 
+def test_a_limit_far_from_a_contracts_quotes_is_denied_with_their_middle(new_desk: NewDesk) -> None:
+    class Spread(Options):
+        def option_quote(self, contract: str) -> Quote:
+            return self.quote(contract).model_copy(update={"bid": 0.2, "ask": 0.25})
+
+    market = Spread({"AAA": 100.0, PUT: 0.225})
+    desk = new_desk(market, trader_live=False, stock_only=False, options_mode="both")
+    reason = denied(desk.run(option(limitPrice=0.2), instrument="option")[0], DenialCode.COLLAR)
+    assert f"the limit of 0.20 is far from the middle of the quotes of {PUT}, 0.225" in reason
+
+
 def test_options_need_a_market_that_prices_them_and_leave_to_trade_them(new_desk: NewDesk) -> None:
     plain = new_desk(Tape({"AAA": 100.0, PUT: 2.0}), trader_live=False, stock_only=False, options_mode="both")
     assert "the tape market has no option quotes" in denied(plain.run(option())[0], DenialCode.UNPRICED)
