@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from models.contracts import parse_contract
 from models.research import Confidence, Frozen, Stance, Wire
 
 Strategy = Literal["csp", "covered_call", "equity"]
@@ -67,6 +68,15 @@ class AnalysisRequest(Frozen):
         """Whether code makes orders of what is selected: those of shares are left to the trader, and a contract that
         no other report than that of the options supports is shown alone."""
         return self.orders and self.strategy in WRITES and len(self.roles) > 1
+
+
+def break_even_texts(contract: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return the texts of a written contract's break_even and pop. A call's are of the call alone: what its shares cost
+    is not known here, and with them a covered call breaks even elsewhere."""
+    found = parse_contract(contract)
+    if found is not None and found.kind == "call":
+        return ("break_even", "break-even of the call alone {:.2f}"), ("pop", "probability of ending below that {:.0%}")
+    return ("break_even", "break-even {:.2f}"), ("pop", "probability of profit {:.0%}")
 
 
 class AnalysisCheck(Frozen):

@@ -78,10 +78,11 @@ def require_chains(market: MarketData, request: AnalysisRequest) -> None:
     """Raises UsageError when a strategy writes options and the market lists none."""
     if request.strategy not in WRITES or isinstance(market, ChainSource):
         return
-    modelled = " or DESK_REPLAY_OPTIONS=modelled for modelled ones," if market.clock.day is not None else ""
+    modelled = "DESK_REPLAY_OPTIONS=modelled for modelled ones, or " if market.clock.day is not None else ""
+    chosen = f"start the desk with {modelled}DESK_MARKET set to a market with chains, such as yahoo"
     raise UsageError(
         f"the strategy {request.strategy} needs option chains, and the {market.name} market has none",
-        remedy=f"set{modelled} DESK_MARKET to a market with chains, such as yahoo; or choose --strategy equity",
+        remedy=f"{chosen}; or choose --strategy equity",
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
+from models.analysis import break_even_texts
 from models.contracts import MODELLED
 from models.research import ActionKind, Confidence, TraderAction
 from models.states import StepKind
@@ -82,8 +83,7 @@ def _reasoning(analysis: Analysis, figures: dict[str, Any]) -> str:
             ("dte", "{} days"),
             ("delta", "delta {:.2f}"),
             ("weekly_roc", "{:.2%} a week"),
-            ("break_even", "break-even {:.2f}"),
-            ("pop", "probability of profit {:.0%}"),
+            *break_even_texts(figures["contract"]),
         )
         if figures[name] is not None
     ]

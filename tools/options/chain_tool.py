@@ -138,8 +138,9 @@ OPTION_CHAIN_GET = ToolSpec(
         "Puts or calls on up to 10 symbols within windows of days to expiry, |delta|, spread, open interest and weekly "
         "return, or with strikes near given price levels. Each row: quote, iv, Greeks (theta a day, vega a point), roc "
         "(mid / strike for a put, mid / spot for a covered call), rocWeekly, rocAnnual, breakEven, pop (risk-neutral "
-        "probability of the writer's profit), liquidity, source, greeks (market, computed, modelled). Fractions, 0.05 "
-        "is 5%; null is unknown and `problem` its reason. A contract that is not in an answer is not known to exist."
+        "probability of the writer's profit; both of the option alone), liquidity, source, greeks (market, computed, "
+        "modelled). Fractions, 0.05 is 5%; null is unknown and `problem` its reason. A contract that is not in an "
+        "answer is not known to exist."
     ),
     hint=(
         "option contracts with Greeks, returns, probability of profit and liquidity; `symbols`, `kind`, and windows: "

@@ -133,18 +133,19 @@ def _contract_confidence(best: Payload | None, lacking: Sequence[str]) -> str:
 
 
 def _contract_texts(row: Payload) -> list[str]:
+    alone = " of the call alone" if row["kind"] == "call" else ""
     found = [
         f"{row['contract']}, {row['kind']} at {row['strike']:.2f} until {row['expiry']} ({row['dte']} days)",
         f"premium {row['mid']:.2f}",
         f"delta {row['delta']:.2f}",
         f"{row['rocWeekly']:.2%} a week on capital",
-        f"break-even {row['breakEven']:.2f}",
+        f"break-even{alone} {row['breakEven']:.2f}",
         f"liquidity {row['liquidity']}",
     ]
     if (level := number(row, "level")) is not None:
         found.insert(1, f"nearest to the level {level:.2f}")
     if (chance := number(row, "pop")) is not None:
-        found.append(f"probability of profit {shown(chance, 'percent')}")
+        found.append(f"probability of profit{alone} {shown(chance, 'percent')}")
     return found
 
 

@@ -204,7 +204,12 @@ def test_the_trader_does_not_decide_on_analyses_that_code_makes_orders_of(desk: 
 def test_wrong_options_and_markets_start_nothing(desk: Processes, store: Store) -> None:
     before = runs(store)
     for arguments, environ, error, remedy in (
-        (("HAL",), {"DESK_REPLAY_OPTIONS": "none"}, "the replay market has none", "DESK_REPLAY_OPTIONS=modelled"),
+        (
+            ("HAL",),
+            {"DESK_REPLAY_OPTIONS": "none"},
+            "the replay market has none",
+            "with DESK_REPLAY_OPTIONS=modelled for",
+        ),
         (("NOPE",), {}, "does not carry NOPE", "leave them out"),
         (("HAL", "--dte", "30-20"), {}, "--dte 30-20 begins after its end", "such as 14-45"),
         (("HAL", "--depth", "fast"), {}, "--depth 'fast' is no depth", "quick, standard, deep"),

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from models.analysis import WRITES, break_even_texts
 from models.database.artifacts import removal_note
 from tasks.cli.output import paragraph
 from tasks.cli.render.indented import Indented
@@ -37,7 +38,7 @@ def _analysis(row: AnalysisRow, home: Path | None) -> Iterable[RenderableType]:
     for reason in row.reasons:
         yield _in(paragraph(reason))
         if reason.startswith("research: no_data"):
-            yield _in("--no-research analyses without it; a verdict is then at most CAUTION", "dim")
+            yield _in(_without_research(row.strategy), "dim")
     if row.recommendation == "select" and (contract := row.figures.get("contract")):
         yield from map(_in, _contract(contract))
     for check in row.checks:
@@ -56,6 +57,12 @@ def _analysis(row: AnalysisRow, home: Path | None) -> Iterable[RenderableType]:
     yield from _order(row)
 
 
+def _without_research(strategy: str) -> str:
+    if strategy in WRITES:
+        return "--no-research analyses without it; a verdict is then at most CAUTION"
+    return f"{strategy} needs a market with sources of research, such as yahoo: docs/research.md"
+
+
 def _in(text: str, style: str = "") -> RenderableType:
     return Indented(Text(text, style=style), 2)
 
@@ -69,8 +76,7 @@ def _contract(found: Mapping[str, Any]) -> Iterable[str]:
             ("roc", "return {:.2%}"),
             ("weekly_roc", "{:.2%} a week"),
             ("annualized_roc", "{:.1%} a year"),
-            ("break_even", "break-even {:.2f}"),
-            ("pop", "probability of profit {:.0%}"),
+            *break_even_texts(found["contract"]),
         ),
         (
             ("delta", "delta {:.3f}"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from models.analysis import AnalysisCheck
 from tasks.cli.render.results.analyses import analyses_report
 from tasks.views.analyses import AnalysisOrder, AnalysisRow, AnalystText
@@ -57,6 +59,26 @@ def test_a_selection_is_shown_with_its_figures_checks_text_and_order() -> None:
     assert f"order sell 1 {PUT} at 0.68: denied" in lines
     assert "the desk trades stocks only" in lines
     assert lines[lines.index("chart, in /desk:") + 1] == PICTURE
+
+
+def test_a_calls_break_even_is_that_of_the_call_alone() -> None:
+    call = "HAL100917C00030000"
+    found = row(
+        strategy="covered_call", contract=call, figures={"contract": options(contract=call, break_even=30.7, pop=0.9)}
+    )
+    shown = " ".join(rendered(analyses_report([found])).split())
+    assert "break-even of the call alone 30.70, probability of ending below that 90%" in shown
+    assert "probability of profit" not in shown
+
+
+@pytest.mark.parametrize(
+    ("strategy", "remedy"), [("csp", "--no-research analyses without it"), ("equity", "equity needs a market with")]
+)
+def test_missing_research_has_a_remedy_that_the_strategy_takes(strategy: str, remedy: str) -> None:
+    reasons = ["research: no_data (no data from news_list)"]
+    shown = rendered(analyses_report([row(strategy=strategy, recommendation="incomplete", reasons=reasons)]))
+    assert remedy in shown
+    assert ("--no-research" in shown) is (strategy == "csp")
 
 
 def test_a_rejection_shows_its_reasons_and_no_contract() -> None:
