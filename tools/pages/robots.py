@@ -20,7 +20,7 @@ class Robots:
         self._rules = RobotFileParser()
         if reply.status >= 500:
             raise PageError(f"{PATH} of {target.host} answers with {reply.status}, so its rules are not known")
-        lines = reply.body.decode("utf-8", "replace").splitlines() if reply.status == 200 else []
+        lines = reply.body.decode("utf-8-sig", "replace").splitlines() if reply.status == 200 else []
         self._rules.parse(lines)
 
     def check(self, target: Target) -> None:

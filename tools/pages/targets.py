@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +14,14 @@ from models.page_hosts import HTTPS_PORT, Address, PageHost
 
 MOST_URL_CHARS = 2_000
 _PORTS = {"https": HTTPS_PORT, "http": 80}
+_HOST = re.compile(r"[0-9a-z_.:-]+")
 _PATH_CHARS = "/%:@!$&'()*+,;=~-._"
 # Addresses that pass for public ones: those that carry another address in them, and Azure's service for its machines.
 _NOT_PUBLIC = tuple(
-    ipaddress.ip_network(network)
-    for network in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "168.63.129.16/32")
+    ipaddress.ip_network(network) for network in ("2002::/16", "2001::/32", "3fff::/20", "168.63.129.16/32")
 )
+# All that is given out of IPv6; outside of it are site-local addresses (fec0::/10), which count as global elsewhere.
+_PUBLIC_V6 = ipaddress.ip_network("2000::/3")
 
 
 class PageError(DeskError):
@@ -65,10 +68,12 @@ def target_of(url: str, hosts: Sequence[PageHost]) -> Target:
         raise PageError(f"{url!r} is not read: only https:// URLs are")
     if "@" in parts.netloc:
         raise PageError(f"the URL of {host} has a login in it: it is not read")
+    if _HOST.fullmatch(host) is None:
+        raise PageError(f"{host!r} is no host: write it as DNS has it, in letters, digits and hyphens")
     port = port if port is not None else _PORTS[parts.scheme]
-    path = quote(parts.path or "/", safe=_PATH_CHARS) + (
-        f"?{quote(parts.query, safe=_PATH_CHARS + '?')}" if parts.query else ""
-    )
+    path = quote(parts.path or "/", safe=_PATH_CHARS, errors="replace")
+    if parts.query:
+        path += f"?{quote(parts.query, safe=_PATH_CHARS + '?', errors='replace')}"
     for rule in hosts:
         if rule.admits(parts.scheme, host, port):
             return Target(parts.scheme, host, port, path, rule)
@@ -98,6 +103,8 @@ def is_public(address: Address) -> bool:
     """Return whether an address is one of the public internet."""
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         return is_public(address.ipv4_mapped)
+    if isinstance(address, ipaddress.IPv6Address) and address not in _PUBLIC_V6:
+        return False
     inner = any(address in network for network in _NOT_PUBLIC if network.version == address.version)
     return address.is_global and not address.is_multicast and not inner
 

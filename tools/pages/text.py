@@ -19,7 +19,8 @@ from tools.pages.reader import RawPage
 from tools.pages.targets import PageError
 
 _TITLE_CHARS, _AUTHOR_CHARS = 300, 200
-_STYLE = "translate(@style, ' ABCDEFGHIJKLMNOPQRSTUVWXYZ', 'abcdefghijklmnopqrstuvwxyz')"
+# The style in small letters without space: translate() drops the signs that have none to stand for them, the last ones.
+_STYLE = "translate(@style, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ \t\n\r', 'abcdefghijklmnopqrstuvwxyz')"
 # Parts that a browser does not show: a text for programs alone, and the usual place of instructions to a model.
 _HIDDEN = [
     "//*[@hidden]",
@@ -27,8 +28,10 @@ _HIDDEN = [
     "//*[@aria-hidden='true']",
     f"//*[contains({_STYLE}, 'display:none')]",
     f"//*[contains({_STYLE}, 'visibility:hidden')]",
-    f"//*[contains({_STYLE}, 'font-size:0')]",
-    f"//*[contains({_STYLE}, 'opacity:0') and not(contains({_STYLE}, 'opacity:0.'))]",
+    *(
+        f"//*[contains({_STYLE}, '{name}:0') and not(contains({_STYLE}, '{name}:0.'))]"
+        for name in ("font-size", "opacity")
+    ),
 ]
 # Signs without a shape, by which a text can differ from what it looks like: controls, marks of direction, tags.
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cn", "Cs"})
@@ -95,7 +98,7 @@ def _short(text: str | None, limit: int) -> str | None:
 def _decoded(page: RawPage) -> str:
     try:
         return page.body.decode(page.charset or "utf-8", "replace")
-    except LookupError:
+    except (LookupError, ValueError):  # no charset of texts, such as Python's own `undefined` and `idna`
         return page.body.decode("utf-8", "replace")
 
 

@@ -104,11 +104,12 @@ def _body(reply: http.client.HTTPResponse, target: Target, cut: threading.Event)
     if packing not in ("gzip", "identity", ""):
         raise PageError(f"{target.host} sent the page packed as {packing[:40]!r}, which was not asked for")
     unpacker = zlib.decompressobj(_GZIP) if packing == "gzip" else None
-    found = bytearray()
+    found, came = bytearray(), 0
     while part := reply.read1(_READ_BYTES):
+        came += len(part)  # what follows the end of a packed page is kept by zlib, and counts too
         # No more is unpacked than may be kept: a few KB can stand for gigabytes.
         found += unpacker.decompress(part, MOST_BYTES + 1 - len(found)) if unpacker else part
-        if len(found) > MOST_BYTES:
+        if max(len(found), came) > MOST_BYTES:
             raise PageError(f"the page of {target.host} is larger than {MOST_BYTES // 2**20} MB")
     if cut.is_set():
         raise TimeoutError

@@ -99,6 +99,10 @@ def test_a_url_of_a_named_host_is_read(url: str, hosts: str) -> None:
         ("http://10.0.0.7/a", "10.0.0.7"),
         ("https://www.sec.gov/" + "a" * 2000, "www.sec.gov"),
         ("https://w\u0175w.sec.gov/", "www.sec.gov"),
+        ("https://a,b.sec.gov/", "*.sec.gov"),
+        ("https://a%2fb.sec.gov/", "*.sec.gov"),
+        ("https://a*.sec.gov/", "*.sec.gov"),
+        ("https://\ud800.sec.gov/", "*.sec.gov"),
     ],
 )
 def test_any_other_url_is_refused(url: str, hosts: str) -> None:
@@ -130,6 +134,7 @@ def test_a_setting_is_read_as_hosts() -> None:
         "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.100.100.200", "168.63.129.16",
         "0.0.0.0", "224.0.0.1", "255.255.255.255", "192.0.2.1", "::", "::1", "fe80::1", "fd00:ec2::254", "ff02::1",
         "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001:db8::1", "2001:0:1::1",
+        "fec0::1", "::7f00:1", "::ffff:0:7f00:1", "3fff::1",
     ],
 )  # fmt: skip
 def test_an_address_that_is_not_public_is_refused(read: Read, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
