@@ -93,7 +93,8 @@ def _widened(rows: Rows, problems: Problems) -> Rows:
     ranged = ~np.isnan(rows.open)
     # A ten-thousandth of the price is what rounding and adjustment leave between them.
     slack = 1e-4 * rows.close
-    odd = ranged & ((rows.low - low > slack) | (high - rows.high > slack))
+    with np.errstate(invalid="ignore"):  # of cells that are problems already
+        odd = ranged & ((rows.low - low > slack) | (high - rows.high > slack))
     for place in np.unique(rows.file[odd]).tolist():
         which = np.flatnonzero(odd & (rows.file == place))
         message = f"{len(which)} rows have an open or close outside low to high, which are widened"

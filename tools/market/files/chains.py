@@ -199,7 +199,7 @@ def _named_contract(text: str) -> OptionContract | tuple[str, str]:
 
 def _described_contract(symbol: str, expiry: str, kind: str, strike: str) -> OptionContract | tuple[str, str]:
     root, day = root_of(symbol.upper()), day_of(expiry)
-    if not (root.isalpha() and len(root) <= 6):
+    if not (root.isascii() and root.isalpha() and len(root) <= 6):
         return "symbol", f"{symbol[:40]!r} is no underlying of 1 to 6 letters"
     if isinstance(day, str):
         return "expiry", day

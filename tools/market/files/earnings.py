@@ -14,6 +14,7 @@ from tools.market.files.reading.cells import day_of, is_empty, moment_of, number
 from tools.market.files.reading.parts import parts_of
 from tools.market.files.reading.problems import Problems
 from tools.market.files.reading.tables import Part, plain
+from tools.market.universe import SYMBOL_RULE, is_symbol
 
 NAMES = {
     "symbol": ("symbol", "ticker", "sym"),
@@ -66,8 +67,8 @@ def _date(part: Part, at: int, problems: Problems) -> EarningsDate | None:
     if isinstance(day, str):
         fault("date", day)
         return None
-    if is_empty(cells["symbol"]):
-        fault("symbol", "no symbol")
+    if not is_symbol(cells["symbol"].upper()):
+        fault("symbol", f"{cells['symbol'][:40]!r} is no symbol: {SYMBOL_RULE}")
     timing = cells.get("timing", "")
     if not is_empty(timing) and plain(timing) not in _TIMINGS:
         fault("timing", f"{timing[:40]!r} is no time of day: write bmo, amc or during, or leave it empty")

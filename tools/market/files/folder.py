@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -106,6 +107,9 @@ def _version(path: Path, files: tuple[tuple[str, int, int], ...], kind: str) -> 
 
 def _one(path: Path, names: tuple[str, ...], problems: Problems) -> Path | None:
     there = [path / name for name in names if (path / name).is_file()]
+    for name in names:
+        if os.path.lexists(path / name) and path / name not in there:
+            problems.error(name, "is no file: a folder, a pipe, or a link to what is not there")
     if len(there) > 1:
         problems.error(there[1].name, f"stands beside {there[0].name}: keep one of them")
     return there[0] if there else None

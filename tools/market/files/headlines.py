@@ -74,7 +74,7 @@ def _headline(part: Part, at: int, problems: Problems) -> Headline | None:
     text = cells["headline"]
     if _MARKUP.search(text):
         problems.warn(part.file, "has markup, which is taken out", row, part.written["headline"])
-        text = html.unescape(_TAG.sub("", text))
+        text = _TAG.sub("", html.unescape(_TAG.sub("", text)))
     source, url = cells.get("source", ""), cells.get("url", "")
     return Headline(
         symbol=cells["symbol"].upper(),

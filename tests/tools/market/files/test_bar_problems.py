@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,8 @@ def test_a_row_that_cannot_be_used_is_an_error_and_the_market_is_refused(
         ("day,price\n2020-01-02,10\n", "bars/A.csv, row 1: has no column close (or adj close); its columns are day"),
         ("when,px\n2020-01-02,10\n", "bars/A.csv, row 1: has no column date, no column close (or adj close); its"),
         ("date,close,close\n2020-01-02,10,10\n", "bars/A.csv, row 1: has more than one column named close"),
+        ("date,close,CLOSE\n2020-01-02,10,10\n", "bars/A.csv, row 1: has more than one column named CLOSE, close"),
+        ("date,close ,close \n2020-01-02,10,10\n", "bars/A.csv, row 1: has more than one column named close"),
         ("date,high,close\n2020-01-02,10,10\n", "row 1: has high and no open and low; give all three, or the close"),
         (b"date,close\n2020-01-02,10\xff\n", "bars/A.csv: is no UTF-8 text"),
     ],
@@ -157,6 +160,27 @@ class TestWarnings:
         warned = self.warned(tmp_path, walk(DAYS))
         assert "bars/B.xlsx: is not read: files of bars end in .csv or .parquet" in warned
         assert "notes.md: is not read: it is no file of a data folder" in warned
+
+
+@pytest.mark.parametrize("form", ["folder", "link", "pipe"])
+def test_a_known_name_that_is_no_file_is_an_error(tmp_path: Path, form: str) -> None:
+    path = one_file(tmp_path, f"{FIRST}\n{GOOD}\n") / "headlines.csv"
+    if form == "folder":
+        path.mkdir()
+    elif form == "link":
+        path.symlink_to(tmp_path / "nowhere")
+    else:
+        os.mkfifo(path)
+    expected = "headlines.csv: is no file: a folder, a pipe, or a link to what is not there"
+    assert found(path.parent, "error") == [expected]
+
+
+def test_a_parquet_file_with_a_column_twice_is_an_error(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    folder = one_file(tmp_path, f"{FIRST}\n{GOOD}\n")
+    columns = [arrow.array(["2020-01-02"]), arrow.array([10.0]), arrow.array([99.0])]
+    parquet.write_table(arrow.table(columns, names=["date", "close", "close"]), folder / "bars" / "B.parquet")
+    assert found(folder, "error")[0] == "bars/B.parquet, row 1: has more than one column named close"
 
 
 def test_two_forms_of_the_same_are_an_error(tmp_path: Path) -> None:

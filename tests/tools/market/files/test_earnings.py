@@ -52,9 +52,11 @@ def test_a_cell_that_cannot_be_read_is_an_error_with_its_place(tmp_path: Path) -
         ("A", "2020-06-11", "", "", "a lot", ""),
         ("A", "2020-06-12", "", "", "", ""),
         ("A", "2020-06-12", "", "", "", ""),
+        ("../A", "2020-06-12", "", "", "", ""),
     )
     errors = [str(one) for one in check_folder(folder, "auto", 9).problems.of("error")]
     assert "earnings.csv, row 2, column date: 'soon' cannot be read as a day" in errors[0]
     assert "earnings.csv, row 3, column time: 'noonish' is no time of day: write bmo, amc or during" in errors[1]
     assert errors[2] == "earnings.csv, row 4, column eps estimate: 'a lot' is no number"
     assert errors[3] == "earnings.csv, row 6: A has a second row of 2020-06-12; the first is row 5"
+    assert errors[4].startswith("earnings.csv, row 7, column symbol: '../A' is no symbol")

@@ -82,7 +82,7 @@ def test_a_time_without_a_zone_is_an_error_that_the_market_repeats(tmp_path: Pat
 
 
 def test_markup_is_taken_out_and_pointed_out(tmp_path: Path) -> None:
-    folder = write(tmp_path, ("A", "2020-06-02", "<b>AT&amp;T</b> <script>x</script> 2 < 3", "wire", ""))
+    folder = write(tmp_path, ("A", "2020-06-02", "<b>AT&amp;T</b> <script>x</script> 2 < 3&lt;i&gt;", "wire", ""))
     assert problems(folder, "warning")[-1] == "headlines.csv, row 2, column Title: has markup, which is taken out"
     (found,) = market(tmp_path, folder, DAYS[3]).headlines("A", 5)
     assert found.headline == "AT&T x 2 < 3"

@@ -15,6 +15,8 @@ _SERIAL = re.compile(r"\d{5}(\.\d+)?")
 _SECONDS = re.compile(r"\d{9,13}(\.\d+)?")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _SERIAL_START = dt.date(1899, 12, 30)
+# Beyond these years a day is a placeholder, and times near the calendar's ends cannot be brought to another zone.
+_FIRST_YEAR, _LAST_YEAR = 1800, 2199
 WRITE_DAYS = "write days as YYYY-MM-DD"
 
 
@@ -43,9 +45,12 @@ def day_of(text: str) -> dt.date | str:
     found = _DAY.fullmatch(text) or _PLAIN_DAY.fullmatch(text)
     if found is not None:
         try:
-            return dt.date(int(found[1]), int(found[2]), int(found[3]))
+            day = dt.date(int(found[1]), int(found[2]), int(found[3]))
         except ValueError:
             return f"{text[:40]!r} is no day of the calendar"
+        if not _FIRST_YEAR <= day.year <= _LAST_YEAR:
+            return f"{text[:40]!r} is no day of {_FIRST_YEAR} to {_LAST_YEAR}; leave out a row without a day"
+        return day
     if _SERIAL.fullmatch(text):
         day = _SERIAL_START + dt.timedelta(days=int(float(text)))
         return f"{text} is a spreadsheet's day number (perhaps {day}); {WRITE_DAYS}"

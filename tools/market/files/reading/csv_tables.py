@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import PART, Names, Part, matched
+from tools.market.files.reading.tables import PART, Names, Part, doubled, matched
 
 _DELIMITERS = ",;\t|"
 _LONGEST_CELL = 1 << 20
@@ -41,9 +41,8 @@ def _parts_of_rows(
 ) -> Iterator[Part]:
     places = matched(header, names)
     written = {ours: header[at] for ours, at in places.items()}
-    doubled = sorted({column for column in map(str.strip, header) if column and header.count(column) > 1})
-    if doubled:
-        problems.error(name, f"has more than one column named {', '.join(doubled)}", 1)
+    if again := doubled(header, names):
+        problems.error(name, f"has more than one column named {', '.join(again)}", 1)
         return
     cells: list[list[str]] = []
     rows: list[int] = []

@@ -11,7 +11,7 @@ import numpy as np
 
 from models.errors import NotConfigured
 from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import PART, Cells, Names, Part, matched
+from tools.market.files.reading.tables import PART, Cells, Names, Part, doubled, matched
 
 _HEADER = 1  # rows are counted as in a text file, where the header is the first
 
@@ -32,6 +32,9 @@ def parquet_parts(path: Path, name: str, names: Names, problems: Problems) -> It
     try:
         file = parquet.ParquetFile(path)
         header = [str(column) for column in file.schema_arrow.names]
+        if again := doubled(header, names):
+            problems.error(name, f"has more than one column named {', '.join(again)}", 1)
+            return
         places = matched(header, names)
         written = {ours: header[at] for ours, at in places.items()}
         before = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,18 @@ class Part:
 def plain(column: str) -> str:
     """Return a column's name as it is compared: small letters and digits alone."""
     return _BETWEEN.sub("", column.lower())
+
+
+def doubled(header: Sequence[str], names: Names) -> list[str]:
+    """Return the columns that are there more than once: by the same name, or, of those that we use, in another form of
+    letters."""
+    used = {each for theirs in names.values() for each in theirs}
+    counted = Counter(plain(column) if plain(column) in used else column.strip() for column in header)
+    return sorted({column.strip() for column in header if column.strip() and _again(column, used, counted)})
+
+
+def _again(column: str, used: Container[str], counted: Mapping[str, int]) -> bool:
+    return counted[plain(column) if plain(column) in used else column.strip()] > 1
 
 
 def matched(header: Sequence[str], names: Names) -> dict[str, int]:

@@ -38,7 +38,9 @@ def test_days(text: str) -> None:
     assert day_of(text) == dt.date(2020, 6, 5)
 
 
-@pytest.mark.parametrize("text", ["05/06/2020", "5 June 2020", "43987", "1591315200", "2020-13-01", ""])
+@pytest.mark.parametrize(
+    "text", ["05/06/2020", "5 June 2020", "43987", "1591315200", "2020-13-01", "", "9999-12-31", "0001-01-01"]
+)
 def test_a_day_that_is_ambiguous_is_refused(text: str) -> None:
     assert isinstance(day_of(text), str)
 
@@ -47,6 +49,11 @@ def test_a_day_that_is_ambiguous_is_refused(text: str) -> None:
 def test_a_moment_is_read_as_it_is_written(moment: dt.datetime) -> None:
     assert moment_of(moment.isoformat()) == moment
     assert moment_of(moment.astimezone(NEW_YORK).isoformat(" ")) == moment
+
+
+@pytest.mark.parametrize("text", ["0001-01-01 00:10:00+10:00", "9999-12-31T23:59:00-05:00", "9999-12-31"])
+def test_a_moment_at_the_calendar_s_ends_is_refused(text: str) -> None:
+    assert "is no day of 1800 to 2199" in str(moment_of(text, NEW_YORK))
 
 
 def test_a_moment_without_a_zone_needs_one() -> None:
