@@ -146,8 +146,8 @@ def merge_hits(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     paired = list(zip(candidates, chosen, strict=True))
     taken, market = {candidate.symbol for candidate in candidates}, desk.market_of(step.run_id)
     # Holdings are researched again in every screen, whether a lens named them or not; a contract as its share.
-    held = dict.fromkeys(share_of(market, underlying_of(position.symbol)) for position in positions)
-    held_too = [symbol for symbol in held if symbol not in taken]
+    shares = dict.fromkeys(share_of(market, underlying_of(position.symbol)) for position in positions)
+    held_too = [symbol for symbol in shares if symbol not in taken]
     candidates += unscreened(run.id, held_too, "position", first=len(taken) + 1)
     links = [CandidateHit(candidate_id=one.id, hit_id=hit.id) for one, item in paired for hit in item.hits]
     theses = {item.symbol: [_thesis(hit) for hit in item.hits] for item in chosen}
