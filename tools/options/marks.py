@@ -14,6 +14,7 @@ from sqlmodel import col, select
 from models.contracts import ChainRow, OptionChain
 from models.database.store import Store
 from models.tables.options import OptionMark
+from tools.market.clock import exchange_day
 from tools.options.chains import UsableChain
 
 LEAST_DAYS = 60  # of history that a rank needs
@@ -44,30 +45,33 @@ class Past:
         return (statistics.median(known) if len(known) >= LEAST_VOLUME_DAYS else None), len(known)
 
 
-def mark_of(found: UsableChain, day: dt.date, at_the_money_iv: float | None) -> OptionMark:
-    """Return the mark of a chain of 7 to 60 days."""
+def mark_of(found: UsableChain, at_the_money_iv: float | None) -> OptionMark:
+    """Return the mark of a chain of 7 to 60 days, on the day of its quotes: old ones are no second day of history."""
     totals = {
         f"{kind}_{name}": _total(found.rows, kind, figure)
         for kind in ("put", "call")
         for name, figure in (("volume", _volume), ("open_interest", _interest))
     }
-    head = {"symbol": found.chain.symbol, "day": day, "source": found.chain.source}
+    head = {"symbol": found.chain.symbol, "day": exchange_day(found.chain.at), "source": found.chain.source}
     return OptionMark.model_validate({**head, "at_the_money_iv": at_the_money_iv, **totals})
 
 
-def past(store: Store | None, chains: Sequence[OptionChain], before: dt.date) -> dict[str, Past]:
-    """Return the stored marks of each chain's symbol and source, of days before a day; none without a database."""
+def past(store: Store | None, chains: Sequence[OptionChain]) -> dict[str, Past]:
+    """Return the stored marks of each chain's symbol and source, of the year before its quotes' day; none without a
+    database."""
     found: dict[str, list[OptionMark]] = defaultdict(list)
     sources = {chain.symbol: chain.source for chain in chains}
+    days = {chain.symbol: exchange_day(chain.at) for chain in chains}
     if store is not None and sources:
         question = select(OptionMark).where(
             col(OptionMark.symbol).in_(sources),
-            col(OptionMark.day) < before,
-            col(OptionMark.day) >= before - _LOOK_BACK,
+            col(OptionMark.day) < max(days.values()),
+            col(OptionMark.day) >= min(days.values()) - _LOOK_BACK,
         )
         with store.read() as session:
             for row in session.exec(question.order_by(col(OptionMark.day))):
-                if row.source == sources[row.symbol]:
+                day = days[row.symbol]
+                if row.source == sources[row.symbol] and day - _LOOK_BACK <= row.day < day:
                     found[row.symbol].append(row)
     return {symbol: Past(tuple(found[symbol])) for symbol in sources}
 

@@ -39,12 +39,12 @@ def options_unusual(context: ToolContext, arguments: UnusualArguments) -> dict[s
     gaps, rate = Gaps(), context.settings.risk_free_rate
     symbols, today = list(dict.fromkeys(arguments.symbols)), exchange_day(context.clock.now())
     found = list(usable_chains(context, symbols, FIRST_DAY, LAST_DAY, gaps))
-    past = marks.past(context.store, [one.chain for one in found], today)
+    past = marks.past(context.store, [one.chain for one in found])
     contracts: list[dict[str, Any]] = []
     totals = []
     kept = []
     for one in found:
-        mark = marks.mark_of(one, today, _iv(one, rate))
+        mark = marks.mark_of(one, _iv(one, rate))
         kept.append(mark)
         contracts += _contracts(one, arguments.limit, gaps)
         if mark.put_volume is None and mark.call_volume is None:

@@ -53,7 +53,7 @@ def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict
     note_holes(list(found.values()), gaps, _LONGEST)
     chains = {one.chain.symbol: one for one in usable_chains(context, symbols, FIRST_DAY, LAST_DAY, gaps)}
     implied = {symbol: one for symbol, chain in chains.items() if (one := implied_of(chain, rate, gaps)) is not None}
-    past = marks.past(context.store, [one.chain for one in chains.values()], today)
+    past = marks.past(context.store, [one.chain for one in chains.values()])
     rows = []
     for symbol in symbols:
         if symbol in found or symbol in implied:
@@ -62,7 +62,7 @@ def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict
             both = {**_realised(found.get(symbol)), **_implied(implied.get(symbol), realised)}
             rows.append({"symbol": symbol, **both, **_rank(symbol, implied.get(symbol), past.get(symbol), gaps)})
     at_the_money = {symbol: one.iv for symbol, one in implied.items()}
-    kept = [marks.mark_of(chain, today, at_the_money.get(symbol)) for symbol, chain in chains.items()]
+    kept = [marks.mark_of(chain, at_the_money.get(symbol)) for symbol, chain in chains.items()]
     marks.keep(context.store, kept)
     inputs = [inputs_of(chain.chain, rate, today) for chain in chains.values()]
     return payload(context, gaps, available=bool(rows), chains=inputs, volatilities=rows)

@@ -28,6 +28,7 @@ class ChainMarket(FarMarket):
     unread: tuple[str, ...] = ()
     source: str = "far"
     dividend_yield: float | None = None
+    quoted: dt.datetime | None = None
 
     def chain(self, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
         self._ask(symbol)
@@ -36,7 +37,7 @@ class ChainMarket(FarMarket):
         # A source may list what was not asked for: expired contracts are let through.
         rows = tuple(row for row in self.rows[symbol] if row.contract.expiry <= last)
         given = (self.unread, self.dividend_yield)
-        return OptionChain(symbol, self.clock.now(), self.source, self.spots[symbol], rows, *given)
+        return OptionChain(symbol, self.quoted or self.clock.now(), self.source, self.spots[symbol], rows, *given)
 
 
 def row(name: str, bid: float | None, ask: float | None, **figures: Any) -> ChainRow:

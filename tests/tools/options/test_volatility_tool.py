@@ -91,6 +91,21 @@ def test_each_day_leaves_one_mark(make_context: MakeContext, call: Call, known: 
     assert (mark.put_volume, mark.call_open_interest) == (1300.0, 13000.0)
 
 
+def test_quotes_of_an_earlier_day_leave_the_mark_of_that_day(
+    make_context: MakeContext, call: Call, known: ChainMarket, store: Store
+) -> None:
+    """Asked for again on a later day, they are no second day of history, and none of their own."""
+    day = TODAY - dt.timedelta(days=1)
+    known.quoted = known.clock.now() - dt.timedelta(days=1)
+    stored(store, 59, 0.34)
+    for tool in ("volatility_get", "options_unusual", "volatility_get"):
+        found = call(make_context(known, store), tool, symbols=["AAA"])
+    assert only(found)["ivRankDays"] == 58
+    with store.read() as session:
+        assert session.query(OptionMark).where(OptionMark.day == TODAY).all() == []
+        assert session.query(OptionMark).where(OptionMark.day == day).count() == 1
+
+
 def test_a_mark_of_today_or_later_is_no_history(
     make_context: MakeContext, call: Call, known: ChainMarket, store: Store
 ) -> None:
