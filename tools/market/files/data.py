@@ -21,7 +21,7 @@ from tools.market.files.bars import BarReader, PriceKind, priced
 from tools.market.files.chain_checks import check_chains
 from tools.market.files.chains import ChainTable, read_chains
 from tools.market.files.earnings import read_earnings
-from tools.market.files.folder import DataFolder, data_folder, version_of
+from tools.market.files.folder import DataFolder, data_folder, unreadable, version_of
 from tools.market.files.headlines import Headlines, read_headlines
 from tools.market.files.reading.problems import Problems
 from tools.market.files.rows import PRICES
@@ -42,33 +42,39 @@ class Prices(NamedTuple):
 
 
 class FilesData(ReplayData):
-    """A data folder's bars and listings, the future included. members: of the universe; version: of the content."""
+    """A data folder's bars and listings, the future included. members: of the universe; version: of the content,
+    its prices read as the kind states."""
 
-    def __init__(self, folder: DataFolder, version: str, prices: Prices, listings: Mapping[str, Listing]) -> None:
+    def __init__(
+        self, folder: DataFolder, version: str, kind: PriceKind, prices: Prices, listings: Mapping[str, Listing]
+    ) -> None:
         lost = [dt.date.fromordinal(day) for day in prices.lost.tolist()]
         adjusted = frozenset(prices.columns.symbols[prices.adjusted].tolist())
         super().__init__(prices.columns, listings, lost, adjusted)
         self.folder = folder
         self.version = version
+        self.kind = kind
         self._prices = prices
         self.members = frozenset(listings or self.symbols)
 
     def headlines(self) -> Headlines | None:
         """Return the folder's headlines by symbol, read when first asked for; None without a file of them."""
-        return _headlines(self.folder, self.version, self.symbols) if self.folder.headlines is not None else None
+        if self.folder.headlines is None:
+            return None
+        return _headlines(self.folder, self.version, self.kind, self.symbols)
 
     def chains(self) -> ChainTable | None:
         """Return the folder's option quotes, read when first asked for; None without a file of them."""
-        return _chains(self.folder, self.version) if self.folder.chains is not None else None
+        return _chains(self.folder, self.version, self.kind) if self.folder.chains is not None else None
 
     def earnings(self) -> dict[str, list[EarningsDate]] | None:
         """Return the folder's earnings dates by symbol, read when first asked for; None without a file of them."""
-        return _earnings(self.folder, self.version) if self.folder.earnings is not None else None
+        return _earnings(self.folder, self.version, self.kind) if self.folder.earnings is not None else None
 
     def with_columns(self, columns: Columns) -> FilesData:
         kept = np.isin(self.columns.symbols, columns.symbols)
         prices = self._prices._replace(columns=columns, adjusted=self._prices.adjusted[kept])
-        return FilesData(self.folder, self.version, prices, self.listings)
+        return FilesData(self.folder, self.version, self.kind, prices, self.listings)
 
 
 def files_data(settings: Settings) -> FilesData:
@@ -82,7 +88,7 @@ def files_data(settings: Settings) -> FilesData:
     try:
         version = version_of(folder, settings.data_prices)
     except OSError as error:
-        raise SettingError(f"DESK_DATA={folder.path} cannot be read: {error.strerror} {error.filename}") from None
+        raise unreadable(folder.path, error) from None
     return _loaded(folder, version, settings.data_prices, settings.home)
 
 
@@ -94,32 +100,47 @@ def require_none(folder: DataFolder, problems: Problems) -> None:
         raise SettingError(f"DESK_DATA={folder.path} cannot be used: {problems.of('error')[0]}{more}", remedy=remedy)
 
 
+def _require_unchanged(folder: DataFolder, version: str, kind: PriceKind) -> None:
+    """Raise SettingError when a file has changed since the version was taken, such as a file that is read later than
+    the bars: a run on that version would see what is not of it."""
+    try:
+        found = version_of(folder, kind)
+    except OSError as error:
+        raise unreadable(folder.path, error) from None
+    if found != version:
+        reason = f"a file of DESK_DATA={folder.path} has changed: the data here are {found}, those in use are {version}"
+        raise SettingError(reason, remedy="put the former files back, or open a new run on these")
+
+
 # version: of the files, so that they are read again when one has changed.
 @lru_cache(maxsize=2)
-def _headlines(folder: DataFolder, version: str, symbols: tuple[str, ...]) -> Headlines:
+def _headlines(folder: DataFolder, version: str, kind: PriceKind, symbols: tuple[str, ...]) -> Headlines:
     problems, path = Problems(), folder.headlines
     assert path is not None, "asked for with a file alone"
     found = read_headlines(path, folder.name(path), frozenset(symbols), problems)
     require_none(folder, problems)
+    _require_unchanged(folder, version, kind)
     return found
 
 
 @lru_cache(maxsize=2)
-def _chains(folder: DataFolder, version: str) -> ChainTable:
+def _chains(folder: DataFolder, version: str, kind: PriceKind) -> ChainTable:
     problems, path = Problems(), folder.chains
     assert path is not None, "asked for with a file alone"
     found = read_chains(path, folder.name(path), problems)
     check_chains(found, folder.name(path), problems)
     require_none(folder, problems)
+    _require_unchanged(folder, version, kind)
     return found
 
 
 @lru_cache(maxsize=2)
-def _earnings(folder: DataFolder, version: str) -> dict[str, list[EarningsDate]]:
+def _earnings(folder: DataFolder, version: str, kind: PriceKind) -> dict[str, list[EarningsDate]]:
     problems, path = Problems(), folder.earnings
     assert path is not None, "asked for with a file alone"
     found = read_earnings(path, folder.name(path), problems)
     require_none(folder, problems)
+    _require_unchanged(folder, version, kind)
     return found
 
 
@@ -131,11 +152,12 @@ def _loaded(folder: DataFolder, version: str, kind: PriceKind, home: Path) -> Fi
     if prices is None:
         prices = read_prices(folder, kind, problems)
         require_none(folder, problems)
+        _require_unchanged(folder, version, kind)  # before it is kept under that version
         write_cache(kept, {**prices.columns._asdict(), "adjusted": prices.adjusted, "lost": prices.lost})
         _forget_others(kept)
     listings = read_listings(folder, prices.columns.symbols.tolist(), problems)
     require_none(folder, problems)
-    return FilesData(folder, version, prices, listings)
+    return FilesData(folder, version, kind, prices, listings)
 
 
 def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Prices:

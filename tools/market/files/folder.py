@@ -56,8 +56,21 @@ class DataFolder:
 def data_folder(path: Path | None, problems: Problems) -> DataFolder:
     """Return the files of a folder; more than one form of the same is an error, an unknown file a warning.
 
-    Raises SettingError when no folder is set, or there is none on this host.
+    Raises SettingError when no folder is set, there is none on this host, or it may not be looked into.
     """
+    try:
+        return _files_in(path, problems)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path | None, error: OSError) -> SettingError:
+    """Return the error that a folder, or a file in it, cannot be read."""
+    why = f"DESK_DATA={path} cannot be read: {error.strerror} {error.filename}"
+    return SettingError(why, remedy="let the user that runs the desk read the folder and its files")
+
+
+def _files_in(path: Path | None, problems: Problems) -> DataFolder:
     if path is None:
         raise SettingError("DESK_MARKET=files needs DESK_DATA", remedy=f"set DESK_DATA to a folder with {FORMS}")
     if not path.is_dir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -173,6 +174,18 @@ def test_a_known_name_that_is_no_file_is_an_error(tmp_path: Path, form: str) -> 
         os.mkfifo(path)
     expected = "headlines.csv: is no file: a folder, a pipe, or a link to what is not there"
     assert found(path.parent, "error") == [expected]
+
+
+def test_a_folder_without_rights_is_an_error_with_its_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = one_file(tmp_path, f"{FIRST}\n{GOOD}\n")
+
+    def refused(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refused)  # rights do not bind root, as which tests may run
+    for read in (lambda: found(folder, "error"), lambda: market(tmp_path, folder, DAYS[0])):
+        with pytest.raises(SettingError, match=f"cannot be read: Permission denied {folder}/bars .let the user"):
+            read()
 
 
 def test_a_parquet_file_with_a_column_twice_is_an_error(tmp_path: Path) -> None:

@@ -112,3 +112,12 @@ def test_no_headline_is_of_the_future(tmp_path_factory: pytest.TempPathFactory, 
     assert [row.published_at for row in found] == sorted((row.published_at for row in found), reverse=True)
     timed = [time for time in times if time.time() != dt.time() and time <= now]
     assert len(found) >= min(len(timed), limit)
+
+
+def test_headlines_that_changed_before_they_are_first_read_are_refused(tmp_path: Path) -> None:
+    folder = write(tmp_path, ("A", "2020-06-02", "as it was", "wire", ""))
+    own = market(tmp_path, folder, DAYS[3])
+    write(tmp_path, ("A", "2020-06-02", "as it became later", "wire", ""))
+    with pytest.raises(SettingError, match=r"has changed: the data here are [0-9a-f]{8}, those in use are"):
+        own.headlines("A", 5)
+    assert [row.headline for row in market(tmp_path, folder, DAYS[3]).headlines("A", 5)] == ["as it became later"]
