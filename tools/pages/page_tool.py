@@ -15,16 +15,17 @@ from models.errors import NotConfigured
 from models.page_hosts import PageHost, page_hosts
 from models.settings import Settings
 from tools.pages.browser import find_browser, picture_of
+from tools.pages.extracting import text_within
 from tools.pages.once import Once
 from tools.pages.reader import RawPage, read_page
 from tools.pages.robots import Robots
 from tools.pages.targets import MOST_URL_CHARS, PageError, Target
-from tools.pages.text import PageText, delimited, require_installed, text_of
+from tools.pages.text import PageText, delimited, require_installed
 from tools.registry import Arguments, Gaps, ToolContext, ToolImage, ToolSpec, payload
 
 TEXT_CHARS = 10_000  # of 4 bytes at the most: an answer may have 46 KB
 # Shares of a tool call's time by which the page, and then its picture, have to be there.
-_PAGE_SHARE, _PICTURE_SHARE = 0.5, 0.85
+_PAGE_SHARE, _TEXT_SHARE, _PICTURE_SHARE = 0.5, 0.7, 0.85
 
 
 class PageArguments(Arguments):
@@ -78,7 +79,7 @@ def _fetch(url: str, hosts: Sequence[PageHost], settings: Settings, run: str | N
         return _robots.get(run and (run, target.origin), lambda: Robots(target, read))
 
     raw = read_page(url, hosts, began + settings.tool_seconds * _PAGE_SHARE, rules)
-    content = text_of(raw)
+    content = text_within(raw, began + settings.tool_seconds * _TEXT_SHARE)
     try:
         browser = find_browser(settings.page_browser)
         picture = picture_of(browser, raw.target, hosts, began + settings.tool_seconds * _PICTURE_SHARE)

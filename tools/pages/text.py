@@ -15,8 +15,6 @@ from functools import cache
 from typing import Any
 
 from models.errors import NotConfigured
-from tools.pages.reader import RawPage
-from tools.pages.targets import PageError
 
 _TITLE_CHARS, _AUTHOR_CHARS = 300, 200
 # The style in small letters without space: translate() drops the signs that have none to stand for them, the last ones.
@@ -53,23 +51,20 @@ def require_installed() -> None:
         raise NotConfigured("not available: configure it with `pip install 'chordesk[pages]'`")
 
 
-def text_of(page: RawPage) -> PageText:
-    """Return the text of a page. Raises PageError for one without any, NotConfigured without the library."""
-    if not page.html:
-        found = PageText(None, None, None, clean(_decoded(page)))
-    else:
-        # Bytes: it finds the charset of the markup by itself. No URL: a date in it would go before a stated one.
-        document = _library().bare_extraction(
-            _decoded(page) if page.charset else page.body,
-            with_metadata=True,
-            include_comments=False,
-            prune_xpath=_HIDDEN,
-            date_extraction_params={"extensive_search": False, "original_date": True},
-        )
-        found = _found(document)
-    if not found.text:
-        raise PageError(f"{page.target.url} has no text: it may need a browser that runs its scripts")
-    return found
+def text_of(body: bytes, *, html: bool, charset: str | None) -> PageText:
+    """Return the text of a page, empty where it has none. charset: as the server states it. Raises NotConfigured
+    without the library."""
+    if not html:
+        return PageText(None, None, None, clean(_decoded(body, charset)))
+    # Bytes: it finds the charset of the markup by itself. No URL: a date in it would go before a stated one.
+    document = _library().bare_extraction(
+        _decoded(body, charset) if charset else body,
+        with_metadata=True,
+        include_comments=False,
+        prune_xpath=_HIDDEN,
+        date_extraction_params={"extensive_search": False, "original_date": True},
+    )
+    return _found(document)
 
 
 def clean(text: str) -> str:
@@ -95,11 +90,11 @@ def _short(text: str | None, limit: int) -> str | None:
     return clean(text or "").replace("\n", " ")[:limit] or None
 
 
-def _decoded(page: RawPage) -> str:
+def _decoded(body: bytes, charset: str | None) -> str:
     try:
-        return page.body.decode(page.charset or "utf-8", "replace")
+        return body.decode(charset or "utf-8", "replace")
     except (LookupError, ValueError):  # no charset of texts, such as Python's own `undefined` and `idna`
-        return page.body.decode("utf-8", "replace")
+        return body.decode("utf-8", "replace")
 
 
 @cache

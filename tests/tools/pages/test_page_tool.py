@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import re
+import time
 
 import pytest
 
 from tests.fakes.pages import ARTICLE, FakePages, bomb, drip, half, redirect, reply
+from tests.patience import PATIENCE
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.pages.conftest import Read, reason
 from tools.market.replay.market import ReplayMarket
@@ -101,6 +103,13 @@ def test_a_long_text_is_read_on(pages: FakePages, read: Read) -> None:
 def test_a_text_of_large_signs_fits_an_answer(pages: FakePages, read: Read) -> None:
     pages.pages["/a"] = reply("\U0001f4c8" * 50_000, "text/plain; charset=utf-8")
     assert read(f"{pages.url}/a", pages.place).has_data
+
+
+def test_markup_that_takes_minutes_is_given_up(pages: FakePages, read: Read) -> None:
+    pages.pages["/a"] = reply(f"<html><body><p>{'<b>a</b> ' * 180_000}</p></body></html>")
+    began = time.monotonic()
+    assert "its markup is too odd" in reason(read(f"{pages.url}/a", pages.place, tool_seconds=8.0))
+    assert time.monotonic() - began < PATIENCE, "its process was ended"
 
 
 def test_an_instruction_stays_within_the_marks(pages: FakePages, read: Read) -> None:
