@@ -11,7 +11,8 @@ from itertools import combinations, product
 from typing import NamedTuple
 
 from agents.grounding.context import PART_OF, NamedRows, Place
-from agents.grounding.matching import Fit, Matcher, chance
+from agents.grounding.figures import Figure
+from agents.grounding.matching import NAMED, Fit, Matcher, chance, distinct
 from agents.grounding.sources import Datum
 
 # Most probable chance fit of a result: of two figures that the sentence cites, and of others.
@@ -20,6 +21,9 @@ CHANGE = "- 1"
 _MOST_OPERANDS = 16
 _MOST_VALUES = 6  # of a field that stands for one operand
 _MOST_OF_FIELD = 400
+# Units in which a result stands without a comparing term.
+_RELATING = ("times", "points", "money")
+_FEW = 2  # results: of one pair of operands, a change on either base
 _AS_SHARE = re.compile(r"\b(?:share|fraction|part|percentage|per cent) of\b")
 _SHARE_OF = re.compile(r"\s?(?:of|as much)\b")
 
@@ -38,7 +42,11 @@ def derive(matcher: Matcher, place: Place, cited: Sequence[Datum], known: NamedR
     A comparing term must stand beside it. cited: sources of the sentence's other figures.
     """
     figure = place.figure
-    if figure.date is not None or not math.isfinite(figure.value) or not place.relates:
+    if (
+        figure.date is not None
+        or not math.isfinite(figure.value)
+        or not (place.relates or figure.unit in ("times", "points", "money"))
+    ):
         return None
     size, shares = abs(figure.value), bool(_SHARE_OF.match(place.after) or _AS_SHARE.search(place.before))
     for pairs, most in _pairs(matcher, place, cited, known):
@@ -49,9 +57,15 @@ def derive(matcher: Matcher, place: Place, cited: Sequence[Datum], known: NamedR
             if math.isfinite(value) and (figure.unit != "percent" or shares is not operation.endswith(CHANGE))
         ]
         fitting = [one for one in results if abs(one.match.value - size) <= figure.tolerance]
-        if fitting and chance(size, figure.step, [one.match for one in results]) <= most:
+        pool = [one.match for one in results]
+        if fitting and (chance(size, figure.step, pool) <= most or few(figure, pool)):
             return min(fitting, key=lambda one: abs(one.match.value - size))
     return None
+
+
+def few(figure: Figure, pool: Sequence[Fit]) -> bool:
+    """Return whether a figure with a unit can be no other results than those of one pair of operands."""
+    return figure.unit not in ("plain", "money", "times") and distinct(abs(figure.value), figure.step, pool) <= _FEW
 
 
 def part_of(place: Place, following: Place | None, source: Datum | None) -> bool:
@@ -75,9 +89,18 @@ def _pairs(
     price = list({one.value: one for one in matcher.reference()}.values())[:_MOST_VALUES]
     named = [one for concept in place.near if not concept.startswith("=") for one in _few(matcher, concept, known)]
     yield list(combinations(own, 2)), CITED_CHANCE
+    if not place.relates:
+        return
     yield list(product(own, price)), DERIVED_CHANCE
     yield list(product(named[:_MOST_OPERANDS], price)), DERIVED_CHANCE
+    yield list(product(_of_levels(matcher, known), price)), DERIVED_CHANCE
     yield list(combinations(named[:_MOST_VALUES], 2)), DERIVED_CHANCE
+
+
+def _of_levels(matcher: Matcher, known: NamedRows) -> list[Datum]:
+    """Return the prices of the levels that the text names by their ids."""
+    levels = (one for one in matcher.index.by_concept.get("level", ()) if one.kind == "price" and "id" in one.row.names)
+    return list({one.value: one for one in levels if known.level(one.row) == NAMED}.values())[:_MOST_VALUES]
 
 
 def _few(matcher: Matcher, concept: str, known: NamedRows) -> list[Datum]:
@@ -122,6 +145,23 @@ def _money(one: Datum, other: Datum) -> Iterator[tuple[str, float]]:
         yield "a + b", one.value + other.value
 
 
+def _cents(one: Datum, other: Datum) -> Iterator[tuple[str, float]]:
+    if _both(one, other, "price"):
+        yield "100 (a - b)", (one.value - other.value) * 100
+
+
+def _points(one: Datum, other: Datum) -> Iterator[tuple[str, float]]:
+    if _both(one, other, "fraction"):
+        yield "100 (a - b)", (one.value - other.value) * 100
+    yield from _money(one, other)
+
+
+def _worth(one: Datum, other: Datum) -> Iterator[tuple[str, float]]:
+    yield from _money(one, other)
+    if {one.kind, other.kind} == {"price", "fraction"}:
+        yield "a b", one.value * other.value
+
+
 def _plain(one: Datum, other: Datum) -> Iterator[tuple[str, float]]:
     yield from _money(one, other)
     if one.kind == other.kind and one.kind != "price":
@@ -135,8 +175,10 @@ def _none(one: Datum, other: Datum) -> Iterator[tuple[str, float]]:
 
 _OPERATIONS: dict[str, Callable[[Datum, Datum], Iterator[tuple[str, float]]]] = {
     "percent": _percent,
+    "points": _points,
     "times": _times,
-    "money": _money,
+    "cents": _cents,
+    "money": _worth,
     "plain": _plain,
 }
 

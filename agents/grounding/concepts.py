@@ -16,7 +16,7 @@ _KINDS = (
     ("price", re.compile(r"price|cost|cash|equity|notional|capital|value|revenue|income|debt$")),
 )
 _FIELDS = [(concept, re.compile(concept.fields)) for concept in CONCEPTS]
-_TERMS = [(concept.name, re.compile(rf"\b(?:{concept.terms})\d*\b", re.IGNORECASE)) for concept in CONCEPTS]
+_TERMS = [(concept.name, re.compile(rf"\b(?:{concept.terms})(?:\d*|s)\b", re.IGNORECASE)) for concept in CONCEPTS]
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _LAST_DIGITS = re.compile(r"\d+$")
 _TOKEN = re.compile(r"[A-Za-z]{3,}")

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from agents.grounding.concepts import concepts_in
-from agents.grounding.dates import PartialDate
+from agents.grounding.dates import PartialDate, months_in
 from agents.grounding.figures import RANGE, Figure, Reading
 from agents.grounding.sources import Index, Row
 
@@ -107,16 +107,18 @@ class Mentions:
     dates: list[PartialDate] = field(default_factory=list)
     numbers: set[float] = field(default_factory=set)
     shares: set[float] = field(default_factory=set)
+    months: set[int] = field(default_factory=set)
     _known: dict[tuple[str, str], frozenset[Any]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.names or self.dates or self.numbers or self.shares)
+        return bool(self.names or self.dates or self.numbers or self.shares or self.months)
 
     def add(self, other: Mentions) -> None:
         """Add what another stretch mentions."""
         self.names |= other.names
         self.dates += other.dates
         self.numbers |= other.numbers
+        self.months |= other.months
         self._known.clear()
 
     def of(self, index: Index, table: str, name: str) -> frozenset[Any]:
@@ -130,7 +132,8 @@ class Mentions:
         if name == "strike":
             return self.numbers & values
         if name in ("date", "expiry"):
-            return {value for value in values if any(date.fits(value) for date in self.dates)}
+            dated = {value for value in values if any(date.fits(value) for date in self.dates)}
+            return dated or {value for value in values if name == "expiry" and value.month in self.months}
         if name == "kind":
             return {value for value in values if value in ("PUT", "CALL") and (value in self.names)}
         found = self.names & values
@@ -194,6 +197,7 @@ def mentions(text: str, figures: Sequence[Figure]) -> Mentions:
             name = name[:-1]
         if match[0] == name or name in ("PUT", "CALL"):
             found.names.add(name)
+    found.months.update(months_in(text))
     for one in figures:
         if one.date is not None:
             found.dates.append(one.date)
@@ -228,6 +232,8 @@ class NamedRows:
         level = 1 if row.parent is None else self.level(row.parent)
         for name, value in row.names.items() if level else ():
             named = next((found for one in self.stretches if (found := one.of(self.index, row.table, name))), None)
+            if name == "symbol" and value == self.subject and not self.stretches[0].of(self.index, row.table, name):
+                continue
             if named is None:
                 if name == "symbol" and self.subject is not None and value != self.subject:
                     return 0

@@ -25,6 +25,7 @@ _DATE = re.compile(
         )
     )
 )
+_ANY_MONTH = re.compile(rf"\b{_MONTH}(?![a-z])")
 
 
 class PartialDate(NamedTuple):
@@ -48,6 +49,12 @@ def dates_in(text: str) -> Iterator[tuple[int, int, PartialDate]]:
         number = None if month is None else int(month) if month.isdigit() else _MONTHS.index(month[:3].lower()) + 1
         if (day is None or 1 <= int(day) <= 31) and (number is None or 1 <= number <= 12):
             yield found.start(), found.end(), PartialDate(_number(parts.get("y")), number, _number(day))
+
+
+def months_in(text: str) -> Iterator[int]:
+    """Yield the number of each month that a text names, with or without a day."""
+    for found in _ANY_MONTH.finditer(text):
+        yield _MONTHS.index(found[0][:3].lower()) + 1
 
 
 def _number(digits: str | None) -> int | None:

@@ -12,7 +12,7 @@ from agents.grounding.dates import PartialDate, dates_in
 from agents.grounding.names import names_in
 from agents.grounding.plain import plain
 
-Unit = Literal["percent", "bps", "times", "money", "cents", "days", "plain", "date"]
+Unit = Literal["percent", "points", "bps", "times", "money", "cents", "days", "plain", "date"]
 MOST_FIGURES = 500
 
 _SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "mn": 1e6, "million": 1e6, "b": 1e9, "bn": 1e9, "billion": 1e9,
@@ -36,11 +36,18 @@ _NUMBER = re.compile(
     r"(?<![A-Za-z_])(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+)(?P<power>\^\d+|[eE][+-]?\d+)?"
     r"(?:(?P<scale>[kKMBT]|[mM][nN]|[bB][nN]|tn)(?![A-Za-z])|\s(?P<scaled>(?i:thousand|million|billion|trillion))\b)?"
     r"(?P<unit>\s?%|\s?(?i:per ?cent(?:age points?)?|pct|pp)\b(?!-)|\s?(?i:bps|bp|basis points?)\b|x(?![A-Za-z])"
+    r"|\s(?i:(?:vol(?:atility)? )?(?:points?|pts))\b(?!-)"
     r"|\s(?i:times)\b|\s(?i:cents?)\b|[\s-](?i:(?:trading |calendar )?(?:days?|sessions?)|weeks?)\b"
     r"|\s(?i:dollars|usd)\b)?"
 )
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)\b")
 _HEDGE = re.compile(r"(?i)(?:\b(?:about|around|roughly|approximately|approx\.?|some|nearly|almost|over|under)|~)\s?$")
+# One-sided terms, and the third of a decade (low 50s): the interval that they state, as shares of the value or digits.
+_MORE = re.compile(r"(?i)\b(?:(?:just|a little|slightly|a bit) over|more than|north of|upwards of|in excess of)\s?$")
+_LESS = re.compile(r"(?i)\b(?:(?:just|a little|slightly|a bit) under|less than|south of|nearly|almost|shy of)\s?$")
+_ONE_SIDED = 0.1
+_DECADE = re.compile(r"(?i)\b(low|mid|middle|high|upper)[ -]$")
+_DECADES = {"low": (0.0, 4.0), "mid": (3.0, 7.0), "middle": (3.0, 7.0), "high": (6.0, 10.0), "upper": (6.0, 10.0)}
 RANGE = re.compile(r"^\s?(?:-|to|and|or)\s?$")
 
 
@@ -114,6 +121,7 @@ def _figure(found: re.Match[str], text: str, raw: str) -> Figure:
     if not decimals and _HEDGE.search(text[max(0, start - 14) : start]):
         significant = digits.rstrip("0")
         step = 10.0 ** (len(digits) - max(len(significant), 2)) if len(digits) > 2 else step
+    value, step = _stated(text, start, found.end("digits"), value, step)
     scale = _SCALES.get((found["scale"] or found["scaled"] or "").lower(), 1.0)
     unit, factor = _unit((found["unit"] or "").strip(" -").lower(), bool(found["money"]))
     sign = (found["sign"] or found["late"] or "").strip().lower()
@@ -125,11 +133,35 @@ def _figure(found: re.Match[str], text: str, raw: str) -> Figure:
     )  # fmt: skip
 
 
+def _stated(text: str, start: int, end: int, value: float, step: float) -> tuple[float, float]:
+    """Return the middle and the width of the interval that the terms around a number state.
+
+    "Just over 40" is 40 to 44: a tenth of the value, at least half a last digit and at most the place of its last digit
+    that is not 0, on the side of the term, and half a last digit on the other. "Low 50s" is 50 to 54, "mid" 53 to 57,
+    "high" 56 to 60.
+    """
+    before = text[max(0, start - 20) : start]
+    decade = _DECADE.search(before)
+    if decade and text[end : end + 1] == "s" and value % 10 == 0:
+        low, high = _DECADES[decade[1].lower()]
+        return value + (low + high) / 2, high - low
+    side = 1 if _MORE.search(before) else -1 if _LESS.search(before) else 0
+    if not side or not math.isfinite(value):
+        return value, step
+    last = 10.0 ** -len(text[start:end].partition(".")[2])
+    digits = text[start:end].replace(",", "")
+    place = last * 10 ** (len(digits) - len(digits.rstrip("0"))) if "." not in digits else last
+    width = min(place, max(_ONE_SIDED * value, last / 2))
+    return value + side * (width - last / 2) / 2, width + last / 2
+
+
 def _unit(name: str, money: bool) -> tuple[Unit, float]:
     if name == "%" or name.startswith(("per", "pct", "pp")):
         return "percent", 1.0
     if name.startswith(("bp", "basis")):
         return "bps", 1.0
+    if name.endswith(("point", "points", "pts")):
+        return "points", 1.0
     if name in ("x", "times"):
         return "times", 1.0
     if name.startswith("cent"):

@@ -61,11 +61,11 @@ class Matcher:
             if found:
                 return [one for _, _, one in sorted(found, key=lambda one: one[:2])]
         factor = CONTRADICTED if near else 1.0
-        around = self._around(place)
+        around = self.around(place)
         reference = [one for datum in self.reference() for one in comparable(datum, place, named=True)]
         return (
             self._counted(place)
-            or _fit(place.figure, reference, FREE_CHANCE)
+            or fit(place.figure, reference, FREE_CHANCE)
             or self._fit_in_rows(place, around, known, NAMED, ROW_CHANCE)
             or self._fit_in_rows(
                 place, self._pool(place, place.whole.concepts), known, UNNAMED, SENTENCE_CHANCE * factor
@@ -98,14 +98,14 @@ class Matcher:
         for one in pool:
             if one.datum.row.table in tables and known.level(one.datum.row) >= least:
                 tables[one.datum.row.table].append(one)
-        found = (one for table in tables.values() for one in _fit(place.figure, table, NEAR_CHANCE, alone=True))
+        found = (one for table in tables.values() for one in fit(place.figure, table, NEAR_CHANCE, alone=True))
         return [(-least, _preference(one), one) for one in found]
 
     def _fit_in_rows(self, place: Place, pool: Sequence[Fit], known: NamedRows, least: int, most: float) -> list[Datum]:
         size, half = abs(place.figure.value), place.figure.tolerance
         if not any(abs(one.value - size) <= half and known.level(one.datum.row) >= least for one in pool):
             return []
-        return _fit(place.figure, [one for one in pool if known.level(one.datum.row) >= least], most)
+        return fit(place.figure, [one for one in pool if known.level(one.datum.row) >= least], most)
 
     def _counted(self, place: Place) -> list[Datum]:
         """Return the length of the list that the terms after a figure name (three headlines)."""
@@ -134,7 +134,12 @@ class Matcher:
             known = self._pools[key] = [one for datum in data for one in comparable(datum, place, named=True)]
         return known
 
-    def _around(self, place: Place) -> list[Fit]:
+    def names_a_field(self, place: Place) -> bool:
+        """Return whether terms beside a figure name a field that has figures in its unit."""
+        return any(self._pool(place, (concept,)) for concept in place.near)
+
+    def around(self, place: Place, *, idiom: bool = False) -> list[Fit]:
+        """Return all figures of about this size that agree in unit and sign."""
         figure = place.figure
         low, high = (abs(figure.value) - figure.tolerance) / 2, (abs(figure.value) + figure.tolerance) * 1.5
         data = [*self.index.between(low, high)]
@@ -142,7 +147,7 @@ class Matcher:
             data += self.index.between(low / 100, high / 100)
         elif figure.unit == "bps":
             data += self.index.between(low / 1e4, high / 1e4)
-        return [one for datum in data for one in comparable(datum, place, named=False)]
+        return [one for datum in data for one in comparable(datum, place, named=False, idiom=idiom)]
 
     def date(self, place: Place, cited: Sequence[Datum]) -> Datum | None:
         """Return the source of a date: one in the row of a figure that its sentence cites, else one of a field that is
@@ -162,22 +167,23 @@ class Matcher:
         return None
 
 
-def comparable(datum: Datum, place: Place, *, named: bool) -> list[Fit]:
+def comparable(datum: Datum, place: Place, *, named: bool, idiom: bool = False) -> list[Fit]:
     """Return the values of a figure in the unit of the place, none where unit, sign or length do not fit.
 
-    named: a term of the text names its field; without one a fraction needs its per cent sign.
+    named: a term of the text names its field; without one a fraction needs its per cent sign. idiom: no term does, so
+    a text without a term of direction may have meant either ("has bled 9.9%").
     """
     figure = place.figure
     if datum.length is not None and place.lengths and datum.length not in place.lengths:
         return []
-    if datum.kind in ("fraction", "any") and not _sign_fits(datum, place):
+    if datum.kind in ("fraction", "any") and not _sign_fits(datum, place, idiom):
         return []
     if datum.signed and datum.kind not in ("fraction", "any") and figure.sign and figure.sign * datum.value < 0:
         return []
     return [Fit(datum, abs(value)) for value in _UNITS[figure.unit](datum, named)]
 
 
-def _sign_fits(datum: Datum, place: Place) -> bool:
+def _sign_fits(datum: Datum, place: Place, idiom: bool) -> bool:
     """Return whether the sign that the text gives a figure, or its direction, fits.
 
     An explicit sign must be the figure's own. A change that fell needs a term of its direction, except where the
@@ -189,6 +195,8 @@ def _sign_fits(datum: Datum, place: Place) -> bool:
     if not datum.signed or datum.falling or datum.value == 0:
         return True
     direction = place.direction
+    if not direction and idiom:
+        return True
     return direction * datum.value > 0 if direction else datum.value > 0
 
 
@@ -198,8 +206,13 @@ def _percent(datum: Datum, named: bool) -> list[float]:
     if datum.kind == "percent":
         return [datum.value]
     if datum.kind in ("any", "ratio", "number"):
-        return [datum.value * 100, datum.value] if named and datum.kind == "any" else [datum.value * 100]
+        values = [datum.value * 100, datum.value] if named and datum.kind == "any" else [datum.value * 100]
+        return [*values, (datum.value - 1) * 100] if datum.kind == "ratio" and not datum.step else values
     return []
+
+
+def _points(datum: Datum, named: bool) -> list[float]:
+    return [datum.value * 100] if datum.kind == "fraction" else []
 
 
 def _bps(datum: Datum, named: bool) -> list[float]:
@@ -228,6 +241,7 @@ def _plain(datum: Datum, named: bool) -> list[float]:
 
 _UNITS: dict[str, Callable[[Datum, bool], list[float]]] = {
     "percent": _percent,
+    "points": _points,
     "bps": _bps,
     "times": _times,
     "money": _money,
@@ -237,14 +251,14 @@ _UNITS: dict[str, Callable[[Datum, bool], list[float]]] = {
 }
 
 
-def _fit(figure: Figure, pool: Sequence[Fit], most: float, *, alone: bool = False) -> list[Datum]:
+def fit(figure: Figure, pool: Sequence[Fit], most: float, *, alone: bool = False) -> list[Datum]:
     """Return the figures of a pool that fit, the best first; none if a chance fit is more probable than `most`. alone:
     a pool of one value has none."""
     size, half = abs(figure.value), figure.tolerance
     fitting = [one for one in pool if abs(one.value - size) <= half]
     if not fitting:
         return []
-    if chance(size, figure.step, pool) > most and not (alone and _distinct(size, figure.step, pool) == 1):
+    if chance(size, figure.step, pool) > most and not (alone and distinct(size, figure.step, pool) == 1):
         return []
     return [one.datum for one in sorted(fitting, key=lambda one: (_preference(one.datum), abs(one.value - size)))]
 
@@ -252,10 +266,10 @@ def _fit(figure: Figure, pool: Sequence[Fit], most: float, *, alone: bool = Fals
 def chance(size: float, step: float, pool: Sequence[Fit]) -> float:
     """Return the share of the numbers between half and one and a half of a size, at this step, that fit a pool."""
     cells = max(size / step, 1.0)
-    return min(_distinct(size, step, pool) / cells, 1.0)
+    return min(distinct(size, step, pool) / cells, 1.0)
 
 
-def _distinct(size: float, step: float, pool: Sequence[Fit]) -> int:
+def distinct(size: float, step: float, pool: Sequence[Fit]) -> int:
     low, high = size / 2 - step / 2, size * 1.5 + step / 2
     return len({round(one.value / step) for one in pool if low <= one.value <= high})
 

@@ -9,6 +9,7 @@ from agents.grounding.arithmetic import days_between, derive, part_of
 from agents.grounding.context import Mentions, NamedRows, Place, mentions, places, symbol_of
 from agents.grounding.figures import MOST_FIGURES, read
 from agents.grounding.matching import Matcher
+from agents.grounding.rows import by_row, cited_rows, product
 from agents.grounding.sources import Datum, index_of
 from models.research import Confidence, Frozen
 
@@ -105,13 +106,22 @@ def _text(matcher: Matcher, name: str, found: Sequence[Place]) -> list[Unsupport
     for whole in _sentences(found):
         sentence = mentions(whole[0].whole.text, whole[0].whole.figures)
         rows = _rows(matcher, whole, sentence, carried)
-        sources = _refuted(matcher, whole, _sources(matcher, whole, rows), carried)
+        first = _sources(matcher, whole, rows)
+        sources = _refuted(matcher, whole, list(first), carried)
+        cited_in = cited_rows(whole, sources)
+        for at, place in enumerate(whole):
+            if not first[at] and not sources[at]:
+                sources[at] = by_row(matcher, place, cited_in, rows[at][0])
         cited = [one[0] for one in sources if one]
         fitting = [one for each in sources for one in each]
         for at, place in enumerate(whole):
-            source = matcher.date(place, fitting) if place.figure.date else _first(sources[at])
+            source = (matcher.date(place, fitting) if place.figure.date else None) or _first(sources[at])
             if source is not None:
                 done.append(_cited(name, place, source.origin.source, source))
+                continue
+            money = product(matcher, place, cited_in, rows[at][0])
+            if money is not None:
+                done.append(_cited(name, place, "derived", money[0], operation=money[1]))
                 continue
             following = (whole[at + 1], _first(sources[at + 1])) if at + 1 < len(whole) else (None, None)
             done.append(_derived(matcher, name, place, cited, rows[at][1], *following))
@@ -123,7 +133,8 @@ def _rows(
     matcher: Matcher, whole: Sequence[Place], sentence: Mentions, carried: Mentions
 ) -> list[tuple[NamedRows, NamedRows]]:
     """Return for each figure what names its row: the terms beside it and its sentence, and also the text before."""
-    plain = [NamedRows(matcher.index, one, matcher.subject) for one in ((sentence,), (sentence, carried))]
+    stretches = ((Mentions(), sentence), (Mentions(), sentence, carried))
+    plain = [NamedRows(matcher.index, one, matcher.subject) for one in stretches]
     found = []
     for place in whole:
         beside = mentions(f"{place.before} {place.after}", [place.figure])

@@ -68,6 +68,8 @@ class Index:
     dates: list[Datum] = field(default_factory=list)
     by_concept: dict[str, list[Datum]] = field(default_factory=lambda: defaultdict(list))
     tables: dict[str, dict[str, set[Any]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
+    by_row: dict[int, list[Datum]] = field(default_factory=lambda: defaultdict(list))
+    siblings: Counter[tuple[Any, ...]] = field(default_factory=Counter)
     rows: int = 0
     _sizes: list[float] = field(default_factory=list)
 
@@ -76,9 +78,14 @@ class Index:
         self.data.sort(key=lambda one: abs(one.value))
         self._sizes = [abs(one.value) for one in self.data]
         for one in self.data:
+            self.by_row[one.row.number].append(one)
             for concept in one.concepts:
                 self.by_concept[concept].append(one)
         return self
+
+    def single(self, row: Row) -> bool:
+        """Return True for a row that is the only one of its symbol in its table, as are those that hold it."""
+        return all(self.siblings[family(one)] == 1 for one in chain(row))
 
     def between(self, low: float, high: float) -> Sequence[Datum]:
         """Return the figures of this size, in either sign."""
@@ -110,6 +117,7 @@ class _Walk:
     def _row(self, table: str, names: Mapping[str, Any], parent: Row | None) -> Row:
         self._index.rows += 1
         row = Row(self._index.rows, f"{self._origin.call}{self._origin.source}{table}", names, parent)
+        self._index.siblings[family(row)] += 1
         for name, value in names.items():
             self._index.tables[row.table][name].add(value)
         return row
@@ -245,6 +253,11 @@ def identities(value: Mapping[str, Any]) -> dict[str, Any]:
         elif name == "strike" and isinstance(given, int | float) and not isinstance(given, bool):
             found[name] = float(given)
     return found
+
+
+def family(row: Row) -> tuple[Any, ...]:
+    """Return what the rows of one table on one symbol have in common."""
+    return row.table, row.parent.number if row.parent else None, row.names.get("symbol")
 
 
 def escaped(key: str) -> str:
