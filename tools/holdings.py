@@ -80,6 +80,13 @@ def free_shares(session: Session, account: str, symbol: str) -> float:
     return float(shares - cover_of(held).shares)
 
 
+def written_contracts(session: Session, account: str, symbol: str) -> float:
+    """Return how many option contracts on a symbol the account has written, going by its positions."""
+    rows = session.scalars(select(Position).where(col(Position.account) == account)).all()
+    contracts = (row for row in rows if underlying_of(row.symbol) == root_of(symbol) != row.symbol)
+    return float(sum(max(-exact(row.quantity), exact(0)) for row in contracts))
+
+
 def _holding(
     context: ToolContext,
     symbol: str,

@@ -10,12 +10,13 @@ from typing import Any
 
 from models.analysis import WRITES, AnalysisCheck, AnalysisRequest, CheckState
 from models.contracts import MODELLED, SHARES_PER_CONTRACT
+from models.research import Frozen
 
 Answer = Mapping[str, Any]
 
 # Checks that a selection needs: one of them that fails rejects, one that is unknown leaves it incomplete.
 NEEDED = frozenset({"contract", "quote", "limits", "shares"})
-# Checks of which a warning lets no verdict be more than CAUTION.
+# Checks that let no verdict be more than CAUTION where they warn or are unknown.
 CAUTIONS = frozenset({"chart", "earnings", "research"})
 _EXTENDED: Mapping[str, CheckState] = {"high": "warn", "moderate": "ok", "low": "ok"}
 _LIQUID: Mapping[str, CheckState] = {"good": "ok", "fair": "ok", "poor": "warn"}
@@ -23,22 +24,28 @@ _LIMITS = {"max_delta", "min_weekly_roc", "min_days", "max_days"}
 _SLACK = 1e-9  # limits and figures are decimals
 
 
-def checks_of(
-    request: AnalysisRequest, answers: Mapping[str, Answer], free_shares: float | None
-) -> list[AnalysisCheck]:
-    """Return the checks that the completed answers allow, by role; those of a contract where one was named.
+class AccountFacts(Frozen):
+    """What the checks need of the account and its limits. free_shares: shares of the symbol that cover no written call
+    yet, None where it does not matter; written: contracts on it that are written already; collar: largest distance of
+    an order's price from the middle of the quotes, as a fraction, None where no order is proposed."""
 
-    free_shares: shares of the symbol that cover no written call yet, None where it does not matter.
-    """
-    return list(_checks(request, answers, free_shares))
+    free_shares: float | None = None
+    written: float = 0.0
+    collar: float | None = None
 
 
-def _checks(
-    request: AnalysisRequest, answers: Mapping[str, Answer], free_shares: float | None
-) -> Iterator[AnalysisCheck]:
+UNKNOWN_ACCOUNT = AccountFacts()
+
+
+def checks_of(request: AnalysisRequest, answers: Mapping[str, Answer], account: AccountFacts) -> list[AnalysisCheck]:
+    """Return the checks that the completed answers allow, by role; those of a contract where one was named."""
+    return list(_checks(request, answers, account))
+
+
+def _checks(request: AnalysisRequest, answers: Mapping[str, Answer], account: AccountFacts) -> Iterator[AnalysisCheck]:
     chart, options, research = (answers.get(role) for role in ("chart", "options", "research"))
     if request.strategy == "covered_call":
-        yield _shares(request, free_shares)
+        yield _shares(request, account.free_shares)
     if chart is not None:
         yield _extension(chart)
     if not request.chart:
@@ -48,8 +55,11 @@ def _checks(
     if options is None or options.get("recommendation") != "select":
         return
     yield _contract(request, options)
-    yield _quote(options)
+    yield _quote(options, account.collar)
     yield _limits(request, options)
+    if account.written:
+        text = f"{account.written:g} contract{'s' if account.written != 1 else ''} on it are written already"
+        yield _check("written", "warn", text, {"written": account.written})
     if chart is not None:
         yield _strike(request, chart, options)
     yield _liquidity(options)
@@ -87,11 +97,17 @@ def _contract(request: AnalysisRequest, options: Answer) -> AnalysisCheck:
     return _check("contract", "ok", f"{named} occurs in an option answer of its turn", {"contract": named})
 
 
-def _quote(options: Answer) -> AnalysisCheck:
+def _quote(options: Answer, collar: float | None) -> AnalysisCheck:
     bid, ask = options.get("bid"), options.get("ask")
-    figures = {"bid": bid, "ask": ask}
+    figures = {"bid": bid, "ask": ask, "collar": collar}
     if not bid or ask is None:
         return _check("quote", "unknown", "the contract has no bid and ask to sell at", figures)
+    away = 1 - bid / ((bid + ask) / 2)
+    if collar is not None and away > collar + _SLACK:
+        text = (
+            f"bid {bid:.2f}, ask {ask:.2f} a share: the bid is {away:.1%} below their middle, and an order may be at "
+        )
+        return _check("quote", "fail", f"{text}most {collar:.1%} away (DESK_MAX_PRICE_COLLAR)", figures)
     return _check("quote", "ok", f"bid {bid:.2f}, ask {ask:.2f} a share", figures)
 
 
@@ -111,6 +127,11 @@ def _limits(request: AnalysisRequest, options: Answer) -> AnalysisCheck:
     if broken:
         return _check("limits", "fail", "outside the limits: " + ", ".join(broken), figures)
     text = f"|delta| {abs(delta):.2f}, {weekly:.2%} a week and {days} days are within the limits"
+    bid, mid = options.get("bid"), options.get("premium")
+    at_bid = weekly * bid / mid if bid and mid else None
+    if at_bid is not None and at_bid < request.min_weekly_roc - _SLACK:
+        text = f"{text}; at the bid, which an order is sold at, it is {at_bid:.2%} a week"
+        return _check("limits", "warn", text, {**figures, "weeklyRocAtBid": round(at_bid, 6)})
     return _check("limits", "ok", text, figures)
 
 

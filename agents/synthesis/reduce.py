@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.synthesis.checks import CAUTIONS, NEEDED, Answer, checks_of
+from agents.synthesis.checks import CAUTIONS, NEEDED, UNKNOWN_ACCOUNT, AccountFacts, Answer, checks_of
 from agents.verdict import reduce_reports
 from models.analysis import AnalysisCheck, AnalysisRequest, Recommendation
 from models.research import Frozen, Rating, ReportStatus, RoleReport, Stance, VerdictResult
@@ -41,7 +41,7 @@ def synthesise(
     request: AnalysisRequest,
     reports: Sequence[RoleReport],
     answers: Mapping[str, Answer],
-    free_shares: float | None = None,
+    account: AccountFacts = UNKNOWN_ACCOUNT,
 ) -> Synthesis:
     """Return the synthesis of the reports on one symbol.
 
@@ -49,12 +49,12 @@ def synthesise(
     the strategy has no completed report, or such a check cannot be made. select: else.
 
     answers: of reports, by role, with the figures that code filled in; those of a report that is not completed count
-    for nothing. free_shares: as of `checks_of`.
+    for nothing.
     """
     completed = {report.role for report in reports if report.status is ReportStatus.COMPLETED}
     used = {role: answer for role, answer in answers.items() if role in completed}
     roles = request.roles
-    verdict, checks = reduce_reports(reports, roles), checks_of(request, used, free_shares)
+    verdict, checks = reduce_reports(reports, roles), checks_of(request, used, account)
     against = [*_rejections(reports), *(one.text for one in checks if one.id in NEEDED and one.state == "fail")]
     lacking = [*verdict.missing, *_not_run(roles, reports), *_unknown(checks, request, completed)]
     recommendation: Recommendation = "reject" if against else "incomplete" if lacking else "select"
@@ -124,4 +124,4 @@ def _rated(
 
 
 def _warned(checks: Sequence[AnalysisCheck], ids: frozenset[str]) -> str | None:
-    return next((one.text for one in checks if one.id in ids and one.state == "warn"), None)
+    return next((one.text for one in checks if one.id in ids and one.state in ("warn", "unknown")), None)

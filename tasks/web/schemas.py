@@ -116,7 +116,8 @@ class AnalyzeRequest(Frozen):
         try:
             return AnalysisRequest.model_validate(given)
         except ValidationError as error:
-            raise UsageError(error.errors()[0]["msg"], remedy="see `desk analyze --help`") from None
+            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise UsageError(reason, remedy="change the fields that it names, or leave them out") from None
 
 
 RunRequest = Annotated[ScreenRequest | ResearchRequest | AnalyzeRequest | TradeRequest, Field(discriminator="kind")]

@@ -16,6 +16,7 @@ from sqlmodel import Session, col, select
 from agents.grounding.role_run import grounding_of
 from agents.roles import roots
 from agents.subjects import synthesis_subject
+from agents.synthesis.checks import AccountFacts
 from agents.synthesis.reduce import Synthesis, synthesise
 from models.analysis import WRITES, AnalysisRequest, Depth
 from models.contracts import SHARES_PER_CONTRACT
@@ -37,7 +38,7 @@ from tasks.worker.work import Done, Ending
 from tasks.workflows.proposals import propose_orders
 from tasks.workflows.research import announce, lost_reports, role_report, unscreened
 from tasks.workflows.runs import new_run, open_run
-from tools.holdings import free_shares
+from tools.holdings import free_shares, written_contracts
 from tools.market.protocol import ChainSource, MarketData
 from tools.market.universe import resolve_universe
 
@@ -130,15 +131,24 @@ def synthesise_reports(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         request = request_of(run)
         rows = session.exec(select(Report).where(Report.run_id == run.id, Report.symbol == step.subject)).all()
         steps = session.exec(select(Step).where(Step.parent_id == step.id)).all()
-        free = free_shares(session, run.account, step.subject) if request.strategy == "covered_call" else None
+        account = _account(desk, session, run, step.subject, request)
     reports = sorted(rows, key=lambda row: request.roles.index(row.role))
     given = [*map(role_report, reports), *lost_reports(steps, {row.role for row in reports})]
-    found = synthesise(request, given, {row.role: row.answer for row in reports if row.answer is not None}, free)
+    found = synthesise(request, given, {row.role: row.answer for row in reports if row.answer is not None}, account)
     verdict, analysis = _rows(step, request, found)
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
     described = found.recommendation == "select" and run.params["depth"] != "quick"
     result = {"recommendation": found.recommendation, "rating": found.verdict.rating}
     return Done(result, ([verdict], links, [analysis]), [_description(step, analysis)] if described else [])
+
+
+def _account(desk: Desk, session: Session, run: Run, symbol: str, request: AnalysisRequest) -> AccountFacts:
+    """Return what the checks need of the run's account and of its limits."""
+    return AccountFacts(
+        free_shares=free_shares(session, run.account, symbol) if request.strategy == "covered_call" else None,
+        written=written_contracts(session, run.account, symbol),
+        collar=desk.settings_of(run.id).max_price_collar if request.proposes else None,
+    )
 
 
 def request_of(run: Run) -> AnalysisRequest:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as some
 
-from agents.synthesis.checks import NEEDED
+from agents.synthesis.checks import NEEDED, AccountFacts
 from agents.synthesis.reduce import synthesise
 from models.analysis import AnalysisRequest
 from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance
@@ -103,7 +103,8 @@ def test_earnings_before_expiry_are_at_most_caution() -> None:
     assert "earnings are due on 2010-09-01, before the expiry on 2010-09-17" in [one.text for one in found.checks]
     assert "Earnings are due on 2010-09-01" in found.verdict.summary
     unknown = synthesise(CSP, reports(), {**ANSWERS, "research": research(earnings_date=None)})
-    assert (states(unknown)["earnings"], unknown.verdict.rating) == ("unknown", Rating.BUY)
+    assert (states(unknown)["earnings"], unknown.verdict.rating) == ("unknown", Rating.CAUTION)
+    assert "No source has the date of the next earnings" in unknown.verdict.summary
 
 
 def test_a_contract_without_a_chart_is_at_most_caution_and_alone_nothing_to_trade_on() -> None:
@@ -116,6 +117,24 @@ def test_a_contract_without_a_chart_is_at_most_caution_and_alone_nothing_to_trad
     assert (alone.recommendation, alone.contract) == ("select", PUT)
     assert alone.verdict.rating is Rating.INSUFFICIENT
     assert not AnalysisRequest(chart=False, research=False).proposes
+
+
+def test_an_order_that_the_collar_would_deny_is_rejected_with_the_reason() -> None:
+    wide = {**ANSWERS, "options": options(bid=0.28, ask=0.33, premium=0.305)}
+    assert synthesise(CSP, reports(), wide).recommendation == "select", "no order is proposed"
+    found = synthesise(CSP, reports(), wide, AccountFacts(collar=0.05))
+    assert (found.recommendation, found.verdict.rating) == ("reject", Rating.PASS)
+    assert "the bid is 8.2% below their middle, and an order may be at most 5.0% away" in found.reasons[0]
+    assert synthesise(CSP, reports(), wide, AccountFacts(collar=0.09)).recommendation == "select"
+
+
+def test_a_return_that_falls_below_the_limit_at_the_bid_and_contracts_that_are_written_are_stated_risks() -> None:
+    thin = {**ANSWERS, "options": options(bid=0.60, ask=0.80, premium=0.70, weekly_roc=0.0053)}
+    found = synthesise(CSP, reports(), thin, AccountFacts(written=3))
+    warned = {one.id: one.text for one in found.checks if one.state == "warn"}
+    assert found.recommendation == "select"
+    assert warned["limits"].endswith("at the bid, which an order is sold at, it is 0.45% a week")
+    assert warned["written"] == "3 contracts on it are written already"
 
 
 def test_stated_risks_leave_a_select_a_select() -> None:
@@ -149,18 +168,23 @@ def test_figures_that_are_not_known_are_unknown_and_not_in_order() -> None:
 def test_a_covered_call_needs_its_shares_and_a_resistance_below_its_strike() -> None:
     request = AnalysisRequest(strategy="covered_call", contracts=2)
     answers = {**ANSWERS, "options": options(strategy="covered_call", contract=CALL, best_strike=31.0, delta=0.2)}
-    found = synthesise(request, reports(), answers, free_shares=200)
+    found = synthesise(request, reports(), answers, AccountFacts(free_shares=200))
     assert (found.recommendation, states(found)["strike"]) == ("select", "ok")
     assert next(one.text for one in found.checks if one.id == "strike") == (
         "the strike 31 is above resistance R2 of 30.15 (2 touches)"
     )
-    low = synthesise(request, reports(), {**answers, "options": {**answers["options"], "best_strike": 29.0}}, 200)
+    low = synthesise(
+        request,
+        reports(),
+        {**answers, "options": {**answers["options"], "best_strike": 29.0}},
+        AccountFacts(free_shares=200),
+    )
     assert states(low)["strike"] == "warn"
-    short = synthesise(request, reports(), answers, free_shares=199)
+    short = synthesise(request, reports(), answers, AccountFacts(free_shares=199))
     assert (short.recommendation, short.reasons) == (
         "reject", ["199 shares are free to cover calls, 200 are needed"],
     )  # fmt: skip
-    nothing = synthesise(request, [], {}, free_shares=0)
+    nothing = synthesise(request, [], {}, AccountFacts(free_shares=0))
     assert (nothing.recommendation, nothing.verdict.rating) == ("reject", Rating.PASS)
 
 
@@ -218,8 +242,8 @@ def test_a_select_has_all_its_reports_no_rejection_and_no_check_that_fails(
     assume(strategy != "equity" or (with_chart and with_research))
     request = AnalysisRequest(strategy=strategy, chart=with_chart, research=with_research)
     answers = {**ANSWERS, "options": options(strategy=strategy, **changes)}
-    found = synthesise(request, given, answers, free)
-    assert found == synthesise(request, list(given), dict(answers), free)
+    found = synthesise(request, given, answers, AccountFacts(free_shares=free))
+    assert found == synthesise(request, list(given), dict(answers), AccountFacts(free_shares=free))
     rejected = any(one.verdict is Stance.REJECT for one in given)
     assert (found.recommendation == "reject") >= rejected
     assert (found.recommendation == "select") == (not found.reasons)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from models.company import EarningsDate, Filing, Holder, InsiderTrade, PriceTargets, RatingChange, ShortInterest
 from models.errors import MarketUnavailable
+from tests.patience import PATIENCE
 from tests.tools.conftest import Call, MakeContext, every_tool
 from tests.tools.market.far_market import TODAY, FarClock, FarMarket
 from tests.tools.research.company_market import CompanyMarket
@@ -130,7 +131,8 @@ def test_the_largest_question_has_an_answer(make_context: MakeContext, call: Cal
             rows = getattr(many, name).get("A", [])
             setattr(many, name, {**getattr(many, name), **dict.fromkeys(names, rows)})
         asked = {} if tool == "short_interest" else {"limit": 25}
-        answer = call(make_context(many), tool, symbols=names, **asked)
+        slow = {"tool_seconds": PATIENCE, "step_deadline_seconds": 2 * PATIENCE}
+        answer = call(make_context(many, **slow), tool, symbols=names, **asked)
         assert answer.success, answer.payload
         assert len(answer.payload[KINDS[tool][1]]) == most
 
