@@ -15,7 +15,7 @@ from models.research import Confidence, Frozen
 
 # Citations and unsupported figures that a report keeps; their numbers are always of all.
 KEPT = 100
-LEAST_SHARE = 0.9
+LEAST_SHARE = 0.7
 REFUTING = 2
 _LONGEST = 80
 _MOST_REFUTED = 16  # figures of a sentence
