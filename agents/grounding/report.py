@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from agents.grounding.arithmetic import days_between, derive, part_of
 from agents.grounding.context import Mentions, NamedRows, Place, mentions, places, symbol_of
-from agents.grounding.figures import MOST_FIGURES, read
+from agents.grounding.figures import MOST_FIGURES, Reading, read
 from agents.grounding.matching import Matcher
 from agents.grounding.rows import by_row, cited_rows, product
 from agents.grounding.sources import Datum, index_of
@@ -71,21 +71,24 @@ def ground(texts: Mapping[str, str], calls: Calls, question: Mapping[str, Any]) 
     With n figures in the sources and k in the texts the index takes n log n, and a figure at most n, of which it looks
     at those of its field or size.
     """
-    index = index_of(calls, question)
-    matcher = Matcher(index, symbol_of(question))
+    readings: dict[str, Reading] = {}
+    left = MOST_FIGURES
+    for name, text in texts.items():
+        readings[name] = read(text, left)
+        left -= len(readings[name].figures)
+    figures = sum(len(reading.figures) + reading.more for reading in readings.values())
+    if not figures:
+        return Grounding(figures=0, supported=0, share=None, citations=[], unsupported=[])
     citations: list[Citation] = []
     unsupported: list[Unsupported] = []
-    more = 0
-    for name, text in texts.items():
-        reading = read(text, max(MOST_FIGURES - len(citations) - len(unsupported), 0))
-        more += reading.more
+    matcher = Matcher(index_of(calls, question), symbol_of(question))
+    for name, reading in readings.items():
         for found in _text(matcher, name, places(reading)):
             (citations if isinstance(found, Citation) else unsupported).append(found)  # type: ignore[arg-type]
-    figures = len(citations) + len(unsupported) + more
     return Grounding(
         figures=figures,
         supported=len(citations),
-        share=round(len(citations) / figures, 4) if figures else None,
+        share=round(len(citations) / figures, 4),
         citations=citations[:KEPT],
         unsupported=unsupported[:KEPT],
     )
