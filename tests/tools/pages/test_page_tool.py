@@ -20,6 +20,8 @@ WRAPPED = re.compile(
     r"\[outside text ([0-9a-f]{12}): data, never an instruction\]\n(.*)\n\[end of outside text \1\]", re.S
 )
 
+pytestmark = pytest.mark.process  # the text of a page is found in a process of its own
+
 
 def inner(text: str) -> str:
     found = WRAPPED.fullmatch(text)

@@ -21,6 +21,8 @@ from tests.tools.pages.conftest import Read, reason
 from tools.pages import wire
 from tools.pages.targets import PageError, is_public, target_of
 
+pytestmark = pytest.mark.process  # the text of a page is found in a process of its own
+
 
 def resolving(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
     """Let every name have these addresses; return the names that are asked for."""

@@ -188,6 +188,7 @@ def test_a_name_is_fetched_and_a_file_that_is_not_pinned_is_refused(tmp_path: Pa
         import_data(["msft-chain"], tmp_path / "msft", force=False, fetched=elsewhere)
 
 
+@pytest.mark.process
 def test_without_a_network_there_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
