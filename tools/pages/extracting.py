@@ -1,6 +1,6 @@
 """Extraction of a page's text in a process of its own, which is ended when its time is up.
 
-The extraction of some markup takes minutes: a thread could not be stopped, and would take the place of other tools.
+The extraction of some markup takes long: a thread could not be stopped, and would take the place of other tools.
 """
 
 from __future__ import annotations
