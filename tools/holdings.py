@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import chain
 
 from sqlalchemy import Executable, bindparam, select
@@ -74,17 +75,21 @@ def _symbols() -> Executable:
 
 def free_shares(session: Session, account: str, symbol: str) -> float:
     """Return how many shares of a symbol the account holds that cover no written call, going by its positions."""
-    rows = session.scalars(select(Position).where(col(Position.account) == account)).all()
-    held = {row.symbol: exact(row.quantity) for row in rows if underlying_of(row.symbol) in (symbol, root_of(symbol))}
+    held = _held_of(session, account, symbol)
     shares = max(held.get(symbol, exact(0)), exact(0))
     return float(shares - cover_of(held).shares)
 
 
 def written_contracts(session: Session, account: str, symbol: str) -> float:
     """Return how many option contracts on a symbol the account has written, going by its positions."""
+    held = _held_of(session, account, symbol)
+    return float(sum(max(-quantity, exact(0)) for name, quantity in held.items() if name != underlying_of(name)))
+
+
+def _held_of(session: Session, account: str, symbol: str) -> dict[str, Decimal]:
+    """Return the quantities of a symbol's shares and of the contracts on it, by the name of what is held."""
     rows = session.scalars(select(Position).where(col(Position.account) == account)).all()
-    contracts = (row for row in rows if underlying_of(row.symbol) == root_of(symbol) != row.symbol)
-    return float(sum(max(-exact(row.quantity), exact(0)) for row in contracts))
+    return {row.symbol: exact(row.quantity) for row in rows if underlying_of(row.symbol) in (symbol, root_of(symbol))}
 
 
 def _holding(

@@ -14,7 +14,7 @@ from models.tables.orders import Account, Fill, Position
 from tests.tools.conftest import MakeContext
 from tests.tools.ledger_rows import filled_order
 from tests.tools.orders.tape import Tape
-from tools.holdings import NO_COST, NOT_YET, Holding, free_shares, holdings
+from tools.holdings import NO_COST, NOT_YET, Holding, free_shares, holdings, written_contracts
 from tools.registry import ToolContext
 
 PUT = "AAA101218P00090000"
@@ -159,3 +159,13 @@ def test_contracts_on_a_share_with_a_dot_bear_its_letters_alone(hold: Hold) -> N
     context = hold(("BRK.B", 200.0, 80.0), ("BRKB101218C00090000", -1.0, 1.0), prices={})
     with context.store.read() as session:
         assert free_shares(session, "paper", "BRK.B") == 100.0
+
+
+def test_written_contracts_are_counted_and_shares_and_bought_ones_are_not(hold: Hold) -> None:
+    put, call, bought = "AAA101218P00090000", "AAA101218C00090000", "AAA101218C00095000"
+    other = "BBB101218P00090000"
+    rows = (("AAA", -50.0, 80.0), (put, -2.0, 1.0), (call, -1.0, 1.0), (bought, 3.0, 1.0), (other, -4.0, 1.0))
+    with hold(*rows, ("BRKB101218C00090000", -5.0, 1.0), prices={}).store.read() as session:
+        assert written_contracts(session, "paper", "AAA") == 3.0
+        assert written_contracts(session, "paper", "BRK.B") == 5.0
+        assert written_contracts(session, "paper", "CCC") == written_contracts(session, "other", "AAA") == 0.0
