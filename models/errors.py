@@ -158,6 +158,36 @@ class Postponed(DeskError):
         self.seconds = seconds
 
 
+class GraphError(DeskError):
+    """A LangGraph graph that a run plays cannot go on."""
+
+
+class GraphRaised(GraphError):
+    """Code of the graph's own raised an error."""
+
+    remedy = "correct the graph, and start it again"
+
+
+class GraphEndless(GraphError):
+    remedy = "give the graph an edge to its end, or raise DESK_GRAPH_STEPS"
+
+
+class GraphState(GraphError):
+    """State or output that cannot be stored."""
+
+    remedy = "keep text, numbers, lists, mappings, messages and dataclasses in the graph's state"
+
+
+class GraphWaits(GraphError):
+    """The graph waits for a person."""
+
+    remedy = "graphs of a run get no input in between: take interrupt() and breakpoints out"
+
+
+class BudgetUsed(DeskError):
+    """A call that a used-up budget of tokens does not admit."""
+
+
 class HistoryTrimmed(DeskError):
     """Requested events that are no longer kept. trimmed: the last sequence that was deleted; last: the newest."""
 

@@ -18,6 +18,9 @@ class RunKind(StrEnum):
     RESEARCH = "research"
     TRADE = "trade"
     ANALYZE = "analyze"
+    EPISODE = "episode"
+    BACKTEST = "backtest"
+    GRAPH = "graph"
     FLATTEN = "flatten"  # a person closes all positions: no model, no research
     PROTECT = "protect"  # the desk protects a position that no order of its own opened
 
@@ -45,8 +48,19 @@ class StepKind(StrEnum):
     SYNTHESIZE = "synthesize"
     DESCRIBE = "describe"
     PROPOSE = "propose"
+    BRIEF = "brief"
+    HARVEST = "harvest"
+    BOARD = "board"
+    VOICE = "voice"
+    ROUND = "round"
+    TALLY = "tally"
     DECIDE = "decide"
     SUBMIT = "submit"
+    BACKTEST = "backtest"
+    BACKTEST_TRADE = "backtest_trade"
+    BACKTEST_SESSION = "backtest_session"
+    BACKTEST_RESULT = "backtest_result"
+    GRAPH = "graph"
     FINISH = "finish"
 
 

@@ -25,6 +25,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlalchemy.orm import configure_mappers
 from sqlmodel import Session, SQLModel
 
+from models.database.sessions import RowSession
 from models.errors import DatabaseDown, SettingError
 from models.events import event_log
 from models.events.batch import Batch
@@ -65,7 +66,7 @@ class Store:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Yield one writing transaction: committed on leaving, rolled back on an error."""
-        with self._queue, Session(self.writer, expire_on_commit=False) as session:
+        with self._queue, RowSession(self.writer, expire_on_commit=False) as session:
             with session.begin():
                 yield session
                 event_log.write(session)
@@ -77,7 +78,7 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Yield one consistent view; nothing written here is kept."""
-        with Session(self._reader, expire_on_commit=False, autoflush=False, info={_READS: True}) as session:
+        with RowSession(self._reader, expire_on_commit=False, autoflush=False, info={_READS: True}) as session:
             yield session  # closing rolls back, and leaves what was read readable
 
     def apart(self) -> Store:

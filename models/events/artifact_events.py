@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 
 from sqlmodel import SQLModel
 
 from models.events.envelope import Envelope, EventType, event
+from models.tables.board import Episode
 from models.tables.runs import Artifact, Turn
 
 
@@ -15,6 +17,22 @@ def stored(rows: Iterable[Iterable[SQLModel]]) -> list[Envelope]:
     every = [row for group in rows for row in group]
     turns = {row.id: row for row in every if isinstance(row, Turn)}
     return [_stored(row, turns.get(row.turn_id)) for row in every if isinstance(row, Artifact)]
+
+
+def written(row: Episode) -> Envelope:
+    """Return the event of an episode's content, which is about to be written."""
+    data = row.content.encode()
+    return event(
+        EventType.ARTIFACT_WRITTEN,
+        row.run_id,
+        row.created_at,
+        id=row.run_id,
+        kind="text/markdown",
+        digest=hashlib.sha256(data).hexdigest(),
+        size=len(data),
+        run=row.run_id,
+        number=row.number,
+    )
 
 
 def _stored(row: Artifact, turn: Turn | None) -> Envelope:

@@ -4,9 +4,13 @@ from alembic import context
 from sqlmodel import SQLModel
 
 import models.tables.analysis
+import models.tables.backtests
+import models.tables.board
 import models.tables.events
+import models.tables.graphs
 import models.tables.options
 import models.tables.orders
+import models.tables.questions
 import models.tables.runs
 import models.tables.threads  # noqa: F401  (fills the metadata)
 from models.tables.columns import Utc

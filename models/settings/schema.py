@@ -24,6 +24,9 @@ from models.settings.types import (
     Effort,
     HostNames,
     Identity,
+    ModelCutoffs,
+    ModuleNames,
+    Names,
     PageHosts,
     Policy,
     Prices,
@@ -35,6 +38,7 @@ from models.settings.types import (
     SqlUrl,
     Token,
     Universe,
+    VenueNames,
     WebUrl,
     split,
 )
@@ -212,6 +216,37 @@ class Settings(BaseModel):
         "stocks-only", description="kinds of instruments that may be traded"
     )
 
+    # Graphs of LangGraph
+    graphs: ModuleNames = of_desk((), description="modules whose graphs `desk graph` may play, by comma; they run code")
+    graph_models: Names = of_desk((), description="models that graphs may ask beside the roles' own, by comma")
+    graph_steps: int = of_run(500, ge=1, le=100_000, description="steps of a graph at the most: its recursion limit")
+
+    # The board
+    episode: ClockTime = of_desk("off", description="New York time of the daily episode on exchange days, or off")
+    rounds: int = of_run(0, ge=0, le=2, description="rounds of voices between the verdicts of a screen and its trader")
+    voices: RoleNames | None = of_run(None, description="voices that take part, by comma; all of them by default")
+    questions: int = of_run(10, ge=1, le=40, description="most questions of one episode")
+    question_sessions: int = of_run(10, ge=1, le=250, description="sessions until a question of the desk resolves")
+    voice_compute: Literal["skill", "equal"] = of_run(
+        "skill", description="share of turns of a voice: half by its record, or the same for all"
+    )
+    voice_extinction: bool = of_run(True, description="leave out a voice once its record shows that it only costs")
+    voice_models: str = of_run(
+        "", description="models of voices, best first, by their records: RUNTIME:MODEL[:EFFORT], separated by ;"
+    )
+    model_cutoffs: ModelCutoffs = of_desk(
+        "", description="last day that a model was trained on: MODEL=YYYY-MM-DD, separated by ;"
+    )
+    venues: VenueNames = of_run((), description="event markets to read, by comma: manifold, polymarket, kalshi")
+    funding: bool = of_run(False, description="read funding rates of Hyperliquid")
+    manifold_url: WebUrl = of_desk("https://api.manifold.markets", description="base URL of Manifold")
+    polymarket_url: WebUrl = of_desk("https://gamma-api.polymarket.com", description="base URL of Polymarket's markets")
+    polymarket_book_url: WebUrl = of_desk("https://clob.polymarket.com", description="base URL of its order books")
+    kalshi_url: WebUrl = of_desk("https://api.elections.kalshi.com", description="base URL of Kalshi")
+    hyperliquid_url: WebUrl = of_desk("https://api.hyperliquid.xyz", description="base URL of Hyperliquid")
+    event_bankroll: float = of_run(1_000.0, gt=0, description="play money for event markets, at the start")
+    kelly_fraction: float = of_run(0.25, gt=0, le=1, description="share of Kelly's stake that is used")
+
     # Codex
     codex_binary: Absolute | None = of_process(None, description="the codex binary; the pinned wheel's by default")
     codex_ca_file: Absolute | None = of_process(None, description="PEM of trust roots for a hosted provider")
@@ -272,6 +307,9 @@ class Settings(BaseModel):
     )
     rollouts_kept: Count = of_desk(2, description="newest copies of each thread's rollout that are kept")
     rollout_days: float = of_desk(14.0, gt=0, description="age at which an unused thread is deleted with its rollouts")
+    memory: Literal["on", "off"] = of_run(
+        "on", description="what prompts and report_latest repeat of earlier runs; off: nothing"
+    )
     memory_tokens: int = of_run(400, ge=50, le=4000, description="most tokens of a prompt about a symbol's past")
     event_days: float = of_desk(30.0, gt=0, description="events of a run that ended longer ago are trimmed")
     keep_artifact_days: float = of_desk(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import TypeAdapter, ValidationError
 
 from models.errors import UsageError
+from models.settings.accounts import is_backtest
 from models.settings.owners import MARK, Owner
 from models.settings.schema import REPLAYING, Settings
 from models.urls import without_login
@@ -75,9 +76,10 @@ def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
     ]  # fmt: skip
 
 
-def in_run(settings: Settings, kept: Mapping[str, Any] | None) -> Settings:
+def in_run(settings: Settings, kept: Mapping[str, Any] | None, account: str = "") -> Settings:
     """Return the settings with which a worker does a step of a run: its own, and in their place those which the run
-    keeps. kept: the run's snapshot, None for a run of a version that kept none.
+    keeps. kept: the run's snapshot, None for a run of a version that kept none. account: the run's; that of a backtest
+    stands in place of the broker's, and no source of settings can name one.
 
     Raises UsageError for a value that this version cannot read.
     """
@@ -91,6 +93,8 @@ def in_run(settings: Settings, kept: Mapping[str, Any] | None) -> Settings:
             raise UsageError(reason, remedy="upgrade the workers, or open a new run") from None
     if "broker" in found:
         found["account"] = found["broker"]
+    if is_backtest(account):
+        found["account"] = account
     return settings.model_copy(update=found)
 
 

@@ -8,13 +8,14 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from models.research import Frozen
+from models.settings.accounts import is_backtest
 from models.settings.schema import REAL_MONEY, REPLAYING, Settings
 
 _NEW_YORK = ZoneInfo("America/New_York")
 
 
 class Standing(Frozen):
-    """Live or preview, broker and account, model, market and day.
+    """Live, preview or, of a backtest, simulated; broker and account, model, market and day.
 
     live: None where it is not known. real_money: orders that are sent move real money. day: of the market, in New York.
     """
@@ -29,6 +30,7 @@ class Standing(Frozen):
 
     def __str__(self) -> str:
         switch = "unknown whether live" if self.live is None else "LIVE" if self.live else "preview"
+        switch = "simulated" if is_backtest(self.account) else switch
         broker = f"{self.broker} (REAL MONEY)" if self.real_money else self.broker
         return (
             f"{switch}; broker {broker}; account {self.account}; model {self.model}; "

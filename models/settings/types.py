@@ -93,6 +93,38 @@ def _ed25519(value: str) -> str:
     return value
 
 
+def _cutoffs(value: str) -> str:
+    for part in filter(None, (part.strip() for part in value.split(";"))):
+        model, _, day = part.partition("=")
+        try:
+            dt.date.fromisoformat(day)
+        except ValueError:
+            model = ""
+        if not model:
+            raise ValueError(f"{part!r} is not MODEL=YYYY-MM-DD, such as gpt-5.5=2025-06-30")
+    return value
+
+
+def _names(value: Any) -> Any:
+    """Return the parts of a comma-separated text, each once; none of an empty one."""
+    if isinstance(value, str):
+        value = (part.strip() for part in value.split(",") if part.strip())
+    return tuple(dict.fromkeys(value))
+
+
+def _modules(value: tuple[str, ...]) -> tuple[str, ...]:
+    for name in value:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise ValueError(f"{name!r} is no name of a module, such as desk_graphs or mine.graphs")
+    return value
+
+
+def _venue_names(value: Any) -> Any:
+    if isinstance(value, str):
+        value = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip() not in ("", "none")))
+    return value
+
+
 Absolute = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 WebUrl = Annotated[str, AfterValidator(urls.require_http)]
 RedisUrl = Annotated[SecretStr, _secret(urls.require_redis)]
@@ -108,3 +140,8 @@ PublicKey = Annotated[str, AfterValidator(_ed25519)]
 Universe = Annotated[str, AfterValidator(_anywhere)]
 Prices = Annotated[str, AfterValidator(prices.readable)]
 RoleNames = Annotated[tuple[str, ...], split("name at least one role, such as quick")]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+ModuleNames = Annotated[Names, AfterValidator(_modules)]
+ModelCutoffs = Annotated[str, AfterValidator(_cutoffs)]
+VenueName = Literal["manifold", "polymarket", "kalshi"]
+VenueNames = Annotated[tuple[VenueName, ...], BeforeValidator(_venue_names)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,21 +13,11 @@ from models.database.blobs import BlobStore, DatabaseBlobs, FolderBlobs, blob_st
 from models.database.store import Store
 from models.errors import BlobsDown, SettingError
 from models.tables.columns import utcnow
-from tests.databases import make_database
 
 DATA = b"a line of a rollout\n" * 200
 DIGEST = hashlib.sha256(DATA).hexdigest()
 OTHER = "a" * 64
 SOON = dt.timedelta(minutes=1)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    url = f"sqlite:///{tmp_path / 'desk.db'}"
-    make_database(url)
-    found = Store(url)
-    yield found
-    found.close()
 
 
 @pytest.fixture(params=["database", "folder", "address", "elsewhere"])

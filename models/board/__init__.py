@@ -1,0 +1,1 @@
+"""The board: questions that resolve, signals with their sources, forecasts of voices, and what they earn."""

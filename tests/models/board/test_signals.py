@@ -1,0 +1,44 @@
+"""The probability that a signal implies, and the questions that it concerns."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from models.board.signals import MAX_FINDINGS, Harvest, SignalFinding, concerns, implied
+
+
+def finding(**values: Any) -> SignalFinding:
+    given = {"headline": "IBM +3.0 %", "data": {}, "source": "replay", "as_of": dt.datetime(2010, 8, 12, tzinfo=dt.UTC)}
+    return SignalFinding(**{**given, **values})
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"direction": "bullish", "confidence": 0.4}, 0.7),
+        ({"direction": "short", "confidence": 0.4}, 0.3),
+        ({"direction": "bullish", "confidence": 1.0}, 0.99),
+        ({"direction": "neutral", "confidence": 0.8}, None),
+        ({"direction": "bullish"}, None),
+        ({"direction": "arb", "confidence": 0.4, "probability": 0.62}, 0.62),
+        ({"probability": 0.0}, 0.01),
+    ],
+)
+def test_a_signal_implies_a_probability_or_none(values: dict[str, Any], expected: float | None) -> None:
+    assert implied(finding(**values)) == (None if expected is None else pytest.approx(expected))
+
+
+def test_a_signal_concerns_a_question_by_subject_by_label_or_always() -> None:
+    assert concerns(finding(subjects=("IBM",)), ("IBM",), "Q1")
+    assert concerns(finding(subjects=("Q1",)), ("IBM",), "Q1")
+    assert concerns(finding(), ("IBM",), "Q1")
+    assert not concerns(finding(subjects=("GE", "Q2")), ("IBM",), "Q1")
+
+
+def test_a_tool_has_at_most_five_findings() -> None:
+    with pytest.raises(ValidationError, match="at most 5 items"):
+        Harvest(findings=(finding(),) * (MAX_FINDINGS + 1))
