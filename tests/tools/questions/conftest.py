@@ -1,0 +1,7 @@
+"""The loopback venues, and settings that lead there."""
+
+from __future__ import annotations
+
+from tests.tools.venues.conftest import far, venue_settings
+
+__all__ = ["far", "venue_settings"]

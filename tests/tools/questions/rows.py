@@ -1,0 +1,99 @@
+"""Rows of questions and of what rests on them, and markets at any day of the replay."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from sqlmodel import Session
+
+from models.tables.board import Episode, Forecast, KarmaEntry, Signal, SignalCitation
+from models.tables.questions import Question
+from models.tables.runs import Run
+from tests.tools.ledger_rows import add, add_run, add_turn
+from tools.market.clock import ReplayClock
+from tools.market.replay.columns import ReplayData
+from tools.market.replay.market import ReplayMarket
+
+# Ten sessions after the first Monday of March 2010.
+ASKED, CLOSED = dt.date(2010, 3, 1), dt.date(2010, 3, 15)
+
+
+def on(data: ReplayData, day: dt.date) -> ReplayMarket:
+    return ReplayMarket(data, ReplayClock(day))
+
+
+def person_question(session: Session, text: str = "Will it rain?", **changes: Any) -> Question:
+    opens = ReplayClock(ASKED).now()
+    values: dict[str, Any] = {
+        "source": "person",
+        "external_id": text,
+        "text": text,
+        "rule": {"kind": "person"},
+        "opens_at": opens,
+        "closes_at": opens + dt.timedelta(days=5),
+        "baseline": 0.3,
+        "baseline_source": "given",
+        "state": "open",
+    }
+    return add(session, Question(**values | changes))
+
+
+def add_forecast(session: Session, run: Run, question: Question, voice: str = "bull", **changes: Any) -> Forecast:
+    turn = add_turn(session, run)
+    values: dict[str, Any] = {
+        "run_id": run.id,
+        "step_id": turn.step_id,
+        "turn_id": turn.id,
+        "question_id": question.id,
+        "account": run.account,
+        "voice": voice,
+        "round": 1,
+        "probability": 0.7,
+        "stake": 1.0,
+        "because": "it is so",
+        "baseline": question.baseline or 0.5,
+        "author": "rules",
+        "market_at": run.market_now,
+    }
+    return add(session, Forecast(**values | changes))
+
+
+def add_skill(session: Session, question: Question, account: str) -> None:
+    """Books as karma does: an entry of each forecast of the account, by a key that is there once."""
+    from sqlmodel import select
+
+    rows = select(Forecast).where(Forecast.question_id == question.id, Forecast.account == account)
+    for one in session.exec(rows):
+        entry = KarmaEntry(
+            account=account,
+            voice=one.voice,
+            ledger="skill",
+            reason="alpha",
+            amount=1.0,
+            key=f"alpha {one.id}",
+            run_id=one.run_id,
+            question_id=question.id,
+            market_at=question.closes_at,
+        )
+        session.add(entry)
+    session.flush()
+
+
+def add_episode(session: Session, day: dt.date, number: int = 1, account: str = "paper") -> Run:
+    run = add_run(session, ReplayClock(day).now(), kind="episode", account=account)
+    add(
+        session, Episode(run_id=run.id, account=account, number=number, rounds=1, content="", created_at=run.market_now)
+    )
+    return run
+
+
+def add_signal(session: Session, run: Run, tool: str, state: str = "live") -> Signal:
+    values = {"label": f"{tool}-1", "tool": tool, "owner": "desk", "state": state, "headline": tool}
+    row = Signal(run_id=run.id, **values, direction="neutral", source="bars", as_of=run.market_now)
+    return add(session, row)
+
+
+def add_citation(session: Session, forecast: Forecast, signal: Signal, *, counts: bool, ordinal: int = 0) -> None:
+    values = {"ordinal": ordinal, "label": signal.label, "stance": "build", "claim": "so", "counts": counts}
+    add(session, SignalCitation(run_id=forecast.run_id, forecast_id=forecast.id, signal_id=signal.id, **values))

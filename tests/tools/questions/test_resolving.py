@@ -1,0 +1,202 @@
+"""Resolution of what is due: once, from named data, never from later than the market's day, with its bookings."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlmodel import Session, func, select
+
+from models.database.store import Store
+from models.tables.board import KarmaEntry
+from models.tables.questions import Question
+from tests.examples import examples
+from tests.tools.ledger_rows import add_run
+from tests.tools.questions.rows import ASKED, CLOSED, add_forecast, add_skill, on, person_question
+from tools.market.clock import ReplayClock, exchange_hours
+from tools.market.replay.columns import ReplayData
+from tools.questions.desk import desk_questions
+from tools.questions.resolving import resolve_due
+
+NAMES = ["AAPL", "IBM", "XOM"]
+QUIET = settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def ask(store: Store, data: ReplayData, day: dt.date = ASKED, sessions: int = 10) -> dict[str, Question]:
+    with store.session() as session:
+        return {row.subjects[0]: row for row in desk_questions(session, on(data, day), NAMES, "sp500", sessions)}
+
+
+def stored(store: Store, question: Question) -> Question:
+    with store.read() as session:
+        return session.get_one(Question, question.id)
+
+
+def test_a_question_resolves_from_later_bars_with_its_evidence(store: Store, data: ReplayData) -> None:
+    asked = ask(store, data)
+    report = resolve_due(store, on(data, CLOSED), "paper")
+    assert {row.text.split()[1]: row.outcome for row in report.resolved} == {"AAPL": 1.0, "IBM": 0.0, "XOM": 0.0}
+    assert report.waiting == ()
+    found = stored(store, asked["AAPL"])
+    assert (found.state, found.outcome, found.resolved_by, found.note) == ("resolved", 1.0, "code", None)
+    assert found.evidence is not None
+    assert found.evidence["last"] == {"session": "2010-03-15", "close": 223.84}
+    assert found.evidence["as_of"] == ReplayClock(CLOSED).now().isoformat()
+    assert resolve_due(store, on(data, CLOSED), "paper").resolved == ()
+    assert stored(store, asked["AAPL"]).resolved_at == found.resolved_at
+
+
+def test_nothing_is_due_a_day_before_it_closes(store: Store, data: ReplayData) -> None:
+    asked = ask(store, data)
+    report = resolve_due(store, on(data, dt.date(2010, 3, 12)), "paper")
+    assert (report.resolved, report.waiting) == ((), ())
+    assert stored(store, asked["AAPL"]).state == "open"
+
+
+@QUIET
+@given(choice=st.data())
+def test_a_market_never_resolves_what_closes_after_its_day(
+    store: Store, data: ReplayData, choice: st.DataObject
+) -> None:
+    """Of questions of any days, resolved at any other, none that closes later has an outcome."""
+    days = st.sampled_from(data.sessions)
+    for _ in range(3):
+        ask(store, data, choice.draw(days), choice.draw(st.integers(1, 30)))
+    today = choice.draw(days)
+    report = resolve_due(store, on(data, today), "paper")
+    close = exchange_hours().close_of(today)
+    with store.read() as session:
+        for row in report.resolved:
+            found = session.get_one(Question, row.id)
+            assert found.closes_at <= close
+            assert found.evidence is not None
+            assert found.evidence["last"]["session"] <= str(today)
+
+
+def test_a_question_without_its_bars_stays_open_with_a_note(store: Store, data: ReplayData) -> None:
+    asked = ask(store, data, dt.date(2010, 8, 4))
+    report = resolve_due(store, on(data, dt.date(2010, 8, 20)), "paper")
+    found = stored(store, asked["AAPL"])
+    assert (found.state, found.outcome, found.evidence) == ("open", None, None)
+    assert found.note is not None
+    assert "2010-08-18" in found.note
+    assert {row.note for row in report.waiting} == {found.note}
+
+
+def test_a_question_beyond_the_data_is_not_due(store: Store, data: ReplayData) -> None:
+    asked = ask(store, data, data.sessions[-1])
+    assert resolve_due(store, on(data, data.sessions[-1]), "paper").waiting == ()
+    assert stored(store, asked["AAPL"]).note is None
+
+
+def test_another_market_leaves_a_question_alone(store: Store, data: ReplayData) -> None:
+    ask(store, data)
+    other = on(data, CLOSED)
+    other.name = "files-0a1b2c3d"
+    assert resolve_due(store, other, "paper").resolved == ()
+
+
+def test_a_persons_question_waits_for_a_person(store: Store, data: ReplayData) -> None:
+    with store.session() as session:
+        asked = person_question(session)
+    assert resolve_due(store, on(data, ASKED), "paper").waiting == ()
+    (row,) = resolve_due(store, on(data, CLOSED), "paper").waiting
+    assert row.note == f"it waits for a person: desk questions resolve {asked.id}"
+    assert stored(store, asked).state == "open"
+
+
+def test_an_outcome_and_its_bookings_are_one_transaction(store: Store, data: ReplayData) -> None:
+    asked = ask(store, data)
+    with store.session() as session:
+        add_forecast(session, add_run(session, ReplayClock(ASKED).now()), asked["AAPL"])
+
+    def breaks(session: Session, question: Question, account: str) -> None:
+        add_skill(session, question, account)
+        raise RuntimeError("killed in the middle")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        resolve_due(store, on(data, CLOSED), "paper", on_resolved=[breaks])
+    assert stored(store, asked["AAPL"]).state == "open"
+    assert entries(store) == 0
+    resolve_due(store, on(data, CLOSED), "paper", on_resolved=[add_skill])
+    resolve_due(store, on(data, CLOSED), "paper", on_resolved=[add_skill])
+    assert stored(store, asked["AAPL"]).state == "resolved"
+    assert entries(store) == 1
+
+
+def entries(store: Store) -> int:
+    with store.read() as session:
+        return session.exec(select(func.count()).select_from(KarmaEntry)).one()
+
+
+def test_an_account_is_booked_when_its_own_days_come_to_the_closing(store: Store, data: ReplayData) -> None:
+    """Two accounts replay the same days, one ahead of the other: the outcome is there once, and the one behind learns
+    it no sooner."""
+    asked = ask(store, data)
+    with store.session() as session:
+        for account in ("ahead", "behind"):
+            run = add_run(session, ReplayClock(ASKED).now(), account=account)
+            add_forecast(session, run, asked["AAPL"])
+    assert len(resolve_due(store, on(data, CLOSED), "ahead", on_resolved=[add_skill]).resolved) == 3
+    assert booked(store) == ["ahead"]
+    early = resolve_due(store, on(data, dt.date(2010, 3, 12)), "behind", on_resolved=[add_skill])
+    assert (early.resolved, early.late, booked(store)) == ((), 0, ["ahead"])
+    for late in (1, 0):
+        assert resolve_due(store, on(data, CLOSED), "behind", on_resolved=[add_skill]).late == late
+    assert booked(store) == ["ahead", "behind"]
+
+
+def booked(store: Store) -> list[str]:
+    with store.read() as session:
+        return sorted(session.exec(select(KarmaEntry.account)))
+
+
+def two_at_once(store: Store, resolve: Callable[[], int]) -> list[int]:
+    """Call in two threads that begin together; return what each found."""
+    both, found = threading.Barrier(2), list[int]()
+
+    def run() -> None:
+        both.wait()
+        found.append(resolve())
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def resolve_at_once(first: Store, second: Store, data: ReplayData) -> None:
+    """Two workers with stores of their own resolve three questions, and then book for an account that comes later."""
+    asked = ask(first, data)
+    with first.session() as session:
+        for account in ("paper", "other"):
+            run = add_run(session, ReplayClock(ASKED).now(), account=account)
+            for question in asked.values():
+                add_forecast(session, run, question)
+    stores = [first, second]
+    found = two_at_once(first, lambda: len(_pass(stores.pop(), data, "paper").resolved))
+    assert sorted(found) in ([0, 3], [1, 2])
+    assert booked(first) == ["paper"] * 3
+    stores = [first, second]
+    late = two_at_once(first, lambda: _pass(stores.pop(), data, "other").late)
+    assert sum(late) == 3
+    assert booked(first) == ["other"] * 3 + ["paper"] * 3
+
+
+def _pass(store: Store, data: ReplayData, account: str):  # type: ignore[no-untyped-def]
+    return resolve_due(store, on(data, CLOSED), account, on_resolved=[add_skill])
+
+
+@pytest.mark.parametrize("_", range(5))
+def test_two_workers_at_once_resolve_and_book_once(store: Store, data: ReplayData, _: int) -> None:
+    other = Store(store.url)
+    try:
+        resolve_at_once(store, other, data)
+    finally:
+        other.close()

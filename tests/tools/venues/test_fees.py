@@ -1,0 +1,61 @@
+"""Fees against values computed by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.errors import UsageError
+from tools.venues.fees import fee_per_share, maker_fee, taker_fee
+from tools.venues.markets import NO_FEE, FeeTerms
+from tools.venues.wires.kalshi import FEE as KALSHI
+
+prices = st.integers(1, 99).map(lambda cents: cents / 100)
+
+
+@pytest.mark.parametrize(
+    ("price", "contracts", "fee"),
+    [
+        (0.50, 100, 1.75),  # 0.07 * 100 * 0.25 = 1.75, exactly
+        (0.50, 1, 0.02),  # 0.0175
+        (0.01, 100, 0.07),  # 0.0693
+        (0.35, 40, 0.64),  # 0.07 * 40 * 0.2275 = 0.637
+        (0.99, 1, 0.01),  # 0.000693
+        (0.50, 0, 0.0),
+    ],
+)
+def test_a_takers_fee_at_kalshi_is_rounded_up_to_the_cent(price: float, contracts: float, fee: float) -> None:
+    assert taker_fee(KALSHI, price, contracts) == fee
+
+
+def test_a_makers_fee_at_kalshi_is_a_quarter() -> None:
+    assert maker_fee(KALSHI, 0.50, 100) == 0.44  # 0.4375
+
+
+@pytest.mark.parametrize(
+    ("terms", "price", "contracts", "fee"),
+    [
+        (FeeTerms(0.04), 0.5, 100, 1.0),  # 100 * 0.04 * 0.25
+        (FeeTerms(0.25, exponent=2), 0.5, 100, 1.5625),  # 100 * 0.25 * 0.0625
+        (FeeTerms(0.25, exponent=2), 0.9, 10, 0.02025),  # 10 * 0.25 * 0.0081
+        (NO_FEE, 0.5, 100, 0.0),
+    ],
+)
+def test_a_takers_fee_at_polymarket_is_by_its_schedule(
+    terms: FeeTerms, price: float, contracts: float, fee: float
+) -> None:
+    assert taker_fee(terms, price, contracts) == pytest.approx(fee, abs=1e-12)
+    assert maker_fee(terms, price, contracts) == 0
+
+
+@pytest.mark.parametrize(("price", "contracts"), [(1.4, 1), (-0.1, 1), (0.5, -1), (float("nan"), 1)])
+def test_a_fee_of_no_price_or_number_is_an_error(price: float, contracts: float) -> None:
+    with pytest.raises(UsageError):
+        taker_fee(KALSHI, price, contracts)
+
+
+@given(price=prices, contracts=st.integers(0, 10_000))
+def test_rounding_costs_less_than_a_cent(price: float, contracts: int) -> None:
+    exact = fee_per_share(KALSHI, price) * contracts
+    assert -1e-9 <= taker_fee(KALSHI, price, contracts) - exact < 0.01

@@ -1,0 +1,1 @@
+"""Questions: asked, resolved once from data that is named, and chosen for an episode."""

@@ -1,0 +1,183 @@
+"""Questions of event venues: imported once, their prices refreshed, their outcomes kept as they were first given."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from sqlmodel import Session, select
+
+from models.board.questions import QUESTION_FINAL, ByVenue
+from models.database.store import Store
+from models.errors import UsageError
+from models.research import Frozen
+from models.tables.questions import Question
+from tools.questions.storing import insert_absent, question_row
+from tools.venues.markets import EventVenue, Outcome, VenueMarket, changed_resolution
+
+MOST_TEXT = 500
+
+# new: it is a question now; refreshed: it was one, and has the venue's present price; changed: the venue contradicts
+# the outcome it gave; ended: it has its outcome, of which the venue says the same.
+Came = Literal["new", "refreshed", "changed", "ended"]
+
+
+class ImportedLine(Frozen):
+    """A venue's market as a question. baseline: null where the venue has no price, and it is not forecast; source:
+    basis of the baseline, or why there is none."""
+
+    id: str
+    external_id: str
+    text: str
+    came: Came
+    baseline: float | None
+    source: str
+    closes_at: dt.datetime
+
+
+class ImportReport(Frozen):
+    """left_out: how many markets were not imported, by reason. whole: whether the venue had no more."""
+
+    venue: str
+    questions: tuple[ImportedLine, ...]
+    left_out: dict[str, int]
+    whole: bool = True
+
+    @property
+    def unpriced(self) -> int:
+        """How many of the questions have no price."""
+        return sum(one.baseline is None for one in self.questions)
+
+
+def import_term(store: Store, venue: EventVenue, term: str, limit: int, by: str) -> ImportReport:
+    """Import a venue's open markets on a term. Raises MarketUnavailable when it does not answer."""
+    found = venue.search(term, limit)
+    left_out = Counter({"with other than two outcomes": found.left_out} if found.left_out else {})
+    good = []
+    for market in found.markets:
+        if (why := _unfit(market)) is None:
+            good.append(market)
+        else:
+            left_out[why] += 1
+    with store.session() as session:
+        lines = import_markets(session, good, by)
+    return ImportReport(venue=venue.name, questions=tuple(lines), left_out=dict(left_out), whole=found.whole)
+
+
+def import_one(store: Store, venue: EventVenue, market_id: str, by: str) -> ImportReport:
+    """Import one market of a venue, or refresh its question. Raises UsageError for a market that is closed and no
+    question yet, MarketError for an unknown one."""
+    market = venue.market(market_id)
+    with store.session() as session:
+        if (why := _unfit(market)) is not None and _stored(session, market) is None:
+            reason = f"{market.venue} has its market {market.id} {why}: no forecast of it could be scored"
+            raise UsageError(reason, remedy="choose one that is open")
+        lines = import_markets(session, [market], by)
+    return ImportReport(venue=venue.name, questions=tuple(lines), left_out={})
+
+
+def import_markets(session: Session, markets: Iterable[VenueMarket], by: str) -> list[ImportedLine]:
+    """Write the markets as questions, each once; those that are questions already get the venue's present price and
+    closing, or a note that it contradicts the outcome it gave."""
+    lines = []
+    for market in markets:
+        stored = _stored(session, market)
+        came: Came = "new" if stored is None else refresh(stored, market)
+        if stored is None:
+            insert_absent(session, [_row(market, by)])
+            stored = _stored(session, market)
+            assert stored is not None, "it was inserted in this transaction, or is there"
+        session.add(stored)
+        session.flush()
+        lines.append(_line(stored, came))
+    return lines
+
+
+def refresh(question: Question, market: VenueMarket) -> Came:
+    """Bring a question to what its venue has now, and return what came of it. An outcome stays as it is: a venue's
+    contradiction is added to the evidence and to the note."""
+    if question.state in QUESTION_FINAL:
+        if not _is_later(question, market):
+            return "ended"
+        stored: Outcome = "void" if question.outcome is None else question.outcome
+        contradiction = changed_resolution(market, stored)
+        if contradiction is None:
+            return "ended"
+        _record(question, contradiction, market)
+        return "changed"
+    if market.state == "resolved":
+        question.note = f"{market.venue} has resolved it: desk questions resolve {question.id}"
+        return "refreshed"
+    question.baseline, question.baseline_source = market.probability, _source(market)
+    if market.closes_at is not None and market.closes_at > question.opens_at:
+        question.closes_at = market.closes_at
+    return "refreshed"
+
+
+def _is_later(question: Question, market: VenueMarket) -> bool:
+    """Return whether a venue stated this after it gave the question its outcome; one that a person declared void has
+    none of the venue."""
+    of_venue = (question.evidence or {}).get("source") == market.venue
+    return of_venue and question.resolved_at is not None and market.as_of >= question.resolved_at
+
+
+def _record(question: Question, contradiction: str, market: VenueMarket) -> None:
+    """Note a contradiction, once however often the venue repeats it. Nothing is booked again."""
+    if question.note == contradiction:
+        return
+    evidence: dict[str, Any] = dict(question.evidence or {})
+    change = {"at": market.as_of.isoformat(), "state": market.state, "outcome": market.outcome}
+    evidence["changes"] = [*evidence.get("changes", ()), change]
+    question.evidence, question.note = evidence, contradiction
+
+
+def _unfit(market: VenueMarket) -> str | None:
+    """Return why a market makes no question."""
+    if market.state != "open":
+        return market.state
+    if market.closes_at is None:
+        return "without a closing time"
+    return "past its closing time" if market.closes_at <= market.as_of else None
+
+
+def _row(market: VenueMarket, by: str) -> Question:
+    assert market.closes_at is not None, "one without a closing is left out"
+    shown = " ".join("".join(c if c.isprintable() else " " for c in market.question).split())
+    rule = ByVenue.model_validate({"venue": market.venue, "id": market.id})
+    return question_row(
+        source=market.venue,
+        market="",
+        external_id=market.id,
+        text=shown if len(shown) <= MOST_TEXT else f"{shown[: MOST_TEXT - 1]}…",
+        rule=rule.model_dump(mode="json"),
+        subjects=[],
+        opens_at=market.as_of,
+        closes_at=market.closes_at,
+        baseline=market.probability,
+        baseline_source=_source(market),
+        url=market.url,
+        author=by,
+    )
+
+
+def _source(market: VenueMarket) -> str:
+    return f"{market.venue}: {market.basis}" if market.probability is not None else f"no price: {market.basis}"
+
+
+def _stored(session: Session, market: VenueMarket) -> Question | None:
+    key = (Question.source == market.venue, Question.market == "", Question.external_id == market.id)
+    return session.exec(select(Question).where(*key)).first()
+
+
+def _line(question: Question, came: Came) -> ImportedLine:
+    return ImportedLine(
+        id=question.id,
+        external_id=question.external_id,
+        text=question.text,
+        came=came,
+        baseline=question.baseline,
+        source=question.baseline_source,
+        closes_at=question.closes_at,
+    )

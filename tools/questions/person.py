@@ -1,0 +1,149 @@
+"""Questions that a person asks, and outcomes that a person enters."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Sequence
+
+from sqlmodel import Session, select
+
+from models.board.questions import ByPerson, QuestionSource, QuestionState
+from models.errors import UsageError
+from models.tables.questions import Question
+from tools.market.clock import NEW_YORK
+from tools.market.universe import SYMBOL_RULE, is_symbol
+from tools.questions.medians import Resolved
+from tools.questions.storing import insert_absent, question_row
+
+MOST_TEXT = 500  # characters of a question
+CLOSING_TIME = dt.time(16)  # of a day given without a time, in New York
+_VOID = "void"
+_OUTCOMES = {"yes": 1.0, "no": 0.0, _VOID: None}
+
+
+def add_question(
+    session: Session,
+    text: str,
+    closes_at: dt.datetime,
+    by: str,
+    now: dt.datetime,
+    *,
+    opens_at: dt.datetime | None = None,
+    baseline: float | None = None,
+    about: Sequence[str] = (),
+) -> Question:
+    """Write a person's question and return it. now: market time, and its opening unless given; baseline: 0.5 unless
+    given; about: symbols. Raises UsageError for what cannot be asked, and for one that is there already."""
+    asked, opens = _text(text), opens_at or now
+    if closes_at <= now:
+        reason = f"--closes {_shown(closes_at)} has passed: it is {_shown(now)}"
+        raise UsageError(reason, remedy="give a time to come; in a replay the time is that of its day")
+    if closes_at <= opens:
+        reason = f"it would close at {_shown(closes_at)}, and opens at {_shown(opens)}"
+        raise UsageError(reason, remedy="give a --closes after --opens")
+    if baseline is not None and not 0 < baseline < 1:
+        raise UsageError(f"--baseline {baseline:g} is no probability to beat", remedy="give one between 0 and 1")
+    key = hashlib.sha256(f"{asked.casefold()}\n{closes_at.astimezone(dt.UTC).isoformat()}".encode()).hexdigest()[:32]
+    row = question_row(
+        source=QuestionSource.PERSON,
+        market="",
+        external_id=key,
+        text=asked,
+        rule=ByPerson().model_dump(mode="json"),
+        subjects=_symbols(about),
+        opens_at=opens,
+        closes_at=closes_at,
+        baseline=0.5 if baseline is None else baseline,
+        baseline_source="even odds" if baseline is None else f"given by {by}",
+        author=by,
+    )
+    insert_absent(session, [row])
+    same = (Question.source == QuestionSource.PERSON, Question.market == "", Question.external_id == key)
+    stored = session.exec(select(Question).where(*same)).one()
+    if stored.id != row.id:
+        raise UsageError(
+            f"it was asked already, as {stored.id} by {stored.author}", remedy="change its text or closing"
+        )
+    return stored
+
+
+def moment_of(option: str, text: str, *, at: dt.time = CLOSING_TIME) -> dt.datetime:
+    """Return the time that an option gives: ISO, in New York unless it has an offset. at: the time of a day without
+    one. Raises UsageError."""
+    try:
+        if len(text.strip()) == len("2010-08-12"):
+            found = dt.datetime.combine(dt.date.fromisoformat(text.strip()), at, NEW_YORK)
+        else:
+            found = dt.datetime.fromisoformat(text.strip())
+        found = found if found.tzinfo is not None else found.replace(tzinfo=NEW_YORK)
+        # At either end of the calendar a time can have no equal in another zone.
+        for zone in (dt.UTC, NEW_YORK):
+            found.astimezone(zone)
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"{option} {text!r} is no time", remedy="write 2026-12-01, or 2026-12-01T15:30 in New York's time"
+        ) from None
+    return found
+
+
+def outcome_of(text: str) -> float | None:
+    """Return the outcome that a person gives: yes, no, 0 to 1, or None for void. Raises UsageError."""
+    given = text.strip().lower()
+    if given in _OUTCOMES:
+        return _OUTCOMES[given]
+    try:
+        value = float(given)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:  # a NaN, too
+        raise UsageError(f"--outcome {text!r} is no outcome", remedy="give yes, no, void, or 0 to 1")
+    return value
+
+
+def entered(question: Question, outcome: float | None, why: str, by: str, now: dt.datetime) -> Resolved:
+    """Return the outcome that a person enters, with its evidence. now: market time.
+
+    A question that code or a venue resolves can only be declared void, once its deadline has passed without data.
+    Raises UsageError for another, and for a question that has ended: it resolves once.
+    """
+    if question.state != QuestionState.OPEN:
+        raise UsageError(f"question {question.id} {ended_text(question)}", remedy="a question resolves once")
+    if question.source != QuestionSource.PERSON and outcome is not None:
+        reason = f"question {question.id} is resolved by {_resolver(question)}, not by a person"
+        raise UsageError(reason, remedy="leave --outcome out, or give void if it can never have one")
+    if question.source != QuestionSource.PERSON and question.closes_at > now:
+        reason = f"question {question.id} closes at {_shown(question.closes_at)}, and it is {_shown(now)}"
+        raise UsageError(reason, remedy="wait until it has closed")
+    return Resolved(outcome, {"source": f"a person, {by}", "why": why, "as_of": now.isoformat()})
+
+
+def ended_text(question: Question) -> str:
+    """Return how and when a question that has ended did so, and by which hand."""
+    what = "is void" if question.outcome is None else f"was resolved to {question.outcome:g}"
+    when = f", {question.resolved_at:%Y-%m-%d %H:%M} UTC" if question.resolved_at is not None else ""
+    return f"{what} by {question.resolved_by}{when}"
+
+
+def _resolver(question: Question) -> str:
+    return f"the bars of the {question.market} market" if question.market else question.source
+
+
+def _text(text: str) -> str:
+    """Return a question's text on one line. Raises UsageError."""
+    asked = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    if not asked or len(asked) > MOST_TEXT:
+        raise UsageError(f"a question of {len(asked)} characters", remedy=f"give 1 to {MOST_TEXT}")
+    return asked
+
+
+def _symbols(about: Sequence[str]) -> list[str]:
+    symbols = list(dict.fromkeys(one.strip().upper() for one in about if one.strip()))
+    for one in symbols:
+        if not is_symbol(one):
+            raise UsageError(f"--about {one[:40]!r} is no symbol", remedy=f"a symbol is {SYMBOL_RULE}")
+    return symbols
+
+
+def _shown(moment: dt.datetime) -> str:
+    return f"{moment.astimezone(NEW_YORK):%Y-%m-%d %H:%M} New York"

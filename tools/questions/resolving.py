@@ -1,0 +1,185 @@
+"""The resolution of what is due, from data that is named."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import and_, or_
+from sqlmodel import Session, col, select
+
+from models.board.questions import BeatsMedian, ByPerson, ByVenue, QuestionSource, QuestionState, ResolutionRule
+from models.database.persistence import transact
+from models.database.store import Store
+from models.research import Frozen
+from models.tables.columns import utcnow
+from models.tables.questions import Question
+from tools.market.protocol import MarketData
+from tools.questions.medians import Pending, RelativeOutcomes, Resolution, Resolved
+from tools.questions.reading import known_until
+from tools.questions.settling import OnResolved, book, book_late, keep_open, settle, unbooked
+from tools.questions.venue_outcomes import ask_venues, refresh_stored, venue_resolutions, watched
+from tools.venues.markets import EventVenue, VenueMarket
+
+BATCH = 100  # questions of one transaction
+PATIENCE_SECONDS = 60.0
+_RULE: TypeAdapter[BeatsMedian | ByVenue | ByPerson] = TypeAdapter(ResolutionRule)
+
+
+class ResolvedLine(Frozen):
+    """A question that was resolved. outcome: null when it is void."""
+
+    id: str
+    text: str
+    outcome: float | None
+
+
+class NotedLine(Frozen):
+    """A question with the note on it: why it is still open, or how its venue contradicts its outcome."""
+
+    id: str
+    text: str
+    note: str
+
+
+class ResolveReport(Frozen):
+    """A pass over what was due. as_of: market time; waiting: past their deadline and still open; changed: with an
+    outcome that their venue contradicts, which stays; late: how many had ended before and had something of the account
+    booked now."""
+
+    market: str
+    as_of: dt.datetime
+    resolved: tuple[ResolvedLine, ...] = ()
+    waiting: tuple[NotedLine, ...] = ()
+    changed: tuple[NotedLine, ...] = ()
+    late: int = 0
+
+
+def rule_of(question: Question) -> BeatsMedian | ByVenue | ByPerson:
+    """Return the rule by which a question resolves."""
+    return _RULE.validate_python(question.rule)
+
+
+def resolve_due(
+    store: Store,
+    market: MarketData,
+    account: str,
+    *,
+    on_resolved: Sequence[OnResolved] = (),
+    venues: Mapping[str, EventVenue] | None = None,
+    only: str | None = None,
+    by: str = "code",
+) -> ResolveReport:
+    """Resolve the questions past their deadline and book what rests on them; return what came of each.
+
+    Relative questions of this market are due at its clock, whatever its day. venues: wires, without which their
+    questions are left as they are; with them those in the watch get the present price, and an outcome as soon as the
+    venue has one. only: id of the one question to look at. Each question is resolved once, with its bookings in the
+    same transaction; what cannot be resolved stays open with a note. Of any number of callers at once each question is
+    resolved, and booked for an account, by one.
+    """
+    with store.read() as session:
+        own = [row for row in due(session, market) if only in (None, row.id)]
+        theirs = [row for row in watched(session, venues, utcnow()) if only in (None, row.id)] if venues else []
+    found, fresh = outcomes(own, market), dict[str, VenueMarket]()
+    if theirs:
+        answers = ask_venues(theirs, venues or {})
+        found |= venue_resolutions(theirs, answers, utcnow())
+        fresh = {one: given for one, given in answers.markets.items() if not isinstance(found.get(one), Resolved)}
+    questions = [row for row in (*own, *theirs) if row.id in found]
+    ended = _settle(store, questions, found, partial(_write, account=account, on_resolved=on_resolved, by=by))
+    changed = transact(store, partial(refresh_stored, markets=fresh), PATIENCE_SECONDS) if fresh else []
+    return ResolveReport(
+        market=market.name,
+        as_of=market.clock.now(),
+        resolved=tuple(_resolved_lines(questions, found, ended)),
+        waiting=tuple(_waiting_lines(questions, found)),
+        changed=tuple(NotedLine(id=row.id, text=row.text, note=row.note or "") for row in changed),
+        late=_book_late(store, market, account, on_resolved),
+    )
+
+
+def due(session: Session, market: MarketData) -> list[Question]:
+    """Return the open questions past their deadline, in the order of their ids: those of this market's bars by the
+    last session that it knows, persons' by its clock."""
+    closes = col(Question.closes_at)
+    passed = or_(
+        and_(col(Question.market) == market.name, closes <= known_until(market.clock)),
+        and_(col(Question.source) == QuestionSource.PERSON, closes <= market.clock.now()),
+    )
+    query = select(Question).where(Question.state == QuestionState.OPEN, passed)
+    return list(session.exec(query.order_by(col(Question.id))))
+
+
+def outcomes(questions: Iterable[Question], market: MarketData) -> dict[str, Resolution]:
+    """Return the outcome of each question of a market's bars, or why it has none, by id; a person's waits for one."""
+    relative = RelativeOutcomes(market)
+    found: dict[str, Resolution] = {}
+    for question in questions:
+        rule = rule_of(question)
+        if isinstance(rule, BeatsMedian):
+            found[question.id] = relative.of(rule)
+        else:
+            found[question.id] = Pending(f"it waits for a person: desk questions resolve {question.id}")
+    return found
+
+
+def _settle(store: Store, questions: Sequence[Question], found: Mapping[str, Resolution], write: Any) -> set[str]:
+    """Write what came of the questions, some in a transaction; return the ids of those that this ended."""
+    ended: set[str] = set()
+    for first in range(0, len(questions), BATCH):
+        ended |= transact(store, partial(write, batch=questions[first : first + BATCH], found=found), PATIENCE_SECONDS)
+    return ended
+
+
+def _write(
+    session: Session,
+    batch: Sequence[Question],
+    found: Mapping[str, Resolution],
+    account: str,
+    on_resolved: Sequence[OnResolved],
+    by: str,
+) -> set[str]:
+    """Write what came of each question; return the ids of those that this ended."""
+    ended = set()
+    for question in batch:
+        outcome = found[question.id]
+        if isinstance(outcome, Pending):
+            keep_open(session, question.id, outcome.note)
+        elif (settled := settle(session, question.id, outcome, by)) is not None:
+            book(session, settled, account, on_resolved)
+            ended.add(question.id)
+    return ended
+
+
+def _book_late(store: Store, market: MarketData, account: str, on_resolved: Sequence[OnResolved]) -> int:
+    """Book for the account what rests on questions that ended without it; return on how many."""
+    if not on_resolved:
+        return 0
+    until = known_until(market.clock)
+    with store.read() as session:
+        waiting = unbooked(session, account, market.name, until)
+    done = 0
+    for one in waiting:
+        write = partial(book_late, question_id=one, account=account, market=market.name, until=until)
+        done += transact(store, partial(write, on_resolved=on_resolved), PATIENCE_SECONDS)
+    return done
+
+
+def _resolved_lines(
+    questions: Iterable[Question], found: Mapping[str, Resolution], ended: set[str]
+) -> Iterator[ResolvedLine]:
+    for one in questions:
+        outcome = found[one.id]
+        if isinstance(outcome, Resolved) and one.id in ended:
+            yield ResolvedLine(id=one.id, text=one.text, outcome=outcome.outcome)
+
+
+def _waiting_lines(questions: Iterable[Question], found: Mapping[str, Resolution]) -> Iterator[NotedLine]:
+    for one in questions:
+        outcome = found[one.id]
+        if isinstance(outcome, Pending):
+            yield NotedLine(id=one.id, text=one.text, note=outcome.note)

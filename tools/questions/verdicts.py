@@ -1,0 +1,65 @@
+"""The question by which a verdict is scored: whether its symbol beats the universe's median from that day on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlmodel import Session
+
+from models.board.questions import QuestionSource
+from models.errors import DeskError
+from models.research import Rating
+from models.settings import Settings
+from models.tables.composing import composed_once
+from models.tables.questions import VerdictQuestion
+from models.tables.runs import Verdict
+from tools.market.protocol import MarketData
+from tools.market.universe import NAMED
+from tools.questions.desk import relative_questions, store_relative
+from tools.questions.universes import named_universe
+
+log = structlog.get_logger(__name__)
+SCORED = (Rating.BUY, Rating.PASS)  # the others expect nothing
+
+
+def verdict_question(market: MarketData, settings: Settings, verdict: Verdict) -> Callable[[Session], None] | None:
+    """Return the writer of a verdict's question, for the transaction that writes the verdict; None for a rating that
+    expects nothing, and where there can be no question, which never fails a verdict.
+
+    It is the desk's own question on that symbol and day, over as many sessions, where that is there already.
+    """
+    if verdict.rating not in SCORED:
+        return None
+    try:
+        universe = universe_of_verdicts(market, settings)
+        rows = relative_questions(
+            market, [verdict.symbol], universe, settings.question_sessions, source=QuestionSource.VERDICT
+        )
+    except DeskError as error:
+        log.warning("verdict.no_question", symbol=verdict.symbol, error=str(error))
+        return None
+    verdict_id = verdict.id
+
+    def write(session: Session) -> None:
+        for question in store_relative(session, rows):
+            link = {"verdict_id": verdict_id, "question_id": question.id}
+            session.connection().execute(_insert(session.get_bind().dialect.name), link)
+
+    return write if rows else None
+
+
+def universe_of_verdicts(market: MarketData, settings: Settings) -> str:
+    """Return the universe that verdicts are measured against, whatever symbols their run was on: the market's named
+    one, else the desk's own."""
+    if settings.universe.strip().lower() in NAMED:
+        return settings.universe
+    return named_universe(market) or settings.universe
+
+
+@composed_once
+def _insert(dialect: str) -> Any:
+    table = VerdictQuestion.__table__  # type: ignore[attr-defined]
+    return (sqlite if dialect == "sqlite" else postgresql).insert(table).on_conflict_do_nothing()

@@ -1,0 +1,1 @@
+"""Records of voices, tools, lenses, roles and verdicts: the rows of resolved questions, read for the formulas."""

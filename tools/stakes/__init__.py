@@ -1,0 +1,1 @@
+"""Sizes of stakes from numbers alone: Kelly, portfolios, heat, ruin. Nothing here knows a market or an account."""

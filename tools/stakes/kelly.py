@@ -1,0 +1,78 @@
+"""Kelly stakes on a binary contract: Kelly, A New Interpretation of Information Rate, 1956.
+
+A contract pays 1 if its side wins. Its effective price holds everything that it costs: the ask and the fee.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from models.errors import UsageError
+from tools.scoring.points import probability
+
+FRACTION = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class KellyBet:
+    """A side to buy. probability: that it wins; price: effective, below 1; full and stake: shares of the bankroll to
+    pay, by full Kelly and by the fraction of it."""
+
+    side: Literal["YES", "NO"]
+    probability: float
+    price: float
+    full: float
+    stake: float
+
+    @property
+    def edge(self) -> float:
+        """Return the expected profit per contract."""
+        return self.probability - self.price
+
+
+def effective_price(ask: float, fee: float = 0.0) -> float:
+    """Return what a contract costs with its fee, both per contract; raise UsageError for a price outside 0 to 1."""
+    if fee < 0:
+        raise UsageError(f"fee {fee:g} is below 0", remedy="give the fee per contract, 0 or more")
+    return probability(ask, "price") + fee
+
+
+def full_kelly(belief: float, price: float) -> float:
+    """Return the share of the bankroll that makes it grow fastest, (p - q) / (1 - q); 0 without an edge."""
+    probability(belief)
+    if not price >= 0:
+        raise UsageError(f"price {price:g} is not a price", remedy="give what a contract costs, 0 or more")
+    return (belief - price) / (1 - price) if belief > price and price < 1 else 0.0
+
+
+def shrunken(belief: float, price: float, fraction: float = FRACTION) -> float:
+    """Return l * p + (1 - l) * q, the belief whose full Kelly stake is the fraction l of that on p."""
+    return fraction * belief + (1 - fraction) * price
+
+
+def kelly_bet(
+    belief: float, yes_price: float | None, no_price: float | None, fraction: float = FRACTION
+) -> KellyBet | None:
+    """Return the bet for a belief in YES at effective prices of both sides; None without an edge on either.
+
+    A side that is not for sale has no price. Where both have an edge, it is the one with the larger stake.
+    """
+    checked_fraction(fraction)
+    bets: list[KellyBet] = []
+    sides: tuple[tuple[Literal["YES", "NO"], float, float | None], ...] = (
+        ("YES", belief, yes_price),
+        ("NO", 1 - belief, no_price),
+    )
+    for side, wins, price in sides:
+        full = 0.0 if price is None else full_kelly(wins, price)
+        if price is not None and full > 0:
+            bets.append(KellyBet(side, wins, price, full, fraction * full))
+    return max(bets, key=lambda bet: bet.full, default=None)
+
+
+def checked_fraction(fraction: float) -> float:
+    """Return the fraction of full Kelly; raise UsageError unless it is above 0 and at most 1."""
+    if not 0 < fraction <= 1:
+        raise UsageError(f"fraction {fraction:g} of Kelly is not above 0 and at most 1", remedy="0.25 is usual")
+    return fraction

@@ -1,0 +1,53 @@
+"""Venues by name, built when they are asked for: their wires need the extra `events`."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+from models.errors import NotConfigured, UsageError
+from models.settings import Settings
+from tools.venues.markets import EventVenue
+
+if TYPE_CHECKING:
+    from tools.venues.wires.hyperliquid import Hyperliquid
+
+VENUE_NAMES = ("manifold", "polymarket", "kalshi")
+
+
+def require_installed() -> None:
+    """Raise NotConfigured when the package that the wires need is not installed; it is not imported."""
+    if importlib.util.find_spec("httpx") is None:
+        raise NotConfigured("not available: pip install 'chordesk[events]'")
+
+
+def build_venue(name: str, settings: Settings) -> EventVenue:
+    """Return the wire of a venue; no request is made. Raises UsageError for an unknown name, NotConfigured when the
+    extra is not installed."""
+    if name not in VENUE_NAMES:
+        raise UsageError(f"{name!r} is no venue", remedy=f"known are {', '.join(VENUE_NAMES)}")
+    require_installed()
+    if name == "manifold":
+        from tools.venues.wires.manifold import Manifold
+
+        return Manifold(settings.manifold_url)
+    if name == "polymarket":
+        from tools.venues.wires.polymarket import Polymarket
+
+        return Polymarket(settings.polymarket_url, settings.polymarket_book_url)
+    from tools.venues.wires.kalshi import Kalshi
+
+    return Kalshi(settings.kalshi_url)
+
+
+def build_venues(settings: Settings) -> dict[str, EventVenue]:
+    """Return the wires of the venues that the settings name, by name; none where they name none."""
+    return {name: build_venue(name, settings) for name in settings.venues}
+
+
+def build_funding(settings: Settings) -> Hyperliquid:
+    """Return the wire for funding rates. Raises NotConfigured when the extra is not installed."""
+    require_installed()
+    from tools.venues.wires.hyperliquid import Hyperliquid
+
+    return Hyperliquid(settings.hyperliquid_url)

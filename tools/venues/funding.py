@@ -1,0 +1,71 @@
+"""Figures of funding rates. That positive ones are bearish is a hypothesis to score, not a fact."""
+
+from __future__ import annotations
+
+import datetime as dt
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from models.errors import UsageError
+from tools.venues.wires.rates import FundingPaid, FundingRate
+
+HOURS_A_YEAR = 8760
+DAYS = 30  # of a coin's own history
+LEAST = 72  # payments of which a mean and a deviation mean something: three days of hourly ones
+
+
+@dataclass(frozen=True, slots=True)
+class FundingFigures:
+    """Figures of one coin. annual: by venue, of those that state how often they pay; z: of the last rate against the
+    coin's own days before it, null where there are too few or they do not differ; same_sign: how many of the last
+    `payments` had the sign of the last one, it included; spread: highest less lowest annual rate, null below two
+    venues; lacks: what is missing, with the reason."""
+
+    coin: str
+    annual: dict[str, float]
+    z: float | None
+    same_sign: int
+    payments: int
+    spread: float | None
+    lacks: tuple[str, ...]
+
+
+def annual_rate(rate: float, hours: float) -> float:
+    """Return rate / hours * 8760, simple interest; hours: between two payments."""
+    if not hours > 0:
+        raise UsageError(f"a rate is not paid every {hours:g} hours", remedy="give the hours between two payments")
+    return rate / hours * HOURS_A_YEAR
+
+
+def z_score(value: float, before: Sequence[float]) -> float | None:
+    """Return (value - mean) / sample deviation of those before it; None below 72 of them or where they are equal."""
+    if len(before) < LEAST or (deviation := statistics.stdev(before)) == 0:
+        return None
+    return (value - statistics.fmean(before)) / deviation
+
+
+def same_sign(rates: Sequence[float]) -> int:
+    """Return how many rates have the sign of the last one, it included; 0 when that is zero."""
+    if not rates or rates[-1] == 0:
+        return 0
+    return sum((rate > 0) == (rates[-1] > 0) and rate != 0 for rate in rates)
+
+
+def funding_figures(
+    coin: str, predicted: Sequence[FundingRate], paid: Sequence[FundingPaid], now: dt.datetime
+) -> FundingFigures:
+    """Return the figures of a coin from the next rates of its venues and what was paid in the last 30 days."""
+    annual = {one.venue: annual_rate(one.rate, one.hours) for one in predicted if one.hours is not None}
+    since = now - dt.timedelta(days=DAYS)
+    rates = [one.rate for one in sorted(paid, key=lambda one: one.at) if since <= one.at <= now]
+    z = z_score(rates[-1], rates[:-1]) if rates else None
+    lacks = [f"{one.venue} does not state how often it pays" for one in predicted if one.hours is None]
+    if len(rates) <= LEAST:
+        lacks.append(f"z-score: {len(rates)} payments in {DAYS} days, more than {LEAST} are needed")
+    elif z is None:
+        lacks.append("z-score: all payments before the last are equal")
+    if len(annual) < 2:
+        lacks.append(f"spread: {len(annual)} venue{'s' * (len(annual) != 1)} with an annual rate, two are needed")
+    spread = max(annual.values()) - min(annual.values()) if len(annual) > 1 else None
+    return FundingFigures(coin, annual, z, same_sign(rates), len(rates), spread, tuple(lacks))

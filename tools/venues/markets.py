@@ -1,0 +1,161 @@
+"""Markets of event venues as the desk reads them: the YES side of questions with two outcomes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+VenueState = Literal["open", "closed", "resolved"]
+Side = Literal["yes", "no"]
+Outcome = float | Literal["void"]
+# Between a bid of 0.01 and an ask of 0.99 lies no price, though there is a middle.
+MOST_SPREAD = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class FeeTerms:
+    """A venue's fee for `contracts` at `price`: rate * contracts * (price * (1 - price)) ** exponent.
+
+    maker: rate of an order that rests first; cents: the fee of an order is rounded up to a whole cent.
+    """
+
+    rate: float
+    maker: float = 0.0
+    exponent: float = 1.0
+    cents: bool = False
+
+
+NO_FEE = FeeTerms(0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The pool of an automated market maker: shares of each side, and the weight `p` of YES, 0 to 1."""
+
+    yes: float
+    no: float
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class VenueMarket:
+    """A market on a question with two outcomes, as its venue states it at `as_of`.
+
+    probability: of YES, with its basis; null where the venue has no price, and once the market is resolved, when a
+    price would be its outcome. bid, ask: best price of a YES share, 0 to 1; bid_size, ask_size: shares at it, where
+    that is known. outcome: of a resolved market alone; void: stakes are given back. fee: null where the venue charges
+    one and does not state it. play_money: its prices are in a currency that buys nothing. token: of YES, on a venue
+    that has its books by token; pool: where it has a pool in place of a book.
+    """
+
+    venue: str
+    id: str
+    question: str
+    url: str
+    rules: str
+    state: VenueState
+    outcome: Outcome | None
+    closes_at: dt.datetime | None
+    probability: float | None
+    basis: str
+    bid: float | None
+    ask: float | None
+    volume: float | None
+    as_of: dt.datetime
+    bid_size: float | None = None
+    ask_size: float | None = None
+    fee: FeeTerms | None = None
+    play_money: bool = False
+    token: str | None = None
+    pool: Pool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMarkets:
+    """Answer to a search. left_out: markets with other than two outcomes; whole: whether the venue had no more."""
+
+    markets: tuple[VenueMarket, ...]
+    left_out: int = 0
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class VenueLookups:
+    """Markets by id, and for each id that could not be read the reason."""
+
+    found: dict[str, VenueMarket] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BookLevel:
+    """Shares that are offered, or wanted, at a price."""
+
+    price: float
+    size: float
+
+
+@dataclass(frozen=True, slots=True)
+class EventBook:
+    """Offers for YES shares, the best first. whole: false where only the best level is public."""
+
+    bids: tuple[BookLevel, ...]
+    asks: tuple[BookLevel, ...]
+    as_of: dt.datetime
+    whole: bool = True
+
+    def offers(self, side: Side) -> tuple[BookLevel, ...]:
+        """Return what a buyer of a side can take, the cheapest first: a bid for YES is an offer of NO at the rest of
+        one."""
+        if side == "yes":
+            return self.asks
+        return tuple(BookLevel(round(1 - level.price, 10), level.size) for level in self.bids)
+
+
+@dataclass(frozen=True, slots=True)
+class PricePoint:
+    at: dt.datetime
+    probability: float
+
+
+class EventVenue(Protocol):
+    """A venue's wire. Each call raises MarketUnavailable when the venue does not answer or answers otherwise than it
+    documents, naming the field, and MarketError for a market that it does not have."""
+
+    name: str
+
+    def search(self, term: str, limit: int) -> FoundMarkets:
+        """Return open markets on a term, the most likely meant first; all of them for an empty one."""
+
+    def market(self, market_id: str) -> VenueMarket:
+        """Return one market. Raises MarketError for one with other than two outcomes."""
+
+    def resolutions(self, ids: Sequence[str]) -> VenueLookups:
+        """Return these markets as they are now; one that cannot be read does not end the others."""
+
+    def book(self, market: VenueMarket) -> EventBook | None:
+        """Return the offers that are public, None where the venue has a pool."""
+
+    def history(self, market: VenueMarket, days: int) -> tuple[PricePoint, ...]:
+        """Return the prices of the last days, the oldest first."""
+
+
+def price_between(bid: float | None, ask: float | None) -> tuple[float | None, str]:
+    """Return (probability, basis) midway between bid and ask; no probability unless there are both, close enough."""
+    if bid is None or ask is None:
+        return None, "no bid and no ask" if bid is None and ask is None else f"no {'bid' if bid is None else 'ask'}"
+    if ask - bid > MOST_SPREAD:
+        return None, f"no price between a bid of {bid:g} and an ask of {ask:g}"
+    return round((bid + ask) / 2, 6), "midpoint of bid and ask"
+
+
+def changed_resolution(market: VenueMarket, stored: Outcome) -> str | None:
+    """Return how a venue now contradicts an outcome that it gave before, None when it does not. What was resolved
+    stays so; the contradiction is for a person."""
+    if market.state != "resolved":
+        return f"{market.venue} gave {market.id} the outcome {stored} and now has it {market.state}"
+    if market.outcome != stored:
+        return f"{market.venue} gave {market.id} the outcome {stored} and now gives it {market.outcome}"
+    return None

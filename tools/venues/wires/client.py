@@ -1,0 +1,158 @@
+"""JSON over HTTP with limits of time, size and pace; what goes wrong is an error that names the venue."""
+
+from __future__ import annotations
+
+import datetime as dt
+import email.utils
+import ssl
+import time
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import httpx
+import orjson
+
+from models.errors import MarketError, MarketUnavailable
+from models.urls import is_loopback
+from tools.market.time_limit import OutOfTime, within
+from tools.venues.wires.pace import Pace
+
+AGENT = "chordesk"
+REQUEST_SECONDS = 10.0
+MOST_BYTES = 8 * 2**20
+REST_SECONDS = 30.0  # after "too many requests" without a time to wait
+SHORT_SECONDS = 1.0  # before the one retry of such an answer
+Params = Mapping[str, str | int | float]
+
+
+class _TooManyRequests(Exception):
+    """An answer of status 429. seconds: to wait as it states, None where it states none."""
+
+    def __init__(self, seconds: float | None) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+
+class JsonClient:
+    """Requests to one address of a venue; threads may share it. venue: its name for people."""
+
+    def __init__(self, venue: str, base: str, pace: Pace, seconds: float = REQUEST_SECONDS) -> None:
+        self.venue = venue
+        self._base, self._pace, self._seconds = base.rstrip("/"), pace, seconds
+        address = httpx.URL(self._base)
+        # A proxy has no business between us and loopback. No redirect is followed: it would leave the address.
+        self._http = httpx.Client(
+            timeout=seconds,
+            headers={"User-Agent": AGENT, "Accept": "application/json"},
+            follow_redirects=False,
+            trust_env=not is_loopback(address.host),
+            verify=_tls() if address.scheme == "https" else False,
+        )
+
+    def get(self, path: str, params: Params | None = None) -> Any:
+        """Return the JSON of an answer. Raises MarketUnavailable, MarketError where the venue has no such thing."""
+        return self._ask(self._http.build_request("GET", self._base + path, params=params))
+
+    def post(self, path: str, body: Any) -> Any:
+        """Return the JSON of an answer to a question that is sent as a body. Raises as `get` does."""
+        return self._ask(self._http.build_request("POST", self._base + path, json=body))
+
+    def _ask(self, request: httpx.Request) -> Any:
+        """Return the answer, after one retry at most of one that asks us to wait, within the time limit."""
+        if (left := self._pace.resting()) > 0:
+            raise self._limited(left)
+        self._pace.wait()
+        until = time.monotonic() + self._seconds
+        try:
+            return self._once(request, self._seconds)
+        except _TooManyRequests as busy:
+            pause = SHORT_SECONDS if busy.seconds is None else busy.seconds
+            if time.monotonic() + pause >= until:
+                self._pace.rest(busy.seconds or REST_SECONDS)
+                raise self._limited(busy.seconds or REST_SECONDS) from None
+        time.sleep(pause)
+        try:
+            return self._once(request, max(until - time.monotonic(), 0.1))
+        except _TooManyRequests as busy:
+            self._pace.rest(busy.seconds or REST_SECONDS)
+            raise self._limited(busy.seconds or REST_SECONDS) from None
+
+    def _once(self, request: httpx.Request, seconds: float) -> Any:
+        try:
+            status, headers, body = within(seconds, lambda: self._sent(request), f"{self.venue}-request")
+        except OutOfTime as error:
+            raise MarketUnavailable(f"{self.venue} does not answer: {error}") from None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise MarketUnavailable(f"{self.venue} does not answer: {_reason(error, seconds)}") from None
+        if status == 429:
+            raise _TooManyRequests(_seconds_of(headers.get("Retry-After")))
+        if status != 200:
+            raise self._refused(status, request)
+        return self._json(headers, body)
+
+    def _sent(self, request: httpx.Request) -> tuple[int, httpx.Headers, bytes]:
+        """Return status, headers and body. Raises MarketUnavailable for a body beyond the limit."""
+        response = self._http.send(request, stream=True)
+        try:
+            body = bytearray()
+            for part in response.iter_bytes():
+                body += part
+                if len(body) > MOST_BYTES:
+                    raise MarketUnavailable(f"{self.venue}'s answer is larger than {MOST_BYTES // 2**20} MB")
+            return response.status_code, response.headers, bytes(body)
+        finally:
+            response.close()
+
+    def _json(self, headers: httpx.Headers, body: bytes) -> Any:
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError:
+            kind = headers.get("Content-Type", "of no stated type").partition(";")[0]
+            start = body[:40].decode("utf-8", "replace")
+            raise MarketUnavailable(
+                f"{self.venue}'s answer could not be read: no whole JSON, but {kind} that begins {start!r}"
+            ) from None
+
+    def _refused(self, status: int, request: httpx.Request) -> MarketError | MarketUnavailable:
+        if status == 404:
+            return MarketError(f"{self.venue} has nothing at {request.url.path[:200]}")
+        if 400 <= status < 500 and status != 408:
+            return MarketError(f"{self.venue} refuses the request (HTTP {status}) for {request.url.path[:200]}")
+        return MarketUnavailable(f"{self.venue} does not answer: HTTP {status}")
+
+    def _limited(self, seconds: float) -> MarketUnavailable:
+        return MarketUnavailable(
+            f"{self.venue} limits our requests (HTTP 429)", remedy=f"try again in {max(round(seconds), 1)} s"
+        )
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Return the trust roots that all clients of a process share: loading them takes 0.1 s."""
+    return httpx.create_ssl_context()
+
+
+def _seconds_of(text: str | None) -> float | None:
+    """Return the seconds of a Retry-After, which is a number or a date; None for any other text."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = (email.utils.parsedate_to_datetime(text) - dt.datetime.now(dt.UTC)).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return max(seconds, 0.0) if seconds < 86_400 else None
+
+
+def _reason(error: Exception, seconds: float) -> str:
+    """Return the reason of a request without an answer; no address, which may be long."""
+    if isinstance(error, httpx.TimeoutException):
+        return f"no whole answer within {seconds:g} s"
+    if isinstance(error, httpx.RemoteProtocolError):
+        return "it ended before its end"
+    if isinstance(error, httpx.ConnectError):
+        return "no connection"
+    return type(error).__name__
