@@ -28,7 +28,7 @@ def news_list(context: ToolContext, arguments: NewsArguments) -> dict[str, Any]:
     for symbol in arguments.symbols:
         try:
             budget.spend()
-            headlines = _published(context, context.market.headlines(symbol, arguments.limit))
+            headlines = published(context, context.market.headlines(symbol, arguments.limit))
         except NotConfigured as error:
             gaps.add("headlines", error)
             break
@@ -44,7 +44,7 @@ def news_list(context: ToolContext, arguments: NewsArguments) -> dict[str, Any]:
     return payload(context, gaps, available=bool(rows), headlines=rows)
 
 
-def _published(context: ToolContext, headlines: list[Headline]) -> list[Headline]:
+def published(context: ToolContext, headlines: list[Headline]) -> list[Headline]:
     """Return the headlines without those dated after now, whatever the source returned."""
     now = context.clock.now()
     return sorted((row for row in headlines if row.published_at <= now), key=lambda row: row.published_at, reverse=True)

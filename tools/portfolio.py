@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlmodel import col, select
+from sqlalchemy import Select, bindparam, select
+from sqlmodel import col
 
 from models.contracts import multiplier_of
 from models.database.store import Store
 from models.errors import DeskError, NotConfigured
 from models.market import Quote
+from models.tables.composing import composed_once
 from models.tables.orders import Account, Fill, Position
 from tools.decimals import exact, rounded
 from tools.market.clock import exchange_day
@@ -71,9 +73,22 @@ def store_of(context: ToolContext) -> Store:
 def ledger_of(context: ToolContext) -> Ledger:
     with store_of(context).read() as session:
         account = session.get(Account, context.account)
-        held = select(Position).where(Position.account == context.account).order_by(col(Position.symbol))
-        ahead = select(Fill).where(Fill.account == context.account, col(Fill.filled_at) > context.clock.now())
-        return Ledger(account, session.exec(held).all(), session.exec(ahead).all())
+        held = session.execute(_held(), {"account": context.account}).scalars().all()
+        ahead = session.execute(_ahead(), {"account": context.account, "now": context.clock.now()}).scalars().all()
+        return Ledger(account, held, ahead)
+
+
+@composed_once
+def _held() -> Select[Any]:
+    """Return the query of an account's positions. Parameter: account."""
+    return select(Position).where(col(Position.account) == bindparam("account")).order_by(col(Position.symbol))
+
+
+@composed_once
+def _ahead() -> Select[Any]:
+    """Return the query of an account's fills at a time after now. Parameters: account, now."""
+    later = col(Fill.filled_at) > bindparam("now")
+    return select(Fill).where(col(Fill.account) == bindparam("account"), later)
 
 
 def marks_of(context: ToolContext, holdings: Ledger, gaps: Gaps) -> dict[str, Quote | None]:

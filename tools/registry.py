@@ -148,6 +148,11 @@ class Gaps:
     def add(self, what: str, reason: str | DeskError, symbol: str | None = None) -> None:
         self._rows.setdefault((symbol, what), Missing(symbol=symbol, what=what, reason=str(reason)))
 
+    def take(self, others: Gaps) -> None:
+        """Add the gaps of another answer."""
+        for key, row in others._rows.items():
+            self._rows.setdefault(key, row)
+
     def only(self, symbols: Container[str]) -> int:
         """Remove the gaps of other symbols than these, and return their number."""
         before = len(self._rows)

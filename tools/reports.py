@@ -26,9 +26,13 @@ class ReportArguments(Arguments):
 def report_latest(context: ToolContext, arguments: ReportArguments) -> dict[str, Any]:
     """Return the newest verdict and each role's newest completed report, of this account and market.
 
-    Rows of a run whose market time is after now are left out: in replay the database may hold later days.
+    Rows of a run whose market time is after now are left out: in replay the database may hold later days. A run without
+    memory gets none.
     """
     gaps = Gaps()
+    if context.settings.memory == "off":
+        gaps.add("report", "this run goes without the memory of earlier ones (DESK_MEMORY=off)")
+        return payload(context, gaps, available=False, verdicts=[], reports=[])
     with store_of(context).read() as session:
         verdicts = _verdicts(session, context, arguments.symbols)
         reports = _reports(session, context, arguments.symbols)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
@@ -13,6 +16,7 @@ from models.market import Listing, Mover
 from tools import figures
 from tools.decimals import rounded
 from tools.history import Budget, histories, note_lost
+from tools.market.protocol import MarketData, RecordedSessions
 from tools.market.sessions import History, lost_sessions
 from tools.market.universe import NAMED, resolve_universe
 from tools.registry import MAX_SYMBOLS, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
@@ -79,7 +83,9 @@ def sp500_movers(context: ToolContext, arguments: MoversArguments) -> dict[str, 
         gaps.add("movers", error)
         return payload(context, gaps, available=False, session=None, compared=0, movers=[])
     asked = dict.fromkeys(arguments.symbols)
-    moves = {move.symbol: move for move in _moves(context, [*dict.fromkeys([*symbols, *asked])], gaps)}
+    moves = _moves_of_universe(context, symbols, gaps)
+    others = [symbol for symbol in asked if symbol not in set(symbols)]
+    moves |= {move.symbol: move for move in _moves(context, others, gaps)}
     sign = 1 if arguments.direction == "up" else -1
     compared = [moves[symbol] for symbol in symbols if symbol in moves]
     movers = [row for row in compared if sign * row.change > 0]
@@ -101,6 +107,28 @@ def sp500_movers(context: ToolContext, arguments: MoversArguments) -> dict[str, 
         movers=_rows(movers),
         asked=_rows(moves[symbol] for symbol in asked if symbol in moves),
     )
+
+
+# The moves of a day on record, computed once for all turns that ask for them, and kept as long as the day's market.
+_KEPT: WeakKeyDictionary[MarketData, tuple[dict[str, Mover], Gaps]] = WeakKeyDictionary()
+_LOCK = threading.Lock()  # the turns of a screen ask at the same time
+
+
+def _moves_of_universe(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> dict[str, Mover]:
+    """Return the moves of the market's own universe by symbol."""
+    if not isinstance(context.market, RecordedSessions):
+        return {move.symbol: move for move in _moves(context, symbols, gaps)}
+    with _LOCK:
+        kept = _KEPT.get(context.market)
+        if kept is None:
+            began, own = time.monotonic(), Gaps()
+            kept = {move.symbol: move for move in _moves(context, symbols, own)}, own
+            if (
+                time.monotonic() - began < context.settings.tool_seconds / 2
+            ):  # else some may be missing for lack of time
+                _KEPT[context.market] = kept
+    gaps.take(kept[1])
+    return dict(kept[0])
 
 
 def _moves(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> Iterator[Mover]:

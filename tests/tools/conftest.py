@@ -6,7 +6,7 @@ import asyncio
 import csv
 import datetime as dt
 import importlib.metadata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,6 @@ import pytest
 from agents.roles import TOOLS
 from models.database.store import Store
 from models.settings import Settings
-from tests.databases import make_database
 from tools.market.clock import ReplayClock
 from tools.market.protocol import MarketData
 from tools.market.replay.columns import ReplayData
@@ -71,15 +70,6 @@ def read_raw() -> Raw:
 @pytest.fixture
 def market(data: ReplayData) -> ReplayMarket:
     return ReplayMarket(data, ReplayClock(dt.date(2010, 8, 12)))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    url = f"sqlite:///{tmp_path / 'desk.db'}"
-    make_database(url)
-    store = Store(url)
-    yield store
-    store.close()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 from models.errors import MarketError
 from tests.tools.conftest import Call, MakeContext, Raw
 from tests.tools.market.far_market import TODAY, FarMarket, daily
+from tools.market.bars import DailyBars
 from tools.market.clock import ReplayClock
 from tools.market.replay.columns import ReplayData
 from tools.market.replay.market import ReplayMarket
@@ -143,3 +144,24 @@ def test_a_universe_of_one_s_own(make_context: MakeContext, call: Call) -> None:
     answer = call(make_context(market, universe="a,b"), "universe_list")
     assert answer.payload["listings"] == [{"symbol": "A", "name": "A Inc."}, {"symbol": "B"}]
     assert {"symbol": "B", "what": "listing", "reason": "no such name B"} in answer.payload["missing"]
+
+
+def test_a_later_turn_of_the_same_day_gets_the_same_answer_without_another_look(
+    data: ReplayData, make_context: MakeContext, call: Call
+) -> None:
+    looks: list[str] = []
+
+    class Watched(ReplayMarket):
+        def bars(self, symbol: str, sessions: int) -> DailyBars:
+            looks.append(symbol)
+            return super().bars(symbol, sessions)
+
+    market = Watched(data, ReplayClock(dt.date(2010, 8, 12)))
+    context = make_context(market)
+    first = call(context, "sp500_movers", direction="up", symbols=["IBM", "MSFT"]).payload
+    assert len(looks) > 400
+    looks.clear()
+    assert call(context, "sp500_movers", direction="up", symbols=["IBM", "MSFT"]).payload == first
+    assert looks == []
+    other = make_context(ReplayMarket(data, ReplayClock(dt.date(2010, 8, 11))))
+    assert call(other, "sp500_movers", direction="up").payload["session"] == "2010-08-11", "another day has its own"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +11,8 @@ from urllib.parse import urlsplit
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
 from requests.exceptions import ReadTimeout
+
+from tools.market.time_limit import OutOfTime, within
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -70,26 +70,11 @@ class LimitedAdapter(HTTPAdapter):
 
 
 def _within(seconds: float, request: Callable[[], Response]) -> Response:
-    """Return the response, or raise what the request raised. Raises ReadTimeout when it takes longer.
-
-    A socket's own limit is for each read, so an answer that trickles in never meets it. The thread left behind sends
-    nothing more; it ends with its connection.
-    """
-    done: Future[Response] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(request())
-        except BaseException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=run, name="alpaca-request", daemon=True).start()
+    """Return the response, or raise what the request raised. Raises ReadTimeout when it takes longer."""
     try:
-        return done.result(seconds)
-    except FutureTimeout:
-        if done.done():
-            raise
-        raise ReadTimeout(f"no whole answer within {seconds:g} s") from None
+        return within(seconds, request, "alpaca-request")
+    except OutOfTime as error:
+        raise ReadTimeout(str(error)) from None
 
 
 def body_of(error: Any) -> tuple[int | None, str]:

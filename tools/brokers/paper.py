@@ -9,6 +9,7 @@ from models.database.store import Store
 from models.errors import MarketError, NotConfigured, SettingError
 from models.orders import AccountView, BrokerAnswer, BrokerFill, BrokerState, OrderTicket
 from models.settings import Settings
+from models.settings.accounts import PAPER
 from models.tables.orders import Preview
 from tools.brokers import paper_books
 from tools.brokers.paper_legs import match_legs
@@ -35,12 +36,13 @@ class PaperBroker:
     100 shares. An order with legs fills as a whole or not at all. There are no corporate actions.
     """
 
-    name = "paper"
     real_money = False
 
-    def __init__(self, store: Store, market: MarketData, settings: Settings) -> None:
+    def __init__(self, store: Store, market: MarketData, settings: Settings, account: str = PAPER) -> None:
+        """account: that of a backtest in place of the broker's own."""
         if not isinstance(market, FillSource):
             raise SettingError(f"the market {market.name!r} prices no fills, and the paper broker needs them")
+        self.name = account
         self._store = store
         self._settings = settings
         self._market = market
@@ -49,7 +51,7 @@ class PaperBroker:
 
     def on(self, market: MarketData) -> PaperBroker:
         """Return the paper broker over the same books on another market or day."""
-        return PaperBroker(self._store, market, self._settings)
+        return PaperBroker(self._store, market, self._settings, self.name)
 
     def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
         """Fill, part-fill, reject or expire the order, or let it rest."""

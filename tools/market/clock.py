@@ -62,6 +62,18 @@ class ExchangeHours:
         end = self._index(session) + 1
         return self.sessions[max(end - count, 0) : end]
 
+    def between(self, first: dt.date, last: dt.date) -> tuple[dt.date, ...]:
+        """Return the sessions from one day to another, both included, in ascending order."""
+        return self.sessions[bisect.bisect_left(self.sessions, first) : bisect.bisect_right(self.sessions, last)]
+
+    def after(self, session: dt.date, count: int) -> dt.date:
+        """Return the session that is so many after this one. Raises MarketError when the calendar ends before it."""
+        at = self._index(session) + count
+        if at >= len(self.sessions):
+            reason = f"the exchange calendar ends on {self.sessions[-1]}, before {count} sessions after {session}"
+            raise MarketError(reason, remedy="ask over fewer sessions, or update exchange-calendars")
+        return self.sessions[at]
+
     def _index(self, session: dt.date) -> int:
         at = bisect.bisect_left(self.sessions, session)
         if at == len(self.sessions) or self.sessions[at] != session:

@@ -170,6 +170,15 @@ class Incomplete(Protocol):
 
 
 @runtime_checkable
+class RecordedSessions(Protocol):
+    """Market of past sessions, all of which are on record."""
+
+    def recorded(self) -> Sequence[dt.date]:
+        """Return every session of the data, those after the clock's too, in ascending order: for choosing days. No tool
+        calls it."""
+
+
+@runtime_checkable
 class ClosedSet(Protocol):
     """Market that knows every symbol it carries."""
 

@@ -46,7 +46,7 @@ def options_unusual(context: ToolContext, arguments: UnusualArguments) -> dict[s
     for one in found:
         mark = marks.mark_of(one, _iv(one, rate))
         kept.append(mark)
-        contracts += _contracts(one, arguments.limit, gaps)
+        contracts += unusual_contracts(one, arguments.limit, gaps)
         if mark.put_volume is None and mark.call_volume is None:
             gaps.add("volume", f"not available: {one.chain.source} chains have none", one.chain.symbol)
             continue
@@ -63,7 +63,8 @@ def _iv(found: UsableChain, rate: float) -> float | None:
     return implied.iv if implied is not None else None
 
 
-def _contracts(found: UsableChain, limit: int, gaps: Gaps) -> list[dict[str, Any]]:
+def unusual_contracts(found: UsableChain, limit: int, gaps: Gaps) -> list[dict[str, Any]]:
+    """Return the contracts of a chain with the largest volume out of the ordinary, by the first of RULES."""
     active = [row for row in found.rows if (row.volume or 0) >= LEAST_VOLUME]
     unknown = [row for row in active if row.open_interest is None]
     if unknown:

@@ -52,7 +52,7 @@ class Edgar:
             found = company.get_filings(trigger_full_load=False)
             rows = found.data.to_pylist()
             if not rows and company.not_found:
-                raise MarketError(f"unknown symbol {symbol}: EDGAR has no filings under its number")
+                raise _unnumbered(symbol)
             archive = library.config.SEC_ARCHIVE_URL
             return [_plain(row, f"{archive}/data/{company.cik}") for row in rows]
         except DeskError:
@@ -130,6 +130,10 @@ def _filing(symbol: str, row: Mapping[str, Any], at: dt.datetime) -> list[Filing
         return []
 
 
+def _unnumbered(symbol: str) -> MarketError:
+    return MarketError(f"unknown symbol {symbol}: EDGAR has no filings under its number")
+
+
 def _translated(error: Exception, symbol: str, library: Any) -> DeskError:
     """Return the error as one of the desk; its own text, which may name the identity, is left out."""
     status = getattr(getattr(error, "response", None), "status_code", None)
@@ -137,6 +141,9 @@ def _translated(error: Exception, symbol: str, library: Any) -> DeskError:
         return MarketUnavailable("the SEC limits our requests", remedy="try again in some minutes")
     if isinstance(error, library.CompanyNotFoundError):
         return MarketError(f"unknown symbol {symbol}: EDGAR has no such ticker")
+    if status == 404:
+        # edgartools has two HTTP libraries, and does not always recognise the error of the other.
+        return _unnumbered(symbol)
     if status == 403:
         remedy = "DESK_SEC_IDENTITY needs your name and a mail address at which the SEC can reach you"
         return MarketUnavailable("the SEC refuses our requests (403)", remedy=remedy)

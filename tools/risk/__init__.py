@@ -1,7 +1,8 @@
 """Pre-trade risk: rules that clear an order or deny it with a reason, and the meaning of each denial code."""
 
+from models.settings.accounts import PAPER
 from tools.risk.check import check, limits_of
-from tools.risk.conduct import PAPER, halted, no_verdict
+from tools.risk.conduct import halted, no_verdict
 from tools.risk.cover import cover_of
 from tools.risk.denials import deny
 from tools.risk.exits import exit_note, exit_terms, within_collar

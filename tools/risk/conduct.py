@@ -8,6 +8,7 @@ from models.market import plain_name
 from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
 from models.research import Rating
 from models.settings import REPLAYING
+from models.settings.accounts import PAPER, is_paper
 from models.states import TradingState
 from tools.market.clock import NEW_YORK
 from tools.risk.denials import deny, format_span
@@ -16,7 +17,6 @@ from tools.risk.exposure import only_reduces, opening_only
 # Orders by the rulebook model or on a market of past prices are simulations, so they trade on paper alone.
 PAPER_ONLY_PROVIDERS = frozenset({"rulebook"})
 PAPER_ONLY_MARKETS: frozenset[str] = frozenset(REPLAYING)
-PAPER = "paper"
 # New York time from which orders for the next day's auctions are taken.
 AUCTIONS_FROM = dt.time(19)
 _BARRED = frozenset({Rating.INSUFFICIENT, Rating.PASS})  # nothing is opened or added on these
@@ -41,7 +41,7 @@ def trading_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) 
 
 
 def provider_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    if context.broker != PAPER:
+    if not is_paper(context.broker):
         barred = sorted(
             (PAPER_ONLY_PROVIDERS & set(context.providers))
             | (PAPER_ONLY_MARKETS & set(map(plain_name, context.markets)))
@@ -153,7 +153,7 @@ def auction_denial(ticket: OrderTicket, context: RiskContext) -> Denied | None:
     puts it into the next session's."""
     until = {"opg": dt.time(9, 28), "cls": dt.time(15, 50)}[ticket.time_in_force]
     now = context.now.astimezone(NEW_YORK)
-    if context.broker == PAPER or not until <= now.time() < AUCTIONS_FROM:
+    if is_paper(context.broker) or not until <= now.time() < AUCTIONS_FROM:
         return None
     reason = f"a {ticket.time_in_force} order is taken until {until:%H:%M} and from {AUCTIONS_FROM:%H:%M} New York time"
     measured, limit = f"sent at {now:%H:%M}", f"before {until:%H:%M} or from {AUCTIONS_FROM:%H:%M}; or another"

@@ -14,13 +14,13 @@ from tests.fakes.alpaca import Alpaca
 from tests.fakes.alpaca_options import snapshot
 from tests.patience import PATIENCE
 from tests.tools.alpaca.conftest import KEYS
-from tests.tools.orders.conftest import new_desk, template_db
+from tests.tools.orders.conftest import new_desk
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tools.alpaca.chains import AlpacaChains
 from tools.alpaca.data_wire import AlpacaData
 
-__all__ = ["new_desk", "template_db"]
+__all__ = ["new_desk"]
 
 PUT = "AAA100918P00090000"
 ALLOWED: dict[str, Any] = {

@@ -9,11 +9,11 @@ from models.settings import Settings
 from tests.fakes.alpaca import Alpaca, serving
 from tests.patience import PATIENCE
 from tests.tools.brokers.alpaca_orders import CREDENTIALS
-from tests.tools.orders.conftest import new_desk, template_db
+from tests.tools.orders.conftest import new_desk
 from tests.tools.orders.tape import Tape
 from tools.brokers.alpaca import AlpacaBroker
 
-__all__ = ["alpaca", "broker", "connect", "new_desk", "template_db"]
+__all__ = ["alpaca", "broker", "connect", "new_desk"]
 
 
 @pytest.fixture

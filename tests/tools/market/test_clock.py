@@ -88,3 +88,18 @@ def test_the_live_clock_runs_and_knows_only_closed_sessions() -> None:
     assert clock.now().tzinfo is NEW_YORK
     assert exchange_hours().close_of(clock.session()) <= clock.now() < clock.next_open()
     assert clock.is_open() == exchange_hours().is_open(clock.now())
+
+
+def test_sessions_after_one_and_between_two() -> None:
+    hours = exchange_hours()
+    assert hours.after(dt.date(2010, 7, 2), 1) == dt.date(2010, 7, 6)  # over Independence Day
+    assert hours.after(dt.date(2010, 3, 1), 10) == dt.date(2010, 3, 15)
+    assert hours.between(dt.date(2010, 7, 2), dt.date(2010, 7, 6)) == (dt.date(2010, 7, 2), dt.date(2010, 7, 6))
+    assert hours.between(dt.date(2010, 7, 3), dt.date(2010, 7, 5)) == ()
+
+
+def test_a_session_beyond_the_calendar_is_refused_with_both_ends() -> None:
+    hours = exchange_hours()
+    with pytest.raises(MarketError, match=f"ends on {hours.sessions[-1]}, before 1 sessions after") as caught:
+        hours.after(hours.sessions[-1], 1)
+    assert "update exchange-calendars" in str(caught.value)

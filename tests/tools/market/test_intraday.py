@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import MarketError
+from tests.examples import examples
 from tests.fakes.yahoo import FarYahoo
 from tools.market.clock import NEW_YORK, exchange_hours
 from tools.market.intraday import end_of, intraday_of, slots, stamped
@@ -105,7 +106,7 @@ def test_a_last_session_without_a_bar_is_an_error_once_it_is_on() -> None:
         taken([], at(FRIDAY, 10, 45))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     minutes_ago=st.integers(0, 60 * 24 * 40),
     minutes=st.sampled_from([15, 60]),

@@ -177,7 +177,7 @@ def test_no_answer_has_a_date_after_now(
 
 
 @pytest.mark.long
-@QUIET
+@settings(QUIET, max_examples=examples(25))
 @given(choice=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_no_answer_depends_on_a_later_row(
     past: ReplayData, past_and_future: Store, make_context: MakeContext, choice: st.DataObject, seed: int

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from models.database.store import upgrade
 from tests.tools.orders.desk import Desk, make_desk
+from tools.orders import submitting
+from tools.orders.reconciliation import reconcile
 
 
-@pytest.fixture(scope="session")
-def template_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated, empty database; tests copy it."""
-    path = tmp_path_factory.mktemp("template") / "desk.db"
-    upgrade(f"sqlite:///{path}")
-    return path
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The desk pauses before it asks a broker again; a stand-in has nothing more by then."""
+    monkeypatch.setattr(reconcile, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(submitting, "PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -85,10 +85,7 @@ def test_a_trade_worker_is_fenced_off_meanwhile_and_may_go_on_after_it(new_desk:
     assert desk.run(action("CCC"))[0].state == OrderState.FILLED
 
 
-def test_nothing_is_closed_beside_an_order_with_an_unknown_end(
-    new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(flattening, "CANCEL_SECONDS", 1.0)
+def test_nothing_is_closed_beside_an_order_with_an_unknown_end(new_desk: NewDesk) -> None:
     desk = new_desk()
     desk.hold("AAA", 10, 100.0)
     desk.hold("BBB", 10, 50.0)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from vollib.black_scholes_merton import black_scholes_merton
-from vollib.black_scholes_merton.greeks import analytical
-from vollib.black_scholes_merton.implied_volatility import implied_volatility as vollib_volatility
 
 from tools.pricing.black_scholes import Terms, beyond, greeks, implied_volatility, price, tick
 
@@ -42,13 +41,21 @@ def test_a_put_that_was_quoted() -> None:
     assert beyond(MSFT, MSFT.strike, found) == pytest.approx(0.76036, abs=1e-5)
 
 
+@pytest.fixture(scope="module")
+def vollib() -> ModuleType:
+    """A second library of prices. It loads all of scipy.stats, which only the process that runs its tests has to."""
+    for part in ("greeks.analytical", "implied_volatility"):
+        importlib.import_module(f"vollib.black_scholes_merton.{part}")
+    return sys.modules["vollib.black_scholes_merton"]
+
+
 @given(near, volatilities)
-def test_greeks_agree_with_vollib(one: Terms, volatility: float) -> None:
+def test_greeks_agree_with_vollib(vollib: ModuleType, one: Terms, volatility: float) -> None:
     arguments = (one.kind[0], one.spot, one.strike, one.years, one.rate, volatility, one.dividend_yield)
     for name, found in greeks(one, volatility)._asdict().items():
-        expected = float(getattr(analytical, name)(*arguments))
+        expected = float(getattr(vollib.greeks.analytical, name)(*arguments))
         assert found == pytest.approx(expected, rel=1e-6, abs=1e-6), name
-    assert price(one, volatility) == pytest.approx(float(black_scholes_merton(*arguments)), rel=1e-6, abs=1e-6)
+    assert price(one, volatility) == pytest.approx(float(vollib.black_scholes_merton(*arguments)), rel=1e-6, abs=1e-6)
 
 
 @given(near, volatilities)
@@ -83,7 +90,9 @@ def test_a_price_moves_one_way(one: Terms, volatility: float, more: float) -> No
 
 
 @given(near, volatilities)
-def test_a_price_gives_its_volatility_back_or_the_reason_for_none(one: Terms, volatility: float) -> None:
+def test_a_price_gives_its_volatility_back_or_the_reason_for_none(
+    vollib: ModuleType, one: Terms, volatility: float
+) -> None:
     paid = price(one, volatility)
     found, why = implied_volatility(one, paid)
     if found is None:
@@ -95,8 +104,8 @@ def test_a_price_gives_its_volatility_back_or_the_reason_for_none(one: Terms, vo
     # Where the price says something about the volatility at all, it is the one that went in.
     if greeks(one, volatility).vega > 1e-4 * one.spot:
         assert found == pytest.approx(volatility, abs=1e-4)
-        flag = one.kind[0]
-        other = vollib_volatility(paid, one.spot, one.strike, one.years, one.rate, one.dividend_yield, flag)
+        arguments = (paid, one.spot, one.strike, one.years, one.rate, one.dividend_yield, one.kind[0])
+        other = vollib.implied_volatility.implied_volatility(*arguments)
         assert found == pytest.approx(float(other), abs=1e-6)
 
 

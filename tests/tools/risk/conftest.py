@@ -1,6 +1,6 @@
 from __future__ import annotations
 
 from tests.tools.brokers.conftest import alpaca
-from tests.tools.orders.conftest import new_desk, shared_desk, template_db
+from tests.tools.orders.conftest import new_desk, shared_desk
 
-__all__ = ["alpaca", "new_desk", "shared_desk", "template_db"]
+__all__ = ["alpaca", "new_desk", "shared_desk"]

@@ -73,6 +73,7 @@ class ReplayMarket:
     def __init__(self, data: ReplayData, clock: MarketClock) -> None:
         self.clock = clock
         self._data = data
+        self._known: dict[str, slice] = {}  # rows by symbol: the clock stands still, and every figure asks for them
 
     def universe(self, name: str) -> list[Listing]:
         if name != UNIVERSE:
@@ -88,13 +89,16 @@ class ReplayMarket:
         end = bisect.bisect_right(known, self.clock.session())
         return known[max(end - count, 0) : end]
 
+    def recorded(self) -> Sequence[dt.date]:
+        return self._data.sessions
+
     def lost(self, sessions: int) -> Sequence[dt.date]:
         first, last = self.sessions(sessions)[0], self.clock.session()
         return [day for day in self._data.lost if first < day < last]
 
     def bars(self, symbol: str, sessions: int) -> DailyBars:
         self._require(symbol)
-        rows = self._data.rows(symbol, self.clock.session())
+        rows = self._rows(symbol)
         rows = slice(max(rows.start, rows.stop - sessions), rows.stop)
         columns = self._data.columns
         dates = list(map(dt.date.fromordinal, columns.day[rows].tolist()))
@@ -140,8 +144,13 @@ class ReplayMarket:
         return Quote(symbol=symbol, at=exchange_hours().open_of(following), source=self.name, **prices)
 
     def _knows(self, symbol: str) -> bool:
-        rows = self._data.rows(symbol, self.clock.session())
+        rows = self._rows(symbol)
         return int(rows.start) < int(rows.stop)
+
+    def _rows(self, symbol: str) -> slice:
+        if (rows := self._known.get(symbol)) is None:
+            rows = self._known[symbol] = self._data.rows(symbol, self.clock.session())
+        return rows
 
     def _require(self, symbol: str) -> None:
         if not self._knows(symbol):

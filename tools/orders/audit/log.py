@@ -24,6 +24,7 @@ from sqlmodel import Session, col
 from models.errors import OrderError
 from models.masking import redacted
 from models.settings import Settings
+from models.settings.accounts import is_backtest
 from models.tables.columns import Utc, utcnow
 from models.tables.orders import AuditAnchor
 from tools.orders.audit.chain import ABANDONED, FIRST_PREV, OPENED, ChainAnchor, abandoned_facts, seal
@@ -67,7 +68,10 @@ def record(session: Session, settings: Settings, kind: str, **facts: Any) -> Non
     commits, in the order of the calls: so the lock on the log is the last that it takes, and short. They count only
     once it has committed; of one that fails at that point they stay, and the next line marks them as abandoned. A line
     that cannot be written raises OrderError from the commit, which then rolls back: nothing happens without its record.
+    A backtest has no line: its orders were never given to anyone, and its rows are its record.
     """
+    if is_backtest(settings.account):
+        return
     if _PENDING not in session.info:
         session.info[_PENDING] = []
         event.listen(session, "before_commit", _write_pending)

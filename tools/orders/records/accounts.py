@@ -10,6 +10,7 @@ from sqlmodel import Session, col, select
 from models.database.store import Store
 from models.market import plain_name
 from models.settings import Settings
+from models.settings.accounts import is_backtest
 from models.states import ORDER_WORKING, TradingState
 from models.tables.orders import Account, Fill, Order, Position, Submitter, Trading
 from models.tables.runs import Run
@@ -19,11 +20,12 @@ from tools.market.protocol import MarketData
 
 
 def account_names(session: Session, own: str) -> list[str]:
-    """Return `own` first, then every other account that has a row."""
+    """Return `own` first, then every other account that has a row; without those of backtests, on which nothing is at
+    stake."""
     names: set[str] = set()
     for column in (Account.name, Submitter.account, Order.account, Trading.account):
         names.update(session.exec(select(column).distinct()))
-    return [own, *sorted(names - {own})]
+    return [own, *sorted(name for name in names - {own} if not is_backtest(name))]
 
 
 def unfinished(session: Session, account: str, positions: bool) -> list[str]:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import MarketError
+from tests.examples import examples
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
 from tools.market.clock import ReplayClock
@@ -209,7 +210,7 @@ def test_parquet_chains_are_read_as_csv_is(tmp_path: Path) -> None:
 TIMES = ["", " 09:31", " 15:54", " 15:56", " 16:20"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     quotes=st.lists(
         st.tuples(

@@ -22,7 +22,6 @@ from tools.orders import submitting
 from tools.orders.flattening import flatten
 from tools.orders.halt import halting
 from tools.orders.protection import coverage
-from tools.orders.reconciliation import reconcile as reconciling
 from tools.orders.records import fence
 from tools.orders.records.fence import FencingLease
 
@@ -31,12 +30,6 @@ NewDesk = Callable[..., Desk]
 
 class Died(BaseException):
     """The end of a process in the middle of a call."""
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconciling, "PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(submitting, "PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -15,18 +15,10 @@ from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.test_at_alpaca import working
 from tests.tools.orders.protection.watch import a_pass, covered
 from tests.tools.orders.tape import Tape
-from tools.orders import submitting
 from tools.orders.halt import halting
 from tools.orders.protection.coverage import Unprotected, unprotected
-from tools.orders.reconciliation import reconcile as reconciling
 
 NewDesk = Callable[..., Desk]
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconciling, "PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(submitting, "PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -20,16 +20,10 @@ from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tools.brokers.alpaca_wire import BrokerSilent
 from tools.orders.halt import halting
-from tools.orders.reconciliation import reconcile as reconciling
 from tools.orders.reconciliation.reconcile import reconcile
 
 NewDesk = Callable[..., Desk]
 PUT = "AAA261218P00090000"
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconciling, "PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture

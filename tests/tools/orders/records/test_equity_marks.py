@@ -14,7 +14,6 @@ from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tools.orders.maintenance import maintain_orders
-from tools.orders.reconciliation import reconcile as reconciling
 from tools.orders.reconciliation.reconcile import reconcile
 
 NewDesk = Callable[..., Desk]
@@ -29,7 +28,6 @@ def alpaca() -> Iterator[Alpaca]:
 
 @pytest.fixture
 def desk(alpaca: Alpaca, new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    monkeypatch.setattr(reconciling, "PAUSE_SECONDS", 0.0)
     monkeypatch.setenv("ALPACA_API_KEY", KEY)
     monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
     return new_desk(Tape({"AAA": 100.0}), broker="alpaca-paper", alpaca_url=alpaca.url)

@@ -1,0 +1,1 @@
+"""Harvesters of daily bars, which compare a symbol with the whole universe."""
