@@ -1,0 +1,144 @@
+"""The runtime of rules that answer in the worker itself: the policies behind the wire, without a process or a request
+between them and the desk. A backtest of the rulebook is thousands of turns, most of whose time would be the wire.
+
+Its conversations leave no events: a turn is over within milliseconds, and its row has the calls and the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+
+from agents.active import ActiveConversations
+from agents.failures import failure
+from agents.rulebook.case import Call, Case, Output, Payload
+from agents.rulebook.policies import POLICIES
+from agents.rulebook.wire import BYTES_PER_TOKEN, BadRequest, case_of, fill
+from agents.runtime import ConversationSpec, ProcessStatus, TurnResult, TurnStatus
+from models.errors import ProcessDied
+from models.research import Failure, Usage
+from models.tables.columns import new_id
+
+INTERRUPTED_SECONDS = 2.0
+
+
+class RulesRuntime:
+    """Implements agents.runtime.Runtime, one a worker process. latency_seconds: of each answer, in place of a model's
+    time."""
+
+    def __init__(self, latency_seconds: float = 0.0) -> None:
+        self._latency = latency_seconds
+        self._active = ActiveConversations()
+        self._closing = False
+
+    async def start(self) -> None:
+        """Do nothing: rules are ready."""
+
+    async def close(self, grace_seconds: float) -> None:
+        """Let running turns end within the grace time, and interrupt the rest."""
+        self._closing = True
+        await self._active.close(grace_seconds, INTERRUPTED_SECONDS)
+
+    def status(self) -> list[ProcessStatus]:
+        return []
+
+    def interrupt(self, thread_id: str, turn_id: str) -> bool:
+        """End this turn as interrupted, and return True if it runs here."""
+        return self._active.interrupt(thread_id, turn_id)
+
+    @asynccontextmanager
+    async def conversation(self, spec: ConversationSpec, deadline: float) -> AsyncIterator[RulesConversation]:
+        """Open a conversation without any history until the block ends. Raises ProcessDied when closing."""
+        if self._closing:
+            raise ProcessDied("the runtime of the rules is closing")
+        conversation = RulesConversation(spec, deadline, self._latency)
+        with self._active.holding(conversation):
+            yield conversation
+
+
+class RulesConversation:
+    """Implements agents.runtime.Conversation: each turn asks the role's policy until it answers."""
+
+    def __init__(self, spec: ConversationSpec, deadline: float, latency_seconds: float) -> None:
+        self.thread_id, self.reason = new_id(), "stateless" if spec.keep else "initial"
+        self.running_turn_id: str | None = None
+        self._spec, self._deadline, self._latency = spec, deadline, latency_seconds
+        self._stop = asyncio.Event()
+
+    def interrupt(self) -> None:
+        """End the running turn, and any later one of this conversation, as interrupted."""
+        self._stop.set()
+
+    async def turn(
+        self,
+        text: str,
+        output_schema: dict[str, Any],
+        metadata: Mapping[str, str],
+        on_started: Callable[[str], None] | None = None,
+        on_limited: Callable[[float | None], None] | None = None,
+    ) -> TurnResult:
+        """Run one turn and return its end; a failure is a result, not an exception."""
+        turn_id = self.running_turn_id = new_id()
+        if on_started is not None:
+            on_started(turn_id)
+        asked = asyncio.ensure_future(self._asked(text, output_schema))
+        stopped = asyncio.ensure_future(self._stop.wait())
+        left = max(self._deadline - asyncio.get_running_loop().time(), 0.0)
+        try:
+            await asyncio.wait((asked, stopped), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            return self._ended(turn_id, asked)
+        finally:
+            self.running_turn_id = None
+            asked.cancel()
+            stopped.cancel()
+
+    def _ended(self, turn_id: str, asked: asyncio.Future[tuple[str, Usage]]) -> TurnResult:
+        if asked.done() and not self._stop.is_set():
+            try:
+                text, usage = asked.result()
+                return self._result(turn_id, "completed", text, usage)
+            except BadRequest as error:
+                return self._result(turn_id, "failed", why=failure("bad_request", f"{error.code}: {error}"))
+        if self._stop.is_set():
+            return self._result(
+                turn_id, "interrupted", why=failure("interrupted", "the turn was interrupted by the desk")
+            )
+        return self._result(turn_id, "failed", why=failure("timeout", "the turn did not end before its deadline"))
+
+    def _result(
+        self, turn_id: str, status: TurnStatus, text: str = "", usage: Usage | None = None, why: Failure | None = None
+    ) -> TurnResult:
+        return TurnResult(self.thread_id, turn_id, status, text, usage or Usage(), why, None)
+
+    async def _asked(self, text: str, schema: Mapping[str, Any]) -> tuple[str, Usage]:
+        """Return the policy's answer, and what its texts come to by the wire's rule of bytes a token. Raises
+        BadRequest."""
+        spec, outputs, read = self._spec, list[Output](), 0
+        tools = [{"name": one.name} for one in spec.tools.specs()]
+        case = case_of(spec.base_instructions, [{"role": "user", "content": text}], tools)
+        if (policy := POLICIES.get(case.role)) is None:
+            raise BadRequest("unknown_role", f"no rule for the role {case.role!r}")
+        size = len(spec.base_instructions) + len(text)
+        while True:
+            if self._latency:
+                await asyncio.sleep(self._latency)
+            read += size
+            move = policy(Case(case.role, case.subject, case.tools, outputs))
+            if not isinstance(move, Call):
+                answer = orjson.dumps(fill(schema, move))
+                return answer.decode(), _usage(read, len(answer))
+            given = await spec.tools.call(move.tool, move.arguments)
+            written = orjson.dumps(given.payload)
+            # As the wire would give it: what is no JSON of its own, such as a date, is a text.
+            payload: Payload = orjson.loads(written)
+            outputs.append(Output(move.tool, payload))
+            size += len(written)
+
+
+def _usage(read: int, written: int) -> Usage:
+    tokens_in, tokens_out = -(-read // BYTES_PER_TOKEN), -(-written // BYTES_PER_TOKEN)
+    return Usage(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)

@@ -1,0 +1,142 @@
+"""The content of an episode: quotes by rule, tables with a row a voice, and no text that breaks them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.board.aggregate import aggregate
+from agents.board.content import EpisodeTally, VoiceStanding, content, markdown
+from agents.board.content.markdown import escaped
+from agents.board.karma import conduct
+from agents.board.lint import convergence, herding
+from models.board.forecasts import VoicePosition
+from tests.agents.board.kit import BOARD, FUNDING, cite, judged, position
+from tests.examples import examples
+from tools.scoring.errors import dated_mean
+
+VOICES = {"mediator": "pattern", "sizer": "ledger", "weaver": "pattern"}
+
+
+def tally(*positions: VoicePosition, notes: dict[str, list[str]] | None = None) -> EpisodeTally:
+    found = judged(*positions)
+    alpha = dated_mean([(dt.date(2026, 2, 1), 0.01), (dt.date(2026, 2, 2), 0.03)])
+    shares = dict.fromkeys(VOICES, 1 / len(VOICES))
+    return EpisodeTally(
+        board=BOARD,
+        standings=tuple(
+            VoiceStanding(voice, faction, 0.5, 2.0 if voice == "sizer" else -1.0, alpha if voice == "sizer" else None)
+            for voice, faction in VOICES.items()
+        ),
+        positions=positions,
+        judged=tuple(found),
+        bookings=tuple(one for voice in VOICES for one in conduct(voice, "funding", positions, found, BOARD)),
+        aggregates=tuple(aggregate(positions, BOARD, 2, shares, VOICES)),
+        used_round=2,
+        convergence=tuple(convergence(positions)),
+        herding=herding(positions, []),
+        notes=notes or {},
+    )
+
+
+def answers(text: str = "The shorts pay, and pay again.") -> list[VoicePosition]:
+    chain = ["funding-1", "temporal-1"]
+    return [
+        position([cite("funding-1"), cite("temporal-1")], because=text, chain=chain, probability=0.7),
+        position(
+            [cite("funding-1", stance="disagree")], voice="sizer", because="Too small to bet on.", probability=0.4
+        ),
+        position([cite("temporal-1")], voice="weaver", because=f"Note: {FUNDING}", probability=0.9),
+        position([cite("funding-1"), cite("temporal-1")], number=2, because=text, chain=chain, probability=0.6),
+        position([], voice="sizer", number=2, because=text, probability=0.45),
+    ]
+
+
+def rows(page: str, title: str) -> list[str]:
+    """Return the rows of the table of a title, without its head."""
+    part = page.split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
+    return [line for line in part.splitlines() if line.startswith("|")][2:]
+
+
+def test_the_summary_of_an_episode() -> None:
+    made = content(tally(*answers()))
+    assert [one["voice"] for one in made["quotes"]] == ["mediator"]
+    assert [one["voice"] for one in made["leaderboard"]] == ["sizer", "mediator", "weaver"]
+    assert made["leaderboard"][0]["resolved"] == 2
+    assert {one["voice"]: one["episode"] for one in made["leaderboard"]} == {
+        "sizer": 0.0,
+        "mediator": 1.5,
+        "weaver": 0.0,
+    }
+    assert [(one["voice"], one["round"]) for one in made["chains"]] == [("mediator", 1), ("mediator", 2)]
+    assert [(one["voice"], one["signal"]) for one in made["disagreements"]] == [("sizer", "funding-1")]
+    assert made["signals"] == {
+        "states": {"live": 5, "offline": 1, "dormant": 1},
+        "offline": ["arbitrage"],
+        "unused": ["divergence", "factors", "portfolio"],
+    }
+    assert [(one["voice"], one["source"], one["copied"]) for one in made["lint"]["convergence"]] == [
+        ("sizer", "mediator", True)
+    ]
+    assert made["positions"][0] == {"voice": "mediator", "forecasts": {"Q1": {"1": 0.7, "2": 0.6}}}
+    assert json.loads(json.dumps(made)) == made
+
+
+def test_the_page_of_an_episode() -> None:
+    page = markdown(content(tally(*answers(), notes={"weaver": ["Q9: no question of this board; left out"]})))
+    assert page.startswith("# Episode 9, 2026-02-17\n")
+    assert "| mediator | 70% → 60% | none | none |" in rows(page, "Positions")
+    assert rows(page, "Leaderboard")[0] == "| sizer | +2.00 | +0.50 | +0.00 | 2 | +0.0200 ± 0.0100 |"
+    assert "- Used by no voice: divergence, factors, portfolio" in page
+    assert "- weaver: Q9: no question of this board; left out" in page
+    assert "- sizer copied mediator on Q1 (1.00)" in page
+    assert "- mediator on Q1, round 1 and 2: funding-1 + temporal-1" in page
+    assert "- sizer on Q1, round 1, with funding-1 (7.5% against 40%): " in page
+    assert "- the spread of log odds is 0.48 times that of round 1: whether it helps is not known" in page
+
+
+def test_an_episode_without_answers_has_a_page() -> None:
+    page = markdown(content(EpisodeTally(BOARD, tuple(VoiceStanding(voice) for voice in VOICES))))
+    assert len(rows(page, "Positions")) == len(rows(page, "Leaderboard")) == len(VOICES)
+
+
+HOSTILE = [
+    "a | b | c\n| mediator | 99% | 99% |",
+    "\n# Episode 10\n## Leaderboard\n| me | +99 |",
+    "<script>alert(1)</script> <img src=x onerror=y>",
+    "[free money](javascript:alert(1)) ![x](https://example.org/p.png) https://example.org www.example.org",
+    "```\ncode\n``` ~~~ *bold* _it_ **",
+    "\u202egnp.exe \x00 \x1b[31m red \u2028 line \\| \\",
+    "&lt;b&gt; $x$ @everyone",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_breaks_the_page(text: str) -> None:
+    page = markdown(content(tally(*answers(text), notes={"weaver": [text]})))
+    usual = markdown(content(tally(*answers(), notes={"weaver": ["a line"]})))
+    assert [line for line in page.splitlines() if line.startswith("#")] == [
+        line for line in usual.splitlines() if line.startswith("#")
+    ]
+    assert len(rows(page, "Positions")) == len(rows(page, "Leaderboard")) == len(VOICES)
+    assert not re.search(r"(?<!\\)[<\[`]|://|(?<![\\a-z])www\.|[\x00\x1b\u202e\u2028]", page)
+
+
+@settings(max_examples=examples(80), deadline=None)
+@given(st.text(max_size=120), st.text(min_size=1, max_size=40))
+def test_any_text_leaves_a_row_a_voice(text: str, note: str) -> None:
+    page = markdown(content(tally(*answers(text), notes={"mediator": [note]})))
+    assert len(rows(page, "Positions")) == len(rows(page, "Leaderboard")) == len(VOICES)
+    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows(page, "Positions")}) == 1
+
+
+@given(st.text(max_size=80))
+def test_escaped_text_is_one_line_without_markup(text: str) -> None:
+    found = escaped(text)
+    assert len(found.splitlines()) <= 1
+    assert not re.search(r"[|<>`*_\[\]]", re.sub(r"\\.", "", found))

@@ -1,0 +1,106 @@
+"""The rules of the board's voices: what they forecast, cite and connect."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.board.accepting import accept
+from agents.board.citations import judge
+from agents.board.voices import VOICES
+from agents.rulebook.case import Case
+from agents.rulebook.policies.voices import RULES, forecast
+from models.board.forecasts import VoiceOutput, VoicePosition
+from models.board.signals import implied
+from tests.agents.board.kit import BOARD, SIGNALS
+
+
+def signal(name: str, implied: float | None, state: str = "live", about: tuple[str, ...] = ("IBM",)) -> dict[str, Any]:
+    tool = name.rpartition("-")[0]
+    return {"id": name, "tool": tool, "owner": "desk", "state": state, "implied": implied, "about": list(about)}
+
+
+def answer(voice: str, signals: list[dict[str, Any]], *positions: dict[str, Any], baseline: Any = 0.5) -> VoiceOutput:
+    questions = [{"id": "Q1", "about": ["IBM"], "baseline": baseline}]
+    subject = {"questions": questions, "signals": signals, "positions": list(positions)}
+    case = Case(VOICES[voice].role, subject, frozenset(), ())
+    return VoiceOutput.model_validate(forecast(case, VOICES[voice]))
+
+
+def only(output: VoiceOutput) -> Any:
+    (found,) = output.forecasts
+    return found
+
+
+@pytest.mark.parametrize("voice", VOICES)
+def test_without_a_live_signal_on_it_a_question_is_not_forecast(voice: str) -> None:
+    quiet = [
+        signal("momentum-1", 0.8, "offline"),
+        signal("events-1", None),
+        signal("volatility-1", 0.7, about=("GE",)),
+    ]
+    assert answer(voice, quiet).forecasts == []
+    assert answer(voice, [signal("momentum-1", 0.8)], baseline=None).forecasts == []
+
+
+def test_a_forecast_is_the_weighted_sum_of_log_odds() -> None:
+    found = only(answer("witness", [signal("momentum-1", 0.8), signal("divergence-1", 0.6)]))
+    odds = 0.2 * math.log(0.8 / 0.2) + 0.8 * math.log(0.6 / 0.4)
+    assert found.probability == pytest.approx(1 / (1 + math.exp(-odds)), abs=1e-4)
+    assert [one.signal for one in found.citations] == ["divergence-1"]
+
+
+def test_the_challenger_goes_against_the_strongest_signal_of_another() -> None:
+    found = only(answer("challenger", [signal("momentum-1", 0.9), signal("volatility-1", 0.55)]))
+    assert found.probability < 0.5
+    assert next((one.signal, one.stance) for one in found.citations) == ("momentum-1", "disagree")
+    own = only(answer("challenger", [signal("events-1", 0.9)]))
+    assert own.probability > 0.5
+
+
+def test_the_weaver_connects_two_tools_that_point_one_way() -> None:
+    found = only(answer("weaver", [signal("momentum-1", 0.7), signal("momentum-2", 0.7), signal("temporal-1", 0.6)]))
+    assert found.chain == ["momentum-1", "temporal-1"]
+    apart = only(answer("weaver", [signal("momentum-1", 0.7), signal("temporal-1", 0.4)]))
+    assert apart.chain == []
+
+
+def test_the_mediator_moves_toward_the_others_and_the_auditor_away() -> None:
+    signals = [signal("momentum-1", 0.6)]
+    others = [{"voice": "weaver", "question": "Q1", "probability": 0.8}]
+    for voice, toward in (("mediator", True), ("auditor", False)):
+        alone, among = only(answer(voice, signals)), only(answer(voice, signals, *others))
+        assert (among.probability > alone.probability) is toward
+    own = [{"voice": "mediator", "question": "Q1", "probability": 0.9}]
+    assert answer("mediator", signals, *own) == answer("mediator", signals)
+
+
+@given(
+    st.sampled_from(sorted(VOICES)),
+    st.lists(st.floats(0.01, 0.99), min_size=1, max_size=8),
+    st.floats(0, 1),
+    st.lists(st.floats(0, 1), max_size=5),
+)
+def test_every_answer_fits_the_schema_and_stakes_are_at_most_one(
+    voice: str, implied: list[float], baseline: float, others: list[float]
+) -> None:
+    signals = [signal(f"momentum-{place}", value) for place, value in enumerate(implied)]
+    rows = [{"voice": f"v{place}", "question": "Q1", "probability": value} for place, value in enumerate(others)]
+    output = answer(voice, signals, *rows, baseline=baseline)
+    assert sum(one.stake for one in output.forecasts) <= 1.0001
+    assert len(only(output).citations) <= RULES[VOICES[voice].archetype].cites
+
+
+@pytest.mark.parametrize("voice", VOICES)
+def test_every_citation_of_a_rule_counts(voice: str) -> None:
+    rows = [signal(f"{one.tool}-1", implied(one), about=one.subjects) for one in SIGNALS if implied(one) is not None]
+    subject = {"questions": [{"id": "Q1", "about": ["BTC"], "baseline": 0.5}], "signals": rows, "positions": []}
+    given_answer = forecast(Case(VOICES[voice].role, subject, frozenset(), ()), VOICES[voice])
+    (made,) = accept(VoiceOutput.model_validate(given_answer), BOARD).forecasts
+    found = judge(VoicePosition(voice=voice, round=1, forecast=made), BOARD)
+    assert found
+    assert [one.reason for one in found if not one.counts] == []
