@@ -1,4 +1,5 @@
-"""A desk that has the toy workflow too: `... toy.desk worker`, or `... toy.desk run NUMBER,NUMBER ...`.
+"""A desk that has the toy workflows too: `... toy.desk worker`, or `... toy.desk run NUMBER,NUMBER ...`; `family` in
+place of `run` opens one run that opens those.
 
 A process of its own, for the table of kinds is one for a whole process.
 """
@@ -20,7 +21,7 @@ from tasks.views.run_view import progress, view
 from tasks.worker import logs
 from tasks.worker.app import create_app
 from tasks.worker.patches import command
-from tests.toy.workflow import open_toy
+from tests.toy.workflow import open_toy, open_toys
 
 SECONDS = 60.0
 
@@ -33,11 +34,12 @@ def work() -> int:
     )
 
 
-def run(given: list[list[int]]) -> None:
-    """Open a run for each list of numbers, wait for their ends and print each as JSON with its line of progress."""
+def run(given: list[list[int]], *, family: bool = False) -> None:
+    """Open a run for each list of numbers, wait for their ends and print each as JSON with its line of progress.
+    family: open them by one run, and print that one."""
     app = create_app(load_settings(), "cli")
     store, until = desk_of(app).store, time.monotonic() + SECONDS
-    run_ids = [open_toy(app, numbers).id for numbers in given]
+    run_ids = [open_toys(app, given).id] if family else [open_toy(app, numbers).id for numbers in given]
     found = []
     for run_id in run_ids:
         while not _ended(store, run_id) and time.monotonic() < until:
@@ -57,4 +59,5 @@ def _ended(store: Store, run_id: str) -> bool:
 if __name__ == "__main__":
     if sys.argv[1] == "worker":
         raise SystemExit(work())
-    run([[int(number) for number in numbers.split(",")] for numbers in sys.argv[2:]])
+    lists = [[int(number) for number in numbers.split(",")] for numbers in sys.argv[2:]]
+    run(lists, family=sys.argv[1] == "family")

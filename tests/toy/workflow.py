@@ -1,4 +1,5 @@
-"""A kind of run that only tests have: a group squares numbers, a join adds them up, a flat chord doubles the sum."""
+"""Kinds of runs that only tests have: a group squares numbers, a join adds them up, a flat chord doubles the sum; and
+one that opens several such runs and waits for them."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from models.errors import UsageError
 from models.tables.runs import Run, Step
 from tasks.bootstrap import Desk, desk_of
 from tasks.engine import kinds
+from tasks.engine.child_runs import ChildRun, named_step
 from tasks.engine.kinds import StepSpec, Workflow
 from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep
@@ -18,12 +20,41 @@ from tasks.worker.work import Done, Ending
 from tasks.workflows.runs import new_run, open_run
 
 KIND = "toy"
+FAMILY = "toys"
 LARGEST = 9
 
 
 def open_toy(app: Celery, numbers: list[int]) -> Run:
     run = new_run(desk_of(app), KIND, {"numbers": numbers})
     return open_run(app, run, lambda session, row, finish: [NewStep("toy_split", finish)])
+
+
+def open_toys(app: Celery, lists: list[list[int]]) -> Run:
+    """Open a run that opens a toy run for each list of numbers and adds up what they came to."""
+    run = new_run(desk_of(app), FAMILY, {"lists": lists})
+    return open_run(app, run, lambda session, row, finish: [NewStep("toys_open", finish)])
+
+
+def open_children(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    with desk.store.read() as session:
+        lists = session.get_one(Run, step.run_id).params["lists"]
+    join = NewStep("toys_sum", str(step.parent_id), waits=True)
+    runs = [new_run(desk, KIND, {"numbers": numbers}, parent=step.run_id) for numbers in lists]
+    first = [ChildRun(run, lambda session, row, finish: [NewStep("toy_split", finish)], join.id) for run in runs]
+    return Done(children=[join], runs=first)
+
+
+def add_up_runs(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Add up what the runs came to that have one; a note for each other."""
+    with desk.store.read() as session:
+        runs = list(session.exec(select(Run).where(named_step() == step.id)).all())
+        totals = {
+            found.run_id: found.result["value"]
+            for found in session.exec(select(Step).where(Step.kind == "toy_total"))
+            if found.result
+        }
+    lost = [f"a run of {run.params['numbers']} is {run.state}" for run in runs if run.state != "done"]
+    return Done({"value": sum(totals.get(run.id, 0) for run in runs), "notes": lost})
 
 
 def split(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
@@ -70,6 +101,15 @@ kinds.register(
             StepSpec("toy_sum", "ops", add_up, spine=True, join=True),
             StepSpec("toy_double", "research", double, title="doubles", fan_out="chord", body="toy_total"),
             StepSpec("toy_total", "ops", total, spine=True, join=True),
+        ),
+    )
+)
+kinds.register(
+    Workflow(
+        FAMILY,
+        steps=(
+            StepSpec("toys_open", "screen", open_children, spine=True),
+            StepSpec("toys_sum", "ops", add_up_runs, join=True),
         ),
     )
 )

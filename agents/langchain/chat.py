@@ -1,0 +1,361 @@
+"""ChatCodex: a LangChain chat model whose calls are turns of the Codex app-server."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import queue
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import LanguageModelInput
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.output_parsers import BaseOutputParser
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from platformdirs import user_data_path
+from pydantic import ConfigDict, Field, PrivateAttr, SecretStr, model_validator
+
+from agents.langchain.bridge import Bridge, ChatAnswer, ChatCall, current
+from agents.langchain.codec import items_of
+from agents.langchain.errors import ChatError
+from agents.langchain.own import Connection, own_bridge
+from agents.langchain.partial import Growing
+from agents.langchain.reply import reply_format
+from agents.langchain.structured import AnswerParser, answer_schema
+from models.research import Usage
+
+IGNORED = (
+    "temperature",
+    "top_p",
+    "max_tokens",
+    "max_completion_tokens",
+    "presence_penalty",
+    "frequency_penalty",
+    "seed",
+)
+
+
+class ChatCodex(BaseChatModel):
+    """A chat model on the Codex app-server, by the host's Codex login or any Responses endpoint.
+
+    model: name sent to the provider. provider: `codex` (the login of `codex login`) or `endpoint`; a base_url means
+    the latter. base_url, api_key: of the endpoint. effort, verbosity, summary: None leaves the model's own. timeout:
+    seconds of a call, its repair included. max_retries: further tries of a call that failed for a passing reason; a
+    rate limit is raised at once. home: data folder; the desk's own by default. binary: of Codex; that of the pinned
+    wheel by default. Each call is a thread of its own: nothing is remembered between calls.
+
+    Within a worker of the desk the runtime, the provider and the limits are the desk's.
+    """
+
+    model_config = ConfigDict(populate_by_name=True, arbitrary_types_allowed=True)
+
+    model_name: str = Field(default="gpt-5.5", alias="model")
+    provider: Literal["codex", "endpoint"] = "codex"
+    base_url: str | None = None
+    api_key: SecretStr | None = None
+    effort: str | None = Field(default=None, alias="reasoning_effort")
+    verbosity: str | None = None
+    summary: str | None = None
+    timeout: float | None = Field(default=180.0, gt=0)
+    max_retries: int = Field(default=2, ge=0)
+    home: Path | None = None
+    binary: Path | None = None
+    stop: list[str] | None = None
+
+    _warned: bool = PrivateAttr(default=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _endpoint_of_a_url(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        found = {key: value for key, value in data.items() if key not in IGNORED}
+        if set(data) - set(found):
+            _warn(name for name in IGNORED if name in data)
+        if found.get("base_url"):
+            found.setdefault("provider", "endpoint")
+        if found.get("provider") == "endpoint" and not found.get("base_url"):
+            raise ValueError("provider='endpoint' needs a base_url")
+        return found
+
+    @property
+    def _llm_type(self) -> str:
+        return "codex"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        names = ("model_name", "provider", "base_url", "effort", "verbosity", "summary")
+        return {name: getattr(self, name) for name in names}
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | bool | Mapping[str, Any] | None = None,
+        parallel_tool_calls: bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Return the model with tools. tool_choice: `auto`, `any`, `none` or a tool's name."""
+        given = {"tools": [convert_to_openai_tool(tool) for tool in tools], **kwargs}
+        if tool_choice is not None:
+            given["tool_choice"] = _choice(tool_choice)
+        if parallel_tool_calls is not None:
+            given["parallel_tool_calls"] = parallel_tool_calls
+        return self.bind(**given)
+
+    def with_structured_output(
+        self,
+        schema: dict[str, Any] | type,
+        *,
+        include_raw: bool = False,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, Any]:
+        """Return the model with answers of a schema: a pydantic model, a TypedDict or a JSON schema. method and strict
+        are taken and make no difference: every answer is of a strict schema."""
+        ignored = {"method", "strict", "tools"}
+        if unknown := set(kwargs) - ignored:
+            raise ValueError(f"with_structured_output takes no {', '.join(sorted(unknown))}")
+        tracing = {
+            "kwargs": {"method": kwargs.get("method") or "json_schema"},
+            "schema": convert_to_openai_tool(schema),
+        }
+        model = self.bind(answer_schema=answer_schema(schema), ls_structured_output_format=tracing)
+        parser: BaseOutputParser[Any] = AnswerParser(answer_type=schema)
+        if not include_raw:
+            return model | parser
+        assign = RunnablePassthrough.assign(parsed=itemgetter("raw") | parser, parsing_error=lambda _: None)
+        none = RunnablePassthrough.assign(parsed=lambda _: None)
+        return RunnableMap(raw=model) | assign.with_fallbacks([none], exception_key="parsing_error")
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        bridge, call = self._bridge(), self._call(messages, run_manager, kwargs)
+        for left in range(self.max_retries, -1, -1):
+            try:
+                return _result(call, bridge.submit(bridge.answer(call)).result(), self._stops(stop))
+            except ChatError as error:
+                if not _again(error, left):
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        bridge, call = self._bridge(), self._call(messages, run_manager, kwargs)
+        for left in range(self.max_retries, -1, -1):
+            try:
+                answer = await asyncio.wrap_future(bridge.submit(bridge.answer(call)))
+                return _result(call, answer, self._stops(stop))
+            except ChatError as error:
+                if not _again(error, left):
+                    raise
+        raise AssertionError("unreachable")
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        bridge, call = self._bridge(), self._call(messages, run_manager, kwargs)
+        texts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        future = bridge.submit(bridge.answer(call, texts.put))
+        future.add_done_callback(lambda _future: texts.put(None))
+        growing = Growing(call.format, self._stops(stop))
+        try:
+            while (text := texts.get()) is not None:
+                if piece := growing.piece(text):
+                    yield _emitted(_piece(piece), run_manager)
+        finally:
+            future.cancel()
+        yield from (_emitted(chunk, run_manager) for chunk in self._last(call, future, growing))
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        bridge, call = self._bridge(), self._call(messages, run_manager, kwargs)
+        loop, texts = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+
+        def put(text: str | None) -> None:
+            loop.call_soon_threadsafe(texts.put_nowait, text)
+
+        future = bridge.submit(bridge.answer(call, put))
+        future.add_done_callback(lambda _future: put(None))
+        growing = Growing(call.format, self._stops(stop))
+        try:
+            while (text := await texts.get()) is not None:
+                if piece := growing.piece(text):
+                    yield await _aemitted(_piece(piece), run_manager)
+        finally:
+            future.cancel()
+        for chunk in self._last(call, future, growing):
+            yield await _aemitted(chunk, run_manager)
+
+    def _last(
+        self, call: ChatCall, future: concurrent.futures.Future[ChatAnswer], growing: Growing
+    ) -> Iterator[ChatGenerationChunk]:
+        """Yield what was not streamed: the rest of the text, the calls, and what the call used. Raises ChatError."""
+        answer = future.result()
+        if rest := growing.rest(answer.reply.content):
+            yield _piece(rest)
+        calls = [
+            tool_call_chunk(name=one["name"], args=orjson.dumps(one["args"]).decode(), id=one["id"], index=place)
+            for place, one in enumerate(answer.reply.calls)
+        ]
+        message = AIMessageChunk(
+            content="",
+            tool_call_chunks=calls,
+            usage_metadata=_usage(answer.usage),
+            response_metadata=_metadata(call, answer),
+            chunk_position="last",
+        )
+        yield ChatGenerationChunk(message=message)
+
+    def _bridge(self) -> Bridge:
+        if (bridge := current()) is not None:
+            return bridge
+        home = self.home or user_data_path("chordesk")
+        key = self.api_key.get_secret_value() if self.api_key is not None else None
+        return own_bridge(Connection(self.model_name, self.provider, self.base_url, key, home, self.binary))
+
+    def _call(self, messages: Sequence[BaseMessage], run_manager: Any, given: Mapping[str, Any]) -> ChatCall:
+        """Return the call of these messages. given: what was bound or passed with it. Raises ChatError."""
+        known = {
+            "tools",
+            "tool_choice",
+            "parallel_tool_calls",
+            "answer_schema",
+            "ls_structured_output_format",
+            "effort",
+        }
+        self._warn_once(set(given) - known - {"strict", "stream", "reasoning_effort"})
+        found = reply_format(
+            given.get("tools") or (),
+            given.get("tool_choice"),
+            parallel=given.get("parallel_tool_calls", True) is not False,
+            answer=given.get("answer_schema"),
+        )
+        metadata = getattr(run_manager, "metadata", None) or {}
+        return ChatCall(
+            model=self.model_name,
+            items=items_of(messages),
+            format=found,
+            seconds=self.timeout or 86_400.0,
+            effort=given.get("effort") or given.get("reasoning_effort") or self.effort,
+            summary=self.summary,
+            verbosity=self.verbosity,
+            node=str(metadata.get("langgraph_node") or ""),
+        )
+
+    def _stops(self, stop: list[str] | None) -> list[str]:
+        return [*(stop or ()), *(self.stop or ())]
+
+    def _warn_once(self, names: set[str]) -> None:
+        if names and not self._warned:
+            self._warned = True
+            _warn(sorted(names))
+
+
+def _warn(names: Any) -> None:
+    warnings.warn(f"ChatCodex has no {', '.join(names)}: the app-server does not pass it on", stacklevel=4)
+
+
+def _choice(choice: str | bool | Mapping[str, Any]) -> str:
+    if isinstance(choice, bool):
+        return "any" if choice else "none"
+    if isinstance(choice, str):
+        return choice
+    return str((choice.get("function") or choice).get("name"))
+
+
+def _again(error: ChatError, left: int) -> bool:
+    """Return whether a call is tried again: for a passing failure, and not for a limit that has a time of its own."""
+    return left > 0 and error.retryable and error.kind not in ("rate_limited", "usage_limit", "timeout")
+
+
+def _result(call: ChatCall, answer: ChatAnswer, stop: Sequence[str]) -> ChatResult:
+    message = AIMessage(
+        content=cut(answer.reply.content, stop),
+        tool_calls=list(answer.reply.calls),
+        usage_metadata=_usage(answer.usage),
+        response_metadata=_metadata(call, answer),
+    )
+    return ChatResult(generations=[ChatGeneration(message=message)], llm_output={"model_name": call.model})
+
+
+def cut(text: str, stop: Sequence[str]) -> str:
+    """Return a text up to the first of some stop sequences; nothing stops the model itself."""
+    places = [place for sequence in stop if sequence and (place := text.find(sequence)) >= 0]
+    return text[: min(places)] if places else text
+
+
+def _metadata(call: ChatCall, answer: ChatAnswer) -> dict[str, Any]:
+    last = answer.turns[-1]
+    return {
+        "model_name": last.model or call.model,
+        "model_provider": "codex",
+        "thread_id": last.thread_id,
+        "turn_id": last.turn_id,
+        "turns": len(answer.turns),
+        "finish_reason": "tool_calls" if answer.reply.calls else "stop",
+    }
+
+
+def _usage(usage: Usage) -> UsageMetadata | None:
+    """Return the tokens of a call; None where the provider gave no figure for the parts that LangChain requires."""
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    total = usage.total_tokens
+    found = UsageMetadata(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        total_tokens=total if total is not None else usage.input_tokens + usage.output_tokens,
+    )
+    if usage.cached_input_tokens is not None:
+        found["input_token_details"] = {"cache_read": usage.cached_input_tokens}
+    if usage.reasoning_tokens is not None:
+        found["output_token_details"] = {"reasoning": usage.reasoning_tokens}
+    return found
+
+
+def _piece(text: str) -> ChatGenerationChunk:
+    return ChatGenerationChunk(message=AIMessageChunk(content=text))
+
+
+def _emitted(chunk: ChatGenerationChunk, run_manager: CallbackManagerForLLMRun | None) -> ChatGenerationChunk:
+    if run_manager is not None:
+        run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+    return chunk
+
+
+async def _aemitted(
+    chunk: ChatGenerationChunk, run_manager: AsyncCallbackManagerForLLMRun | None
+) -> ChatGenerationChunk:
+    if run_manager is not None:
+        await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+    return chunk

@@ -1,0 +1,1 @@
+"""The desk's tools for agents that are not its own."""

@@ -1,0 +1,24 @@
+"""TradingAgents on the desk's chat model: a provider `codex` in its own registry, with no file of it changed."""
+
+from __future__ import annotations
+
+from models.errors import UsageError
+
+
+def register(*, effort: str | None = None, verbosity: str | None = None, summary: str | None = None) -> None:
+    """Register the provider `codex` in the installed TradingAgents. What is not given is of the desk's settings.
+
+    Raises UsageError where TradingAgents or LangChain is not there, SettingError for settings that are wrong.
+    """
+    try:
+        from agents.tradingagents.provider import enter, options_of
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("langchain"):
+            raise
+        raise UsageError(f"{error.name} is not installed", remedy="pip install 'chordesk[langchain]'") from None
+    from models.settings.sources import load_settings
+
+    enter(options_of(load_settings(agree=False), effort=effort, verbosity=verbosity, summary=summary))
+
+
+__all__ = ["register"]

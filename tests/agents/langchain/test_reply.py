@@ -1,0 +1,96 @@
+"""The schema of a call's answer, and the answers that a model may give in it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agents.langchain.errors import ToolSchemaError
+from agents.langchain.reply import InvalidReply, reply_format
+from agents.langchain.strict import problems
+
+
+def tool(name: str, **properties: Any) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "function", "function": {"name": name, "description": f"{name}.", "parameters": parameters}}
+
+
+NEWS, BARS = tool("news", symbol={"type": "string"}), tool("bars", days={"type": "integer"})
+
+
+def calls(*given: tuple[str, Any], content: str = "") -> str:
+    made = [{"name": name, "arguments": arguments} for name, arguments in given]
+    return json.dumps({"reply": {"mode": "tool_calls", "content": content, "tool_calls": made}})
+
+
+def test_a_model_with_tools_calls_them_or_answers() -> None:
+    form = reply_format([NEWS, BARS])
+    assert problems(form.schema) == []
+    reply = form.read(calls(("news", {"symbol": "IBM"}), ("bars", {"days": 5}), content="looking"))
+    assert reply.content == "looking"
+    assert [(one["name"], one["args"]) for one in reply.calls] == [("news", {"symbol": "IBM"}), ("bars", {"days": 5})]
+    assert len({one["id"] for one in reply.calls}) == 2
+    assert form.read('{"reply":{"mode":"final","content":"done"}}').content == "done"
+    assert form.read('{"reply":{"mode":"final","content":"done"}}').calls == ()
+
+
+def test_a_choice_narrows_what_may_be_answered() -> None:
+    any_tool, one = reply_format([NEWS, BARS], "any"), reply_format([NEWS, BARS], "bars")
+    assert any_tool.calls_only
+    assert "reply" not in any_tool.schema["properties"]
+    assert set(one.tools) == {"bars"}
+    assert reply_format([NEWS], "none").schema["properties"] == {"answer": {"type": "string"}}
+    single = reply_format([NEWS], "any", parallel=False)
+    assert single.schema["properties"]["tool_calls"]["maxItems"] == 1
+
+
+def test_definitions_of_one_name_in_two_tools_do_not_meet() -> None:
+    def with_range(name: str, kind: str) -> dict[str, Any]:
+        made = tool(name, when={"$ref": "#/$defs/Range"})
+        made["function"]["parameters"]["$defs"] = {"Range": {"type": kind}}
+        return made
+
+    form = reply_format([with_range("a", "string"), with_range("b", "integer")])
+    assert form.schema["$defs"] == {"a__Range": {"type": "string"}, "b__Range": {"type": "integer"}}
+    assert problems(form.schema) == []
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice", "reason"),
+    [
+        ([NEWS, NEWS], None, "two tools have the name 'news'"),
+        ([], "any", "tool_choice is 'any' and there are no tools"),
+        ([NEWS], "orders", "tool_choice names 'orders'"),
+    ],
+)
+def test_tools_that_cannot_be_sent_are_named(tools: list[dict[str, Any]], choice: str | None, reason: str) -> None:
+    with pytest.raises(ToolSchemaError, match=reason):
+        reply_format(tools, choice)
+
+
+def test_a_tool_nested_too_deep_is_named_with_its_part() -> None:
+    def nested(levels: int) -> dict[str, Any]:
+        return {"type": "object", "properties": {"a": nested(levels - 1)}} if levels else {"type": "string"}
+
+    with pytest.raises(ToolSchemaError, match=r"the tool deep cannot be sent: properties/x/.*more than 10 levels"):
+        reply_format([tool("deep", x=nested(12))])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("I think so.", "no JSON"),
+        ("[1]", "no JSON object"),
+        ("{}", "no object `reply`"),
+        ('{"reply":{"mode":"final"}}', "`content` is to be a string"),
+        ('{"reply":{"mode":"tool_calls","content":"","tool_calls":[]}}', "at least one call"),
+        (calls(("orders_submit", {})), "no tool 'orders_submit'; there are news"),
+        (calls(("news", "IBM")), "the arguments of news are no object"),
+        ('{"reply":{"mode":"final","content":"a"}}{"reply":{"mode":"final","content":"b"}}', "no JSON"),
+    ],
+)
+def test_an_answer_that_does_not_fit_names_its_fault(text: str, reason: str) -> None:
+    with pytest.raises(InvalidReply, match=reason):
+        reply_format([NEWS]).read(text)

@@ -1,0 +1,1 @@
+"""Its command line."""
