@@ -42,7 +42,7 @@ def render(role: Role, subject: Mapping[str, Any], settings: Settings, *, afresh
         user = _environment().get_template(role.question).render(
             constraints=subject["constraints"], market=settings.market,
             replayed=settings.market in REPLAYING, subject_block=subject_block(subject),
-            afresh=afresh,
+            afresh=afresh, board="board" in subject,
         )  # fmt: skip
     except UndefinedError as error:
         raise UsageError(f"the subject of {role.key} lacks {error}", remedy=remedy) from None

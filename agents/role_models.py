@@ -1,16 +1,19 @@
-"""The runtime, model and effort of each role: the settings' own, overridden by `DESK_ROLE_MODELS`."""
+"""The runtime, model and effort of each role: the settings' own, overridden by `DESK_ROLE_MODELS`; and the tiers of
+`DESK_VOICE_MODELS`, of which a voice gets one by its record."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import get_args
 
-from agents.roles import ROLES
+from agents.roles import ROLES, Role
 from models.errors import SettingError
 from models.settings import Effort, Settings
+from models.settings.accounts import is_backtest
 
 # Names of the runtimes, and the package that each one needs.
 RUNTIMES: Mapping[str, str] = {"codex": "codex_cli_bin", "litellm": "litellm"}
@@ -34,6 +37,9 @@ RULES_LABEL = "rulebook (rules, no model)"
 EFFORTS: tuple[str, ...] = get_args(Effort)
 _MODEL = re.compile(r"[\w./:@+-]{1,200}", re.ASCII)  # a comma in place of the semicolon must not join two entries
 _FORM = "write ROLE=RUNTIME:MODEL[:EFFORT], with a semicolon between entries"
+_SETTING = "role_models (DESK_ROLE_MODELS)"
+_TIERS = "voice_models (DESK_VOICE_MODELS)"
+_TIERS_FORM = "write RUNTIME:MODEL[:EFFORT], the best first, with a semicolon between entries"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +74,15 @@ class RoleModel:
         return self if model in (None, self.model) else replace(self, model=str(model))
 
 
+# The rulebook's policies in the worker itself: for backtests, which are thousands of turns.
+RULES = RoleModel("rules", RULES_MODEL)
+
+
 def role_models(settings: Settings) -> Mapping[str, RoleModel]:
     """Return the model of every role. Raises SettingError for an entry that cannot be read or served here."""
     default = RoleModel(DEFAULT_RUNTIME, settings.model, settings.effort)
+    if is_backtest(settings.account) and settings.provider == RULES_MODEL:
+        default = RULES
     found = dict.fromkeys(ROLES, default)
     named: set[str] = set()
     for entry in filter(None, (part.strip() for part in settings.role_models.split(";"))):
@@ -82,14 +94,40 @@ def role_models(settings: Settings) -> Mapping[str, RoleModel]:
     return found
 
 
+def voice_tiers(settings: Settings) -> tuple[RoleModel, ...]:
+    """Return the models of voices, the best first; none where each voice has its role's. Raises SettingError."""
+    entries = filter(None, (part.strip() for part in settings.voice_models.split(";")))
+    return tuple(_model(entry, entry, settings.effort, (_TIERS, _TIERS_FORM)) for entry in entries)
+
+
+def tier_of(settings: Settings, role: str, tier: int | None) -> RoleModel | None:
+    """Return a voice's model by its tier; None, which is its role's, without tiers or with an entry of its own in
+    `DESK_ROLE_MODELS`."""
+    tiers = voice_tiers(settings)
+    own = any(entry.partition("=")[0].strip() == role for entry in settings.role_models.split(";"))
+    return None if tier is None or own or not tiers else tiers[min(tier, len(tiers) - 1)]
+
+
+def models_in_use(settings: Settings) -> tuple[RoleModel, ...]:
+    """Return the models of all roles, the tiers of voices and the further models of graphs. Raises SettingError."""
+    graphs = (RoleModel(DEFAULT_RUNTIME, name, settings.effort) for name in settings.graph_models)
+    return (*role_models(settings).values(), *voice_tiers(settings), *graphs)
+
+
+def keeps(role: Role, settings: Settings) -> bool:
+    """Return whether a role's thread is kept after its turn. A replay's thread is of one day, and a backtest visits
+    each day once: its threads would never be taken up again."""
+    return role.keeps_thread and not is_backtest(settings.account)
+
+
 def models_of(roles: Iterable[RoleModel], runtime: str) -> tuple[str, ...]:
     """Return the distinct models that roles use in one runtime, in the order of the roles."""
     return tuple(dict.fromkeys(one.model for one in roles if one.runtime == runtime))
 
 
 def runtimes_of(settings: Settings) -> frozenset[str]:
-    """Return the names of the runtimes that some role uses. Raises SettingError."""
-    return frozenset(one.runtime for one in role_models(settings).values())
+    """Return the names of the runtimes that some role or tier uses. Raises SettingError."""
+    return frozenset(one.runtime for one in models_in_use(settings))
 
 
 def role_labels(settings: Settings) -> Mapping[str, str]:
@@ -106,7 +144,8 @@ def missing_keys(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
     """Raise SettingError for a model of the LiteLLM runtime whose provider's key is in no variable."""
-    for role, one in role_models(settings).items():
+    tiers = [("a voice", one) for one in voice_tiers(settings)]
+    for role, one in (*role_models(settings).items(), *tiers):
         for model in one.models if one.runtime == "litellm" else ():
             if names := missing_keys(model, environ):
                 what = f"{role}=litellm:{model}, and no key for it: {' or '.join(names)} is not set in the environment"
@@ -115,30 +154,42 @@ def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
 
 def _parse(entry: str, effort: str | None) -> tuple[str, RoleModel]:
     role, equals, rest = (part.strip() for part in entry.partition("="))
-    runtime, colon, model = (part.strip() for part in rest.partition(":"))
-    if not (role and equals and runtime and colon and model):
+    if not (role and equals and rest):
         raise _wrong(repr(entry), _FORM)
     if role not in ROLES:
         raise _wrong(f"{entry!r}: there is no role {role!r}", f"roles are {', '.join(ROLES)}")
+    return role, _model(entry, rest, effort, (_SETTING, _FORM))
+
+
+def _model(entry: str, text: str, effort: str | None, place: tuple[str, str]) -> RoleModel:
+    """Return the model of RUNTIME:MODEL[:EFFORT]. place: the entry's setting, and its form. Raises SettingError."""
+    setting, form = place
+    wrong = partial(_wrong_in, setting)
+    runtime, colon, model = (part.strip() for part in text.partition(":"))
+    if not (runtime and colon and model):
+        raise wrong(repr(entry), form)
     if runtime not in RUNTIMES:
-        raise _wrong(f"{entry!r}: there is no runtime {runtime!r}", f"runtimes are {', '.join(RUNTIMES)}")
+        raise wrong(f"{entry!r}: there is no runtime {runtime!r}", f"runtimes are {', '.join(RUNTIMES)}")
     if find_spec(RUNTIMES[runtime]) is None:
         remedy = f"{_EXTRAS.get(runtime, f'install its package {RUNTIMES[runtime]}')}, or choose another runtime"
-        raise _wrong(f"{entry!r}: the runtime {runtime} is not installed", remedy)
+        raise wrong(f"{entry!r}: the runtime {runtime} is not installed", remedy)
     if ":" in model:
         # The effort is what follows the last colon: a model's name may have colons of its own.
         model, _, effort = (part.strip() for part in model.rpartition(":"))
         if not model or effort not in EFFORTS:
-            raise _wrong(f"{entry!r}: there is no effort {effort!r}", f"{_FORM}; efforts are {', '.join(EFFORTS)}")
+            raise wrong(f"{entry!r}: there is no effort {effort!r}", f"{form}; efforts are {', '.join(EFFORTS)}")
     models = [part.strip() for part in model.split("|")] if runtime == "litellm" else [model]
     for one in models:
         if not _MODEL.fullmatch(one):
-            raise _wrong(f"{entry!r}: {one!r} is no model's name", _FORM)
+            raise wrong(f"{entry!r}: {one!r} is no model's name", form)
         if runtime == "litellm" and "/" not in one and one != RULES_MODEL:
             remedy = f"write PROVIDER/MODEL, such as anthropic/{one}; {RULES_MODEL} is the desk's own"
-            raise _wrong(f"{entry!r}: {one!r} names no provider", remedy)
-    return role, RoleModel(runtime, models[0], effort, tuple(models[1:]))
+            raise wrong(f"{entry!r}: {one!r} names no provider", remedy)
+    return RoleModel(runtime, models[0], effort, tuple(models[1:]))
 
 
-def _wrong(what: str, remedy: str) -> SettingError:
-    return SettingError(f"role_models (DESK_ROLE_MODELS) has {what}", remedy=remedy)
+def _wrong_in(setting: str, what: str, remedy: str) -> SettingError:
+    return SettingError(f"{setting} has {what}", remedy=remedy)
+
+
+_wrong = partial(_wrong_in, _SETTING)

@@ -1,6 +1,7 @@
 """The roles of the desk, an entry each, and the order in which research roles follow each other.
 
-To add a role: its prompt in `agents/prompts`, its entry here, and its policy in `agents/rulebook/policies`.
+To add a role: its prompt in `agents/prompts`, its entry here, and its policy in `agents/rulebook/policies`. The voices
+of the board have a table of their own, `agents.board.voices`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,17 @@ from agents.analysts.chart import complete_chart, has_chart
 from agents.analysts.options import complete_options, has_chain
 from agents.analysts.research import complete_research, has_source
 from agents.answers import Completion, Evidence
+from agents.board.evidence import has_live_signal
+from agents.board.voices import VOICES, voices_of
 from agents.runtime import ApprovalKind
-from agents.subjects import AnalystSubject, ResearchSubject, ScreenerSubject, SynthesisSubject, TraderSubject
+from agents.subjects import (
+    AnalystSubject,
+    ResearchSubject,
+    ScreenerSubject,
+    SynthesisSubject,
+    TraderSubject,
+    VoiceSubject,
+)
 from models.analysis import (
     ChartAnalysis,
     ChartOutput,
@@ -27,6 +37,7 @@ from models.analysis import (
     ResearchOutput,
     SynthesisOutput,
 )
+from models.board.forecasts import VoiceOutput
 from models.errors import SettingError, UsageError
 from models.research import ScreenOutput, TraderOutput, ValidatorOutput
 from models.settings import LENSES, Settings
@@ -76,7 +87,7 @@ class Role:
     mode: RunMode
     prompt: str
     question: str
-    subject: type[ScreenerSubject | ResearchSubject | AnalystSubject | SynthesisSubject | TraderSubject]
+    subject: type[ScreenerSubject | ResearchSubject | AnalystSubject | SynthesisSubject | VoiceSubject | TraderSubject]
     tools: tuple[ToolSpec, ...]
     schema: type[BaseModel]
     keeps_thread: bool = True
@@ -142,6 +153,13 @@ ROLES: Mapping[str, Role] = {
             "research", "ask_synthesis.md", SynthesisSubject, SynthesisOutput, "synthesis", keeps_thread=False,
             optional=True, reports=False,
         ),
+        *(
+            Role(
+                *(voice.role, "research", voice.prompt, "ask_voice.md", VoiceSubject, (), VoiceOutput),
+                keeps_thread=False, optional=True, reports=False, evidence=has_live_signal,
+            )
+            for voice in VOICES.values()
+        ),
         _trader("trader", PORTFOLIO_GET, SYMBOL_OVERVIEW, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW),
     )
 }  # fmt: skip
@@ -204,9 +222,10 @@ def mode_of(role: str) -> Mode:
 
 
 def check_roles(settings: Settings) -> None:
-    """Raise SettingError when a setting names a role, or a request of one, that there is not."""
+    """Raise SettingError when a setting names a role, a request of one or a voice that there is not."""
     required_roles(settings)
     role_approvals(settings)
+    voices_of(settings)
 
 
 def research_roles(settings: Settings) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from sqlmodel import SQLModel
 from agents.answers import AnswerError, RecordedCall
 from agents.gate import Gate, OpenGate
 from agents.prompting import Prompt, render
-from agents.role_models import KEEPING, RoleModel, role_models
+from agents.role_models import KEEPING, RoleModel, keeps, role_models
 from agents.roles import Role, role_approvals
 from agents.runtime import (
     ApprovalKind,
@@ -32,6 +32,7 @@ from agents.runtime import (
     has_history,
 )
 from agents.web_search import recorded, search_hosts
+from models.analysis import Depth
 from models.database.artifacts import digest_of
 from models.database.store import new_row
 from models.errors import DeskError, Postponed, kind_of
@@ -57,7 +58,8 @@ _EXCERPT_MARK = "; the answer began: "
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """One role's work. subject: names the thread; brief: data of the prompt's subject block; opening: how to open a
-    kept thread; memory: what the desk remembers (see `question`)."""
+    kept thread; memory: what the desk remembers (see `question`). model and depth: in place of the role's and the
+    settings' own."""
 
     run_id: str
     step_id: str
@@ -67,6 +69,8 @@ class Assignment:
     brief: Mapping[str, Any]
     opening: Opening = "same"
     memory: str | None = None
+    model: RoleModel | None = None
+    depth: Depth | None = None
 
 
 class InterruptSignal:
@@ -93,7 +97,8 @@ class InterruptSignal:
 class RoleRun:
     """Result of an assignment. has_data: a data tool answered with data; without one the answer rests on nothing.
     called_at: time of the answer to each of `calls`. artifacts: pictures that the calls gave. recorded: `calls` with
-    their whole answers, in the same order. question: the subject that the model was given."""
+    their whole answers, in the same order. question: the subject that the model was given. model: the one that
+    was asked, None where no turn was begun."""
 
     outcome: Outcome
     turns: list[Turn] = field(default_factory=list)
@@ -103,6 +108,7 @@ class RoleRun:
     artifacts: list[Artifact] = field(default_factory=list)
     recorded: Sequence[RecordedCall] = ()
     question: Mapping[str, Any] = field(default_factory=dict)
+    model: RoleModel | None = None
 
     @property
     def rows(self) -> tuple[Sequence[SQLModel], ...]:
@@ -138,7 +144,9 @@ class Runner:
         halt.by(task.cancel)
         context = self._context(job.run_id)
         settings = context.settings
-        model = role_models(settings)[job.role.key]
+        if job.depth is not None:
+            settings = settings.model_copy(update={"depth": job.depth})
+        model = job.model or role_models(settings)[job.role.key]
         gate = self._gate_of(model.model)
         await gate.check()
         record = _Record(job, settings, model, search_hosts(settings, job.role.key, context.clock.day))
@@ -155,7 +163,9 @@ class Runner:
         recorded = record.answers[: len(record.calls)]
         called_at = [one.at for one in recorded]
         subject = {**job.brief, "memory": job.memory}
-        return RoleRun(outcome, record.turns, record.calls, has_data, called_at, record.artifacts, recorded, subject)
+        return RoleRun(
+            outcome, record.turns, record.calls, has_data, called_at, record.artifacts, recorded, subject, model
+        )
 
     async def _converse(
         self, job: Assignment, scope: str, tools: Toolset, record: _Record, halt: InterruptSignal, gate: Gate
@@ -187,7 +197,7 @@ class Runner:
         return ConversationSpec(
             role=job.role.key,
             subject=f"{scope}/{job.subject}",
-            keep=job.role.keeps_thread,
+            keep=keeps(job.role, record.settings),
             base_instructions=prompt.base_instructions,
             tools=tools,
             model=model.model,
@@ -278,7 +288,7 @@ class _Record:
             ordinal=len(self.turns),
             role=self.job.role.key,
             subject=self.job.subject,
-            kept=self.job.role.keeps_thread and self.model.runtime in KEEPING,
+            kept=keeps(self.job.role, self.settings) and self.model.runtime in KEEPING,
             provider=self.model.provider(self.settings),
             model=(answered_by or self.model).label(self.settings),
             status=status,

@@ -48,6 +48,8 @@ class ConversationSpec:
     effort: how much the model reasons; None is its own default. mode: the role's; a kept thread has its mode's limits.
     fallbacks: models that a call goes to, in this order, when the provider of `model` cannot serve it. model_calls:
     most model calls of one turn, the last of which must answer. Both are of runtimes that make the calls themselves.
+    items: the conversation so far, as items of the Responses API, which an ephemeral thread of Codex starts with; a
+    turn without text of its own goes on from them. summary, verbosity: over those of the runtime's configuration.
     """
 
     role: str
@@ -66,6 +68,9 @@ class ConversationSpec:
     fallbacks: tuple[str, ...] = ()
     model_calls: int = 12
     web_search: tuple[str, ...] | None = None
+    items: tuple[Mapping[str, Any], ...] = ()
+    summary: str | None = None
+    verbosity: str | None = None
 
 
 def has_history(reason: str) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from models.analysis import AnalysisRequest, Strategy
+from models.board.forecasts import VoicePosition
+from models.board.questions import BoardQuestion
+from models.board.signals import BoardSignal, implied
 from models.settings import Settings
 
 
@@ -18,7 +21,8 @@ class Thesis(TypedDict):
 
 
 class JudgedSymbol(TypedDict):
-    """One candidate's verdict as the trader reads it; fields as in `models.research.VerdictResult`."""
+    """One candidate's verdict as the trader reads it; fields as in `models.research.VerdictResult`. probability: that
+    its symbol beats the universe's median, by the record of such verdicts; only once there is enough of one."""
 
     symbol: str
     instrument: str
@@ -27,6 +31,7 @@ class JudgedSymbol(TypedDict):
     summary: str
     keyRisks: list[str]
     missing: list[str]
+    probability: NotRequired[float]
 
 
 class Constraints(TypedDict):
@@ -99,7 +104,82 @@ class SynthesisSubject(TypedDict):
     constraints: Constraints
 
 
-class TraderSubject(TypedDict):
+class SignalRow(TypedDict):
+    """A signal for code: its id, tool and owner, state, the probability of YES that it implies (None where it implies
+    none), and the symbols or question ids that it is about; none is about all."""
+
+    id: str
+    tool: str
+    owner: str
+    state: str
+    implied: float | None
+    about: list[str]
+
+
+class QuestionRow(TypedDict):
+    """A question for code: its id, subjects, and the probability that is known without the board."""
+
+    id: str
+    about: list[str]
+    baseline: float
+
+
+class ForecastRow(TypedDict):
+    """A voice's forecast of round 1, as the others see it in round 2."""
+
+    voice: str
+    question: str
+    probability: float
+    stake: float
+    because: str
+    cites: list[str]
+
+
+class VoiceSubject(TypedDict):
+    """The board, for one voice in one round. board: its text. positions: empty in round 1. record: lines on the voice's
+    own earlier forecasts, None without any."""
+
+    voice: str
+    round: int
+    board: str
+    questions: list[QuestionRow]
+    signals: list[SignalRow]
+    positions: list[ForecastRow]
+    record: str | None
+    constraints: Constraints
+
+
+class VoiceDissent(TypedDict):
+    """A voice far from the others on a question, with its reason."""
+
+    voice: str
+    probability: float
+    because: str
+
+
+class CitedFinding(TypedDict):
+    """A signal that voices cited by citations that count, by so many of them."""
+
+    id: str
+    headline: str
+    direction: str
+    voices: int
+
+
+class SymbolForecast(TypedDict):
+    """What the voices made of one question: its text, the probability of YES that they came to together in the round
+    that is used, the one known without them, and how many forecast it."""
+
+    question: str
+    probability: float
+    baseline: float | None
+    round: int
+    voices: int
+    dissent: list[VoiceDissent]
+    signals: list[CitedFinding]
+
+
+class AccountSubject(TypedDict):
     """One account with the verdicts of a run."""
 
     account: str
@@ -108,6 +188,12 @@ class TraderSubject(TypedDict):
     notes: dict[str, list[str]]
     limits: dict[str, float]
     constraints: Constraints
+
+
+class TraderSubject(AccountSubject, total=False):
+    """One account. board: what the voices forecast of symbols, by symbol; only where a run had rounds of them."""
+
+    board: dict[str, SymbolForecast]
 
 
 def constraints(settings: Settings, capital: float | None = None) -> Constraints:
@@ -181,21 +267,75 @@ def synthesis_subject(
     return {"symbol": symbol, "strategy": strategy, "synthesis": dict(synthesis), "constraints": found}
 
 
+def voice_subject(
+    voice: str,
+    number: int,
+    text: str,
+    questions: Iterable[BoardQuestion],
+    signals: Iterable[BoardSignal],
+    settings: Settings,
+    positions: Iterable[VoicePosition] = (),
+    record: str | None = None,
+) -> VoiceSubject:
+    """Return the subject of a voice's turn.
+
+    number: of the round. text: the board, as `agents.board.rendering` writes it. questions: of the board; one without a
+    baseline is not forecast, and left out. positions: of round 1, for round 2. record: what code kept of the voice's
+    earlier forecasts.
+    """
+    return {
+        "voice": voice,
+        "round": number,
+        "board": text,
+        "questions": [
+            {"id": one.label, "about": list(one.subjects), "baseline": one.baseline}
+            for one in questions
+            if one.baseline is not None
+        ],
+        "signals": [_signal_row(one) for one in signals],
+        "positions": [_forecast_row(one) for one in positions],
+        "record": record,
+        "constraints": constraints(settings),
+    }
+
+
+def _signal_row(one: BoardSignal) -> SignalRow:
+    about, stands = list(one.subjects), implied(one)
+    rounded = None if stands is None else round(stands, 4)
+    return {
+        "id": one.label, "tool": one.tool, "owner": one.owner, "state": one.state, "implied": rounded, "about": about
+    }  # fmt: skip
+
+
+def _forecast_row(one: VoicePosition) -> ForecastRow:
+    forecast = one.forecast
+    return {
+        "voice": one.voice,
+        "question": forecast.question,
+        "probability": forecast.probability,
+        "stake": forecast.stake,
+        "because": forecast.because,
+        "cites": [cited.signal for cited in forecast.citations],
+    }
+
+
 def trader_subject(
     account: str,
     verdicts: Iterable[JudgedSymbol],
     portfolio: Mapping[str, Any],
     settings: Settings,
     notes: Mapping[str, Sequence[str]] | None = None,
+    board: Mapping[str, SymbolForecast] | None = None,
 ) -> TraderSubject:
     """Return the subject of the trader's turn.
 
     portfolio: as the tool portfolio_get returns it, {cash, equity, buyingPower, positions[{symbol, quantity,
     averageCost, marketPrice, priceDate, marketValue, share}]}; its buying power is the capital of the constraints.
-    notes: by symbol, lines on its last decisions and their outcomes, oldest first.
+    notes: by symbol, lines on its last decisions and their outcomes, oldest first. board: by symbol, what the voices
+    forecast; without any the subject has none.
     """
     own = constraints(settings, portfolio.get("buyingPower", portfolio.get("cash")))
-    return {
+    found: TraderSubject = {
         "account": account,
         "verdicts": list(verdicts),
         "portfolio": dict(portfolio),
@@ -203,3 +343,6 @@ def trader_subject(
         "limits": {name: own[name] for name in ("maxOrderNotional", "maxSymbolShare", "cooldownHours")},
         "constraints": own,
     }
+    if board:
+        found["board"] = dict(board)
+    return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from agents.role_models import models_of, role_models
+from agents.role_models import models_in_use, models_of
 from models.errors import SettingError
 from models.settings import Settings
 from models.states import MODES, RunMode
@@ -114,7 +114,7 @@ def runtime_config(settings: Settings, worker: str) -> RuntimeConfig:
         "provider_key": key if settings.provider == "endpoint" else None,
         "mode_limits": {mode: _limits(settings, mode) for mode in MODES},
         "deltas": settings.event_deltas,
-        "roles_models": models_of(role_models(settings).values(), "codex"),
+        "roles_models": models_of(models_in_use(settings), "codex"),
     }
     return RuntimeConfig(**same | own)
 

@@ -53,7 +53,11 @@ class CodexConversation:
         self._reopen, self._after_turn = reopen, after_turn
         self._listener = listener
         self._router = ApprovalRouter(spec.scope, spec.approvals, asker, listener.declined)
-        self._options = {"effort": spec.effort, "summary": config.summary, "personality": config.personality}
+        self._options = {
+            "effort": spec.effort,
+            "summary": spec.summary or config.summary,
+            "personality": config.personality,
+        }
         self._one_turn = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self._stop: asyncio.Future[None] = self._loop.create_future()

@@ -87,7 +87,8 @@ def _pairs(
     """
     own = list({one.value: one for one in cited}.values())[:_MOST_OPERANDS]
     price = list({one.value: one for one in matcher.reference()}.values())[:_MOST_VALUES]
-    named = [one for concept in place.near if not concept.startswith("=") for one in _few(matcher, concept, known)]
+    terms = sorted(concept for concept in place.near if not concept.startswith("="))
+    named = [one for concept in terms for one in _few(matcher, concept, known)]
     yield list(combinations(own, 2)), CITED_CHANCE
     if not place.relates:
         return

@@ -55,7 +55,7 @@ class Matcher:
         """
         if not math.isfinite(place.figure.value):
             return []
-        near = [pool for concept in place.near if (pool := self._pool(place, (concept,)))]
+        near = [pool for concept in sorted(place.near) if (pool := self._pool(place, (concept,)))]
         for rows in (known, carried):
             found = [one for pool in near for one in self._near(place, pool, rows)]
             if found:
@@ -68,7 +68,7 @@ class Matcher:
             or fit(place.figure, reference, FREE_CHANCE)
             or self._fit_in_rows(place, around, known, NAMED, ROW_CHANCE)
             or self._fit_in_rows(
-                place, self._pool(place, place.whole.concepts), known, UNNAMED, SENTENCE_CHANCE * factor
+                place, self._pool(place, sorted(place.whole.concepts)), known, UNNAMED, SENTENCE_CHANCE * factor
             )
             or self._fit_in_rows(place, around, known, UNNAMED, FREE_CHANCE * factor)
         )

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
+from agents.answers import RecordedCall
 from agents.grounding.report import Grounding, ground
-from agents.runner import RoleRun
-from models.research import Completed
+from models.research import Completed, Outcome
 
 _TEXTS = ("summary", "headline", "reasoning", "thesis")
 _LISTS = ("key_risks",)
+
+
+class EndedRole(Protocol):
+    """What is asked of a role's result, `agents.runner.RoleRun`: the figures of a board have no use for the runner."""
+
+    @property
+    def outcome(self) -> Outcome: ...
+
+    @property
+    def has_data(self) -> bool: ...
+
+    @property
+    def recorded(self) -> Sequence[RecordedCall]: ...
+
+    @property
+    def question(self) -> Mapping[str, Any]: ...
 
 
 def texts_of(value: Mapping[str, Any]) -> dict[str, str]:
@@ -21,7 +37,7 @@ def texts_of(value: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def grounding_of(run: RoleRun) -> Grounding | None:
+def grounding_of(run: EndedRole) -> Grounding | None:
     """Return the grounding of an answer; None where there is none, or it rests on no data. A role without tools has its
     question alone."""
     if not isinstance(run.outcome, Completed) or not run.has_data:

@@ -14,7 +14,7 @@ from agents.litellm.config import LitellmConfig
 from agents.litellm.events import ConversationEvents
 from agents.litellm.failures import ModelError
 from agents.litellm.loop import Ended, ModelLimits, TurnLoop, is_policy
-from agents.litellm.messages import ChatHistory, Question, tool_list
+from agents.litellm.messages import ChatHistory, DeskMessage, tool_list
 from agents.runtime import ConversationSpec, Observer, TurnResult, TurnStatus
 from models.research import Failure, Usage
 from models.tables.columns import new_id
@@ -66,7 +66,7 @@ class LitellmConversation:
                 return self._result("", "interrupted", _interrupted())
             turn_id, result = new_id(), None
             forced = bool(self._history.items)
-            self._history.add(Question(text))
+            self._history.add(DeskMessage(text))
             work = TurnLoop(
                 client=self._client,
                 spec=self._spec,

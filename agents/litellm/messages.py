@@ -25,7 +25,7 @@ Image = tuple[str, str]  # name of the tool, data URL
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DeskMessage:
     """A message of the desk."""
 
     text: str
@@ -62,9 +62,9 @@ class ChatHistory:
     """The messages of one conversation."""
 
     instructions: str
-    items: list[Question | ModelMessage | ToolResults] = field(default_factory=list)
+    items: list[DeskMessage | ModelMessage | ToolResults] = field(default_factory=list)
 
-    def add(self, item: Question | ModelMessage | ToolResults) -> None:
+    def add(self, item: DeskMessage | ModelMessage | ToolResults) -> None:
         self.items.append(item)
 
     def shorten(self) -> bool:
@@ -84,7 +84,7 @@ class ChatHistory:
         the tool's answer; otherwise a message after it has the image."""
         messages: list[Message] = [{"role": "system", "content": f"{self.instructions}\n\n{_HOW_TO_ANSWER}"}]
         for item in self.items:
-            if isinstance(item, Question):
+            if isinstance(item, DeskMessage):
                 messages.append({"role": "user", "content": item.text})
             elif isinstance(item, ModelMessage):
                 messages.append(_of_the_model(item, model))

@@ -5,10 +5,20 @@ from __future__ import annotations
 import pytest
 
 from agents import role_models
-from agents.role_models import RoleModel, models_of, require_keys, role_labels
+from agents.role_models import (
+    RoleModel,
+    models_in_use,
+    models_of,
+    require_keys,
+    role_labels,
+    runtimes_of,
+    tier_of,
+    voice_tiers,
+)
 from agents.roles import ROLES
 from models.errors import SettingError
 from models.settings import Settings
+from tasks.bootstrap import require_roles
 
 
 def models(text: str = "", **values: object) -> dict[str, RoleModel]:
@@ -78,6 +88,37 @@ def test_a_runtime_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(role_models, "RUNTIMES", {"codex": "codex_cli_bin", "absent": "no_such_package"})
     with pytest.raises(SettingError, match="the runtime absent is not installed"):
         models("trader=absent:m")
+
+
+def test_voices_have_tiers_of_models_besides_those_of_roles() -> None:
+    given = Settings(voice_models="codex:big:high; litellm:openai/gpt-5.5|openai/o ;codex:small", effort="low")
+    big, other, small = voice_tiers(given)
+    assert (big, small) == (RoleModel("codex", "big", "high"), RoleModel("codex", "small", "low"))
+    assert other == RoleModel("litellm", "openai/gpt-5.5", "low", ("openai/o",))
+    assert models_of(models_in_use(given), "codex") == ("gpt-5.5", "big", "small")
+    assert runtimes_of(given) == {"codex", "litellm"}
+    with pytest.raises(SettingError, match=r"a voice=litellm:openai/gpt-5\.5, and no key"):
+        require_keys(given, {})
+
+
+def test_a_voice_gets_its_tier_unless_it_has_an_entry_of_its_own() -> None:
+    given = Settings(voice_models="codex:big;codex:small", role_models="voice_auditor = codex:own")
+    assert tier_of(given, "voice_weaver", 0) == RoleModel("codex", "big")
+    assert tier_of(given, "voice_weaver", 1) == tier_of(given, "voice_weaver", 7) == RoleModel("codex", "small")
+    assert tier_of(given, "voice_auditor", 0) is None
+    assert tier_of(given, "voice_weaver", None) is None
+    assert tier_of(Settings(), "voice_weaver", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [("big", "'big'"), ("other:m", "no runtime 'other'"), ("codex:m:huge", "no effort 'huge'"), ("codex:", "'codex:'")],
+)
+def test_a_tier_that_cannot_be_read_is_named(text: str, what: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        require_roles(Settings(voice_models=text))
+    assert "voice_models (DESK_VOICE_MODELS)" in str(caught.value)
+    assert what in str(caught.value)
 
 
 def test_reports_name_the_roles_own_model() -> None:

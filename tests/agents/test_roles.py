@@ -37,13 +37,16 @@ from agents.subjects import (
     JudgedSymbol,
     SynthesisSubject,
     Thesis,
+    VoiceSubject,
     analyst_subject,
     constraints,
     screener_subject,
     synthesis_subject,
     trader_subject,
     validator_subject,
+    voice_subject,
 )
+from models.board.forecasts import CitedSignal, VoiceForecast, VoicePosition
 from models.errors import SettingError, UsageError
 from models.research import ScreenOutput, TraderOutput, ValidatorOutput
 from models.settings import LENSES, Settings
@@ -74,6 +77,13 @@ def subject_of(role: Role, settings: Settings = SETTINGS, thesis: str = "it rise
         return dict(screener_subject("technical", 0, ["AA", "BB"], settings))
     if role.subject is SynthesisSubject:
         return dict(synthesis_subject("AA", "csp", {"recommendation": "reject", "reasons": [thesis]}, settings))
+    if role.subject is VoiceSubject:
+        forecast = VoiceForecast(
+            question="Q1", probability=0.6, stake=0.2, because=thesis, chain=[],
+            citations=[CitedSignal(signal="momentum-1", stance="build", claim=thesis)],
+        )  # fmt: skip
+        positions = [VoicePosition(voice="weaver", round=1, forecast=forecast)]
+        return dict(voice_subject(role.key, 2, thesis, [], [], settings, positions, thesis))
     if role.mode == "research":
         theses = [Thesis(lens="technical", confidence="high", thesis=thesis)]
         found = validator_subject("AA", "equity", theses, settings)
@@ -168,7 +178,7 @@ def test_a_prompt_names_the_tools_of_its_role_and_no_other(role: Role) -> None:
 
 def test_only_the_tool_list_names_tools() -> None:
     """Prompt files hold no tool name: what they say stays true when a role's set changes."""
-    for path in PROMPTS.glob("*.md"):
+    for path in PROMPTS.rglob("*.md"):
         text = path.read_text(encoding="utf-8")
         assert not [name for name in KNOWN_TOOLS if name in text], path.name
 
@@ -248,7 +258,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("key", ["quick", "trader"])
+@pytest.mark.parametrize("key", ["quick", "trader", "voice_weaver"])
 def test_a_thesis_cannot_leave_the_block(text: str, key: str) -> None:
     role = ROLES[key]
     subject = subject_of(role, thesis=text)

@@ -15,6 +15,7 @@ import pytest
 import redis
 
 from agents.codex.runtime import CodexRuntime
+from agents.role_models import RoleModel
 from agents.roles import ROLES, TOOLS
 from agents.runner import Assignment, RoleRun, Runner, storable, thread_scope
 from agents.runtime import Scope
@@ -140,6 +141,26 @@ def test_the_chart_that_a_model_gets_is_the_one_on_record(
     kept = (settings.home / path_in_home(picture.digest, picture.kind)).read_bytes()
     assert base64.b64decode(image["image_url"].partition(";base64,")[2]) == kept
     assert kept.startswith(b"\x89PNG")
+
+
+def test_an_assignment_may_name_another_model_than_its_role_s(
+    model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
+) -> None:
+    found: list[RoleRun] = []
+    other = RoleModel("codex", "gpt-5.6-sol", "high")
+
+    async def work() -> None:
+        async with running(model, tmp_path, redis_server) as runtime:
+            asked = dataclasses.replace(job("quick", settings), model=other, depth="deep")
+            found.append(await runner(runtime, settings, market)(asked))
+
+    model.script(SIGNALS, reply(GOOD))
+    run(work())
+    (done,) = found
+    assert done.model == other
+    assert [turn.model for turn in done.turns] == ["endpoint:gpt-5.6-sol"]
+    assert {call.body["model"] for call in model.calls()} == {"gpt-5.6-sol"}
+    assert {call.body["reasoning"]["effort"] for call in model.calls()} == {"high"}
 
 
 def test_a_good_answer_is_completed_and_everything_is_on_record(ask: Ask, model: FakeResponses) -> None:

@@ -68,8 +68,11 @@ async def start(server: AppServer, spec: ConversationSpec, reason: str) -> Opene
     if not needs_environment(spec.approvals):
         kind["environments"] = []
     params = {**_common(server, spec), "dynamicTools": tools, **kind}
-    answer = await server.client.request("thread/start", params)
-    return _opened(answer, reason)
+    opened = _opened(await server.client.request("thread/start", params), reason)
+    if spec.items:
+        injected = {"threadId": opened.thread_id, "items": [dict(item) for item in spec.items]}
+        await server.client.request("thread/inject_items", injected)
+    return opened
 
 
 async def resume_or_start(
@@ -144,12 +147,12 @@ async def start_turn(
     metadata: Mapping[str, str],
     options: Mapping[str, str | None],
 ) -> str:
-    """Start a turn and return its id. metadata goes with every model call of it. options: effort, summary and
-    personality; None leaves the model's own. Raises CodexError."""
+    """Start a turn and return its id. text: empty to go on from what the thread has. metadata goes with every model
+    call of it. options: effort, summary and personality; None leaves the model's own. Raises CodexError."""
     params = {
         **{name: value for name, value in options.items() if value is not None},
         "threadId": thread_id,
-        "input": [{"type": "text", "text": text}],
+        "input": [{"type": "text", "text": text}] if text else [],
         "outputSchema": schema,
         "responsesapiClientMetadata": dict(metadata),
     }
@@ -205,6 +208,8 @@ def _common(server: AppServer, spec: ConversationSpec) -> dict[str, Any]:
     }
     if spec.web_search is not None:
         common["config"] = {**common.get("config", {}), **_searching(spec.web_search)}
+    if spec.verbosity is not None:
+        common["config"] = {**common.get("config", {}), "model_verbosity": spec.verbosity}
     # Commands start in a folder of their own, not among the threads of CODEX_HOME.
     return {**common, "cwd": str(server.work)} if needs_environment(spec.approvals) else common
 

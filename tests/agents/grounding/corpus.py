@@ -13,10 +13,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from agents.grounding import Grounding, ground
+from agents.grounding.report import KEPT
 
 FOLDER = Path(__file__).parents[2] / "golden" / "grounding"
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
@@ -24,6 +26,7 @@ _TERMS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
 _MONTHS = [dt.date(2010, month, 1).strftime("%B") for month in range(1, 13)]
 _DATE = re.compile(rf"(\d{{1,2}}) ({'|'.join(_MONTHS)})|({'|'.join(m[:3] for m in _MONTHS)}) (\d{{1,2}})")
 INVENTED_SHARE = 0.1
+TEXTS_OF_A_REPORT = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +69,11 @@ def answers(name: str) -> dict[str, Any]:
     return found
 
 
-def grounded(answered: str, text: str) -> Grounding:
+def grounded(answered: str, *texts: str) -> Grounding:
+    """Return the grounding of texts, each named by its ordinal, on a file of tool answers."""
     given = answers(answered)
     calls = [(call["tool"], call["arguments"], call["answer"]) for call in given["calls"]]
-    return ground({"summary": text}, calls, given["question"])
+    return ground({str(at): text for at, text in enumerate(texts)}, calls, given["question"])
 
 
 def with_inventions(marked: Sequence[MarkedSentence], seed: int) -> list[MarkedSentence]:
@@ -125,10 +129,18 @@ def invented(figure: str, lot: random.Random) -> str:
 
 def rates(marked: Sequence[MarkedSentence], misses: list[str] | None = None) -> Rates:
     """Return the counts of a corpus. misses: gets a line for each figure that was judged wrongly."""
+    return _counted(_grounded(marked), misses)
+
+
+def rates_of_samples(samples: Sequence[Sequence[MarkedSentence]]) -> list[Rates]:
+    """Return the counts of each sample."""
+    found = iter(_grounded([row for sample in samples for row in sample]))
+    return [_counted(list(islice(found, len(sample)))) for sample in samples]
+
+
+def _counted(judged: Sequence[tuple[MarkedSentence, list[tuple[int, int]]]], misses: list[str] | None = None) -> Rates:
     total = Rates()
-    for row in marked:
-        found = grounded(row.answers, row.text)
-        unsupported = [(one.start, one.end) for one in found.unsupported]
+    for row, unsupported in judged:
         for place, (start, end) in enumerate(row.figures):
             flagged = any(a < end and start < b for a, b in unsupported)
             made_up = place in row.invented
@@ -149,3 +161,23 @@ def rates(marked: Sequence[MarkedSentence], misses: list[str] | None = None) -> 
         if misses is not None:
             misses += [f"no figure {row.text[a:b]!r} in: {row.text}" for a, b in extra]
     return total
+
+
+def _grounded(marked: Sequence[MarkedSentence]) -> list[tuple[MarkedSentence, list[tuple[int, int]]]]:
+    """Return each sentence with the offsets of its unsupported figures.
+
+    Sentences on the same answers are texts of one report, which are judged as those of a report each: the index of the
+    answers is most of the work, and a report has one.
+    """
+    on: dict[str, list[int]] = {}
+    for at, row in enumerate(marked):
+        on.setdefault(row.answers, []).append(at)
+    judged: dict[int, list[tuple[int, int]]] = {}
+    for answered, ordinals in on.items():
+        for first in range(0, len(ordinals), TEXTS_OF_A_REPORT):
+            some = ordinals[first : first + TEXTS_OF_A_REPORT]
+            found = grounded(answered, *(marked[at].text for at in some))
+            assert found.figures <= KEPT, "a report keeps no more of them"
+            for name, at in enumerate(some):
+                judged[at] = [(one.start, one.end) for one in found.unsupported if one.text == str(name)]
+    return [(row, judged[at]) for at, row in enumerate(marked)]

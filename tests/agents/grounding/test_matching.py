@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -123,6 +126,22 @@ def test_the_count_of_an_answer_s_rows_is_a_figure() -> None:
 def test_a_figure_in_the_text_of_an_answer_is_a_source() -> None:
     (one,) = grounded("f-2010-04-14", "March sales rose 43%.").citations
     assert (one.tool, one.value) == ("news_list", 43.0)
+
+
+def test_a_report_is_grounded_alike_in_every_process() -> None:
+    """The order of a set of strings is each process's own; the first operands of a derived figure are cited."""
+    texts = (
+        "Price is 0.9% above its 20-day moving average and 1.1% above the 50-day.",
+        "Price is 1.1% above its 20-day moving average and 1.1% above the 50-day.",
+    )
+    show = "import sys; from tests.agents.grounding.corpus import grounded; "
+    show += "print(grounded('ko-2010-04-14', *sys.argv[1:]).model_dump_json())"
+    found = set()
+    for seed in (1, 2, 5):
+        environ = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        command = [sys.executable, "-c", show, *texts]
+        found.add(subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout)
+    assert len(found) == 1
 
 
 def test_a_text_without_figures_has_no_share() -> None:

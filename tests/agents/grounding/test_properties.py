@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from agents.grounding import ground
 from agents.grounding.sources import index_of
 from tests.agents.grounding.corpus import FOLDER, answers
+from tests.examples import examples
 from tests.patience import PATIENCE
 
 FIELDS = {"rsi14": "RSI-14", "close": "the close", "volumeRatio": "volume", "atr14": "ATR-14"}
@@ -24,7 +25,7 @@ def figure_grounded(field: str, value: float, shown: str) -> int:
     return ground({"summary": f"{FIELDS[field]} at {shown}."}, [("a_tool", {}, answer)], {"symbol": "AAPL"}).supported
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.sampled_from(sorted(FIELDS)), st.floats(0.05, 99_999), st.integers(2, 9))
 def test_a_figure_of_the_answer_matches_at_every_precision_of_two_digits_or_more(
     field: str, value: float, digits: int
@@ -33,7 +34,7 @@ def test_a_figure_of_the_answer_matches_at_every_precision_of_two_digits_or_more
     assert figure_grounded(field, value, f"{value:,.{decimals}f}") == 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.sampled_from(sorted(FIELDS)), st.floats(0.05, 99_999), st.integers(2, 9), st.integers(2, 9), st.booleans())
 def test_a_last_digit_changed_by_two_or_more_does_not_match(
     field: str, value: float, digits: int, off: int, up: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,16 +13,6 @@ from models.database.blobs import DatabaseBlobs
 from models.database.store import Store
 from models.errors import ServiceError
 from models.tables.threads import Blob, KeptThread, Rollout
-from tests.databases import make_database
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    url = f"sqlite:///{tmp_path / 'desk.db'}"
-    make_database(url)
-    found = Store(url)
-    yield found
-    found.close()
 
 
 def a_thread(**values: str) -> KeptThread:
