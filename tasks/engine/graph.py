@@ -13,9 +13,9 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, insert, select, update
+from sqlalchemy import ColumnElement, and_, select, update
 from sqlmodel import Session, col
 
 from models.errors import LeaseLost
@@ -24,11 +24,18 @@ from models.states import RUN_FINAL, STEP_FINAL, AttemptEnd, RunState, StepKind,
 from models.tables.columns import new_id, utcnow
 from models.tables.runs import Run, Step
 from tasks.engine import statements
+from tasks.engine.child_runs import ChildRun, waiting_step
 from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep, SomeStep, again_event, ended_event, ready_of
 from tasks.events import lost_turns
 
 LOST = "its worker was lost"
 CANCELS = "cancels"  # in the result of a step that made its siblings needless: why
+
+
+class RunClosed(NamedTuple):
+    """The end of a run. ready: the step that waited for it, when it was the last that this one waited for."""
+
+    ready: list[ReadyStep]
 
 
 def open_run(session: Session, run: Run, finish_id: str, attempts: int) -> None:
@@ -45,14 +52,18 @@ def add(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) 
         return []
     _insert(session, run_id, steps, attempts)
     for parent, count in Counter(step.parent for step in steps).items():
-        session.execute(
-            update(Step)
-            .where(col(Step.id) == parent, col(Step.state).not_in(STEP_FINAL))
-            .values(pending=col(Step.pending) + count)
-        )
+        session.connection().execute(statements.count_up(), {"parent": parent, "count": count})
     return [
         ReadyStep(step.id, step.kind, step.role, step.parent, step.subject, run_id) for step in steps if not step.waits
     ]
+
+
+def open_child(session: Session, child: ChildRun, attempts: int) -> list[ReadyStep]:
+    """Write a run that a step waits for, count it with that step, and return the run's ready steps."""
+    run, finish = child.row(), new_id()
+    open_run(session, run, finish, attempts)
+    session.connection().execute(statements.count_up(final=True), {"parent": child.parent_step, "count": 1})
+    return add(session, run.id, child.write(session, run, finish), attempts)
 
 
 def _insert(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) -> None:
@@ -78,7 +89,8 @@ def _insert(session: Session, run_id: str, steps: Sequence[NewStep], attempts: i
         }
         for step in steps
     ]
-    session.execute(insert(Step), rows)
+    session.flush()  # the run that these are of
+    session.connection().execute(statements.new_step(), rows)
 
 
 def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> ClaimedStep | None:
@@ -175,13 +187,15 @@ def finish(
     result: dict[str, Any] | None = None,
     error: str | None = None,
     children: Sequence[NewStep] = (),
+    runs: Sequence[ChildRun] = (),
     attempts: int | None = None,
     cancels: str | None = None,
 ) -> list[ReadyStep]:
-    """End a held step and return the steps that became ready: its new children, and its parent if it was the last.
+    """End a held step and return the steps that became ready: its new children, the first ones of runs that it opens,
+    and its parent if it was the last.
 
-    Children are counted before the step itself is counted off its parent, so a parent never fires between the two. A
-    run that is being stopped gets none.
+    Children and runs are counted before the step itself is counted off its parent, so a parent never fires between the
+    two. A run that is being stopped gets none.
 
     attempts: what each child gets; as many as the step itself had when not given.
     cancels: why the other steps of this kind under the same parent are not needed any more. Those that wait end here,
@@ -194,8 +208,11 @@ def finish(
     _fenced(session, step, state=state, result=kept, error=error, finished_at=now, lease_until=None)
     record_attempt(session, step, now, AttemptEnd(state), error)
     ready: list[ReadyStep] = []
-    if children and _goes_on(session, step.run_id):
-        ready = add(session, step.run_id, children, attempts or step.max_attempts)
+    if (children or runs) and _goes_on(session, step.run_id):
+        each = attempts or step.max_attempts
+        ready = add(session, step.run_id, children, each)
+        for child in runs:
+            ready += open_child(session, child, each)
     # Siblings before the parent, in the order in which one that ends just now takes its locks.
     needless = _end_siblings(session, step, cancels) if cancels else 0
     return ready + count_down(session, step.parent_id, 1 + needless)
@@ -260,6 +277,13 @@ def _fenced(session: Session, step: ClaimedStep, **values: Any) -> None:
         raise LeaseLost(f"step {step.id} attempt {step.attempt} is no longer held by {step.owner}")
 
 
+def require_held(session: Session, step: ClaimedStep) -> None:
+    """Raise LeaseLost unless the step is still held, and keep it so until the transaction ends."""
+    held = {"step": step.id, "held_by": step.owner, "held_attempt": step.attempt}
+    if session.connection().execute(statements.still_held(), held).first() is None:
+        raise LeaseLost(f"step {step.id} attempt {step.attempt} is no longer held by {step.owner}")
+
+
 def count_down(session: Session, parent_id: str | None, count: int = 1) -> list[ReadyStep]:
     """Count a parent down by children that are final now, and return it if those were the last."""
     if parent_id is None:
@@ -269,17 +293,34 @@ def count_down(session: Session, parent_id: str | None, count: int = 1) -> list[
     return [ready_of(row) for row in rows if row.state == StepState.READY]
 
 
-def close_run(session: Session, run_id: str, state: RunState, summary: dict[str, Any], notes: Sequence[str]) -> bool:
-    """End a run once and return whether this call did. One that is being stopped ends as stopped, whatever it did."""
+def close_run(
+    session: Session,
+    run_id: str,
+    state: RunState,
+    summary: dict[str, Any],
+    notes: Sequence[str],
+    *,
+    sends: bool = False,
+) -> RunClosed | None:
+    """End a run once and return its end, None when it had ended before. One that is being stopped ends as stopped,
+    whatever it did. A step that waits for the run is counted down.
+
+    sends: the caller sends what became ready; otherwise the next sweep does.
+    """
     run = session.get(Run, run_id, with_for_update=True, populate_existing=True)
     if run is None or run.state in RUN_FINAL:
-        return False
+        return None
     run.state = RunState.STOPPED if run.state == RunState.STOPPING else state
     run.finished_at, run.summary = utcnow(), summary
     run.notes = [*run.notes, *notes]
     session.add(run)
     event_log.append(session, [run_events.completed(run)])
-    return True
+    session.flush()
+    ready = count_down(session, waiting_step(run))
+    if ready and not sends:
+        unsent = update(Step).where(col(Step.id).in_([step.id for step in ready])).values(sent_at=None, sends=0)
+        session.connection().execute(unsent)
+    return RunClosed(ready)
 
 
 def fail_open_steps(session: Session, run_id: str, reason: str) -> None:

@@ -45,11 +45,14 @@ class StepSpec:
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """One kind of run, and the kinds of steps that come with it. mode: in telemetry; None for runs without a model."""
+    """One kind of run, and the kinds of steps that come with it. mode: in telemetry; None for runs without a model.
+    figures: called with the session and the run at its end; returns what its summary has besides, or in place of, the
+    figures of every run."""
 
     kind: str
     mode: RunMode | None = None
     steps: tuple[StepSpec, ...] = ()
+    figures: Callable[..., dict[str, Any]] | None = None
 
 
 _workflows: dict[str, Workflow] = {}
@@ -103,6 +106,11 @@ def mode_of_step(kind: str) -> RunMode | None:
 
 def run_kinds() -> tuple[str, ...]:
     return tuple(_workflows)
+
+
+def figures_of(kind: str) -> Callable[..., dict[str, Any]] | None:
+    """Return the function that counts the own figures of a kind of run; None without one."""
+    return workflow.figures if (workflow := _workflows.get(kind)) is not None else None
 
 
 def mode_of_run(kind: str) -> RunMode | None:

@@ -22,7 +22,7 @@ from sqlalchemy import (
     update,
 )
 
-from models.states import AttemptEnd, RunState, StepState
+from models.states import STEP_FINAL, AttemptEnd, RunState, StepState
 from models.tables.columns import Utc
 from models.tables.composing import composed_once
 from models.tables.runs import Attempt, Run, Step, Sweep
@@ -129,6 +129,29 @@ def fenced(*columns: str) -> Update:
         )
         .values({name: bindparam(f"new_{name}", type_=_c[name].type) for name in columns})
     )
+
+
+@composed_once
+def new_step() -> Insert:
+    """Return the insert of a step. Parameters: its columns."""
+    return insert(_steps)
+
+
+@composed_once
+def count_up(*, final: bool = False) -> Update:
+    """Return the update that counts children with a step which waits for them. final: one that has ended too.
+    Parameters: parent, count."""
+    counted = update(_steps).where(_c.id == bindparam("parent"))
+    open_ones = counted if final else counted.where(_c.state.not_in(STEP_FINAL))
+    return open_ones.values(pending=_c.pending + bindparam("count", type_=Integer()))
+
+
+@composed_once
+def still_held() -> Select[Any]:
+    """Return the query of a step that is still held; it locks the row. Parameters: step, held_by, held_attempt."""
+    held = and_(_c.owner == bindparam("held_by"), _c.attempt == bindparam("held_attempt"))
+    running = _c.state == StepState.RUNNING
+    return select(_c.id).where(_c.id == bindparam("step"), held, running).with_for_update()
 
 
 @composed_once

@@ -20,6 +20,8 @@ from models.tables.runs import Candidate, Report, Run, ScreenHit, Step, ToolCall
 from tasks.engine import kinds
 from tasks.engine.budgets import cost_of, skipped, usage_of_budgets, was_run
 
+GOES_ON = "goes_on"  # in the result of a step that goes on in another one: it is no end
+
 
 def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
     """Return the state of a run from its ended steps, and a note for each reason that it is not done.
@@ -40,7 +42,8 @@ def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
 
 def _all_failed(steps: Sequence[Step]) -> bool:
     spine = kinds.kinds_of(lambda spec: spec.spine)
-    states = ({step.state for step in steps if step.kind in some} for some in (kinds.grouped(), spine))
+    ends = [step for step in steps if not step.result.get(GOES_ON)]
+    states = ({step.state for step in ends if step.kind in some} for some in (kinds.grouped(), spine))
     return any(found == {StepState.FAILED} for found in states)
 
 
@@ -75,6 +78,7 @@ def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
         "tools": _tools(session, run.id),
         "grounding": _grounding(session, run.id),
         **portfolio,
+        **(own(session, run) if (own := kinds.figures_of(run.kind)) is not None else {}),
     }
 
 
@@ -82,7 +86,7 @@ def _settings_of(run: Run, settings: Settings) -> Settings:
     """Return the run's settings; this process's own for a run whose settings it cannot read, since every run must
     end."""
     try:
-        return in_run(settings, run.settings)
+        return in_run(settings, run.settings, run.account)
     except UsageError:
         return settings
 

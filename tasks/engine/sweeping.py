@@ -13,7 +13,7 @@ from models.events import event_log
 from models.states import STEP_FINAL, AttemptEnd, RunState, StepState
 from models.tables.columns import utcnow
 from models.tables.runs import Run, Step
-from tasks.engine import graph, kinds, statements
+from tasks.engine import child_runs, graph, kinds, statements
 from tasks.engine.policy import LOSSES
 from tasks.engine.steps import ReadyStep, ended_event, ready_of
 
@@ -78,15 +78,15 @@ def mark_unsent(session: Session, steps: Iterable[str] | None = None) -> int:
 
 
 def fire_joins(session: Session) -> list[ReadyStep]:
-    """Make ready and return the waiting steps that have no open child. The count of open children makes every join
-    ready; this is for a count that was changed from outside."""
+    """Make ready and return the waiting steps that have no open child, neither a step nor a run. The count of open
+    children makes every join ready; this is for a count that was changed from outside."""
     now = utcnow()
     child = aliased(Step)
     left = select(child).where(col(child.parent_id) == col(Step.id), col(child.state).not_in(STEP_FINAL)).exists()
     running = select(Run).where(col(Run.id) == col(Step.run_id), col(Run.state) == RunState.RUNNING).exists()
     rows = session.connection().execute(
         update(Step)
-        .where(col(Step.state) == StepState.WAITING, ~left, running)
+        .where(col(Step.state) == StepState.WAITING, ~left, running, ~child_runs.open_child(col(Step.id)))
         .values(state=StepState.READY, pending=0, due_at=now, sent_at=now, sends=1)
         .returning(*statements.columns(*ReadyStep.__dataclass_fields__))
     )

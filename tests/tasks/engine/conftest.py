@@ -14,20 +14,9 @@ from models.database.store import Store
 from models.settings.sources import load_settings
 from tasks.bootstrap import desk_of
 from tasks.worker.app import create_app
-from tests.databases import make_database
 
 # Other tests may use the same server; nothing else uses this database of it.
 DATABASE = 9
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """A store of another process, as far as the app is concerned."""
-    url = f"sqlite:///{tmp_path / 'desk.db'}"
-    make_database(url)
-    found = Store(url)
-    yield found
-    found.close()
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import IntegrityError
@@ -18,15 +17,7 @@ from models.tables.runs import Run, Step
 from tasks.engine import graph, sweeping
 from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from tests.builders import run_row
-from tests.databases import make_database
 from tests.tasks.engine.steps import lose
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    url = f"sqlite:///{tmp_path / 'desk.db'}"
-    make_database(url)
-    return Store(url)
 
 
 def opened(store: Store, *steps: NewStep, attempts: int = 2) -> tuple[Run, str]:

@@ -27,7 +27,7 @@ import structlog
 
 from models.errors import Postponed, RedisDown
 from models.settings import Settings
-from tasks.engine import limiter_keys
+from tasks.engine.limits import limiter_keys
 from tasks.engine.policy import jittered
 
 log = structlog.get_logger(__name__)

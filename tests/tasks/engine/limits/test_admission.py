@@ -15,8 +15,8 @@ import redis.asyncio
 from models.errors import Postponed
 from models.settings import Settings
 from models.settings.sources import load_settings
-from tasks.engine import limiter_keys
-from tasks.engine.admission import PARK_SECONDS, Admission, ModelAdmissions, parked_models, turns_in_flight
+from tasks.engine.limits import limiter_keys
+from tasks.engine.limits.admission import PARK_SECONDS, Admission, ModelAdmissions, parked_models, turns_in_flight
 from tests.patience import PATIENCE
 
 LEASE = 1.5  # seconds

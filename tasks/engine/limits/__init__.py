@@ -1,0 +1,1 @@
+"""The limit on turns at once of each model, kept in Redis for all workers."""
