@@ -41,6 +41,7 @@ from tasks.workflows.runs import new_run, open_run
 from tools.holdings import free_shares, written_contracts
 from tools.market.protocol import ChainSource, MarketData
 from tools.market.universe import resolve_universe
+from tools.questions.verdicts import verdict_question
 
 REASON = "analysis"  # of each of its roles
 
@@ -139,7 +140,9 @@ def synthesise_reports(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
     described = found.recommendation == "select" and run.params["depth"] != "quick"
     result = {"recommendation": found.recommendation, "rating": found.verdict.rating}
-    return Done(result, ([verdict], links, [analysis]), [_description(step, analysis)] if described else [])
+    text = [_description(step, analysis)] if described else []
+    question = verdict_question(desk.market_of(step.run_id), desk.settings_of(step.run_id), verdict)
+    return Done(result, ([verdict], links, [analysis]), text, also=question)
 
 
 def _account(desk: Desk, session: Session, run: Run, symbol: str, request: AnalysisRequest) -> AccountFacts:

@@ -33,7 +33,9 @@ _ROLES = (*(key for key in validators() if key not in _FIRST), *_FIRST)
 
 def symbol_memory(session: Session, context: ToolContext, symbol: str) -> str | None:
     """Return the last verdict, one to three thesis points, the last major risk and the last trade note of a symbol;
-    None when there is none of them."""
+    None when there is none of them, or memory is off."""
+    if _is_off(context):
+        return None
     verdicts, reports = memory_rows.past(session, context, symbol)
     notes = last_notes(session, context.settings, context.account, [symbol], context.clock.now())
     lines = [f"{one.at:%Y-%m-%d} verdict {one.rating} ({one.confidence})" for one in verdicts]
@@ -44,17 +46,26 @@ def symbol_memory(session: Session, context: ToolContext, symbol: str) -> str | 
 
 
 def lens_memory(session: Session, context: ToolContext, lens: str, symbols: Sequence[str]) -> str | None:
-    """Return the last hits of a lens among these symbols, the newest first."""
+    """Return the last hits of a lens among these symbols, the newest first; None when memory is off."""
+    if _is_off(context):
+        return None
     found = memory_rows.hits(session, context, lens, symbols, HITS)
     lines = (f"{hit.at:%Y-%m-%d} put forward {hit.symbol} ({hit.confidence}): {hit.thesis}" for hit in found)
     return fit(lines, context.settings.memory_tokens)
 
 
 def trader_memory(session: Session, context: ToolContext) -> str | None:
-    """Return the account's last decisions, the oldest first. Their results are in the notes by symbol."""
+    """Return the account's last decisions, the oldest first; None when memory is off. Their results are in the notes by
+    symbol."""
+    if _is_off(context):
+        return None
     found = reversed(memory_rows.decisions(session, context, DECISIONS))
     lines = (f"{one.at:%Y-%m-%d} decided: {_actions(one.actions)}. {one.reasoning}" for one in found)
     return fit(lines, context.settings.memory_tokens)
+
+
+def _is_off(context: ToolContext) -> bool:
+    return context.settings.memory == "off"
 
 
 def fit(lines: Iterable[str], tokens: int) -> str | None:

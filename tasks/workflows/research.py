@@ -9,7 +9,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
+import sqlalchemy
 from celery import Celery
+from sqlalchemy import Select, bindparam
 from sqlmodel import Session, col, select
 
 from agents.grounding.report import Grounding, capped
@@ -23,6 +25,7 @@ from models.research import Instrument, ReportStatus, RoleReport, Skipped, Stanc
 from models.settings import Settings
 from models.states import RunKind, StepKind
 from models.tables.columns import new_id
+from models.tables.composing import composed_once
 from models.tables.orders import Account
 from models.tables.runs import Candidate, Report, Run, Step, Verdict, VerdictReport
 from tasks.bootstrap import Desk, desk_of
@@ -42,6 +45,7 @@ from tasks.workflows.speculation import after, beside, ends_all, spare_turns
 from tools.holdings import holdings, holds
 from tools.market.sessions import no_current_price
 from tools.market.universe import resolve_universe
+from tools.questions.verdicts import verdict_question
 from tools.registry import ToolContext
 
 
@@ -268,14 +272,16 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Reduce a candidate's reports to its verdict."""
     with desk.store.read() as session:
         required = session.get_one(Run, step.run_id).params.get("required_roles", desk.settings.required_roles)
-        found = session.exec(select(Report).where(Report.run_id == step.run_id, Report.symbol == step.subject)).all()
-        steps = session.exec(select(Step).where(Step.parent_id == step.id)).all()
-        earlier = session.exec(select(Report).where(col(Report.id).in_(step.payload.get("stored", ())))).all()
+        found = session.execute(_reports(), {"run": step.run_id, "symbol": step.subject}).scalars().all()
+        steps = session.execute(_steps_under(), {"parent": step.id}).scalars().all()
+        stored = step.payload.get("stored")
+        earlier = session.exec(select(Report).where(col(Report.id).in_(stored))).all() if stored else []
     # Reports that were begun beside a role which then rejected are not used, as if they had waited for it.
     unused = _unused(found)
     found = [row for row in found if row.role not in unused]
     steps = [row for row in steps if row.role not in unused]
-    now = desk.market_of(step.run_id).clock.now()
+    market = desk.market_of(step.run_id)
+    now = market.clock.now()
     known = validators()  # a stored report may be of a role that no longer exists: these come last
     reports = sorted((*found, *earlier), key=lambda row: known.index(row.role) if row.role in known else len(known))
     given = [role_report(row, now if row in earlier else None) for row in reports]
@@ -288,7 +294,21 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         **reduced.model_dump(),
     )
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
-    return Done({"rating": reduced.rating}, ([verdict], links))
+    question = verdict_question(market, desk.settings_of(step.run_id), verdict)
+    return Done({"rating": reduced.rating}, ([verdict], links), also=question)
+
+
+@composed_once
+def _reports() -> Select[Any]:
+    """Return the query of a candidate's reports. Parameters: run, symbol."""
+    named = (col(Report.run_id) == bindparam("run"), col(Report.symbol) == bindparam("symbol"))
+    return sqlalchemy.select(Report).where(*named)
+
+
+@composed_once
+def _steps_under() -> Select[Any]:
+    """Return the query of the steps that a step waits for. Parameter: parent."""
+    return sqlalchemy.select(Step).where(col(Step.parent_id) == bindparam("parent"))
 
 
 def _unused(reports: Sequence[Report]) -> set[str]:

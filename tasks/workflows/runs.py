@@ -24,6 +24,7 @@ from tasks.worker.dispatch import send
 from tasks.worker.labels import label_of
 from tasks.worker.work import Done, Ending
 from tools.ledger import ensure_account
+from tools.market.protocol import MarketData
 
 Writer = Callable[[Session, Run, str], list[NewStep]]
 
@@ -37,23 +38,25 @@ def new_run(
     schedule: str | None = None,
     slot: str | None = None,
     settings: Settings | None = None,
+    account: str | None = None,
+    market: MarketData | None = None,
 ) -> Run:
-    """Return the row of a run that this process opens. slot: at most one run of a schedule has it. settings: those of
-    the run, where they are not this process's."""
+    """Return the row of a run that this process opens. slot: at most one run of a schedule has it. settings, account,
+    market: those of the run, where they are not this process's; its deadline is of the settings."""
     now = utcnow()
     return Run(
         id=new_id(),
         kind=kind,
         state=RunState.RUNNING,
-        account=desk.settings.account,
-        **label_of(desk),
+        account=account or desk.settings.account,
+        **label_of(desk, market),
         params=params,
         settings=snapshot(settings or desk.settings),
         schedule=schedule,
         slot=slot,
         parent_run_id=parent,
         created_at=now,
-        deadline_at=now + dt.timedelta(minutes=desk.settings.run_deadline_minutes),
+        deadline_at=now + dt.timedelta(minutes=(settings or desk.settings).run_deadline_minutes),
     )
 
 
@@ -82,7 +85,7 @@ def close_run_step(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         steps = session.exec(select(Step).where(Step.run_id == run.id, Step.id != step.id)).all()
         state, notes = run_state(steps)
         summary = summarise(session, run, desk.settings)
-    return Done({"state": state}, also=lambda session: graph.close_run(session, run.id, state, summary, notes))
+    return Done({"state": state}, also=lambda one: graph.close_run(one, run.id, state, summary, notes, sends=True))
 
 
 kinds.register_steps(StepSpec(StepKind.FINISH, "ops", close_run_step, join=True))

@@ -6,6 +6,7 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from celery import Celery
@@ -15,6 +16,7 @@ from sqlmodel import Session, select
 from agents.screeners import Hit, RankedCandidate, accept, lenses_of, rank, shards
 from agents.subjects import screener_subject
 from models.research import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
+from models.settings import Settings
 from models.settings.snapshots import with_values
 from models.states import RunKind, StepKind
 from models.tables.columns import new_id
@@ -53,14 +55,7 @@ def open_screen(
     desk = desk_of(app)
     asked = {"universe": universe, "lenses": lenses, "max_candidates": max_candidates}
     settings = with_values(desk.settings, {name: value for name, value in asked.items() if value})
-    symbols = resolve_universe(settings.universe, desk.market)
-    params = {
-        "universe": settings.universe,
-        "symbols": symbols,
-        "lenses": list(lenses or lenses_of(settings)),
-        **researchers(settings),
-        "max_candidates": settings.max_candidates,
-    }
+    params = screen_params(settings, resolve_universe(settings.universe, desk.market), lenses)
     run = new_run(desk, RunKind.SCREEN, params, schedule=schedule, slot=slot, settings=settings)
     try:
         return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.SCREEN, finish)])
@@ -68,6 +63,17 @@ def open_screen(
         if schedule is None:
             raise
         return None
+
+
+def screen_params(settings: Settings, symbols: Sequence[str], lenses: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return the parameters of a screen of these symbols, which are the settings' universe."""
+    return {
+        "universe": settings.universe,
+        "symbols": list(symbols),
+        "lenses": list(lenses or lenses_of(settings)),
+        **researchers(settings),
+        "max_candidates": settings.max_candidates,
+    }
 
 
 def session_slot(now: dt.datetime | None = None) -> str | None:
@@ -154,10 +160,18 @@ def merge_hits(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     result = {"hits": len(hits), "candidates": len(candidates), "notes": notes}
     if not candidates:
         return Done({**result, "notes": [*notes, NO_CANDIDATES]})
-    decide = NewStep(StepKind.DECIDE, str(step.parent_id), waits=True)
+    # A day of a backtest trades in a run of its own: this one ends with the verdicts.
+    joins = _joins(str(step.parent_id), settings.rounds) if run.params.get("trade", True) else []
+    parent = joins[-1].id if joins else str(step.parent_id)
     asked = all_roles(run, SCREENED)
-    steps = candidate_steps(candidates, lambda symbol: asked, capital, decide.id, theses, spare=spare)
-    return Done(result, (candidates, links), [decide, *steps])
+    steps = candidate_steps(candidates, lambda symbol: asked, capital, parent, theses, spare=spare)
+    return Done(result, (candidates, links), [*joins, *steps])
+
+
+def _joins(finish: str, rounds: int) -> list[NewStep]:
+    """Return the steps that wait for the verdicts: the trader's and, with rounds of voices, their brief before it."""
+    decide = NewStep(StepKind.DECIDE, finish, waits=True)
+    return [decide, NewStep(StepKind.BRIEF, decide.id, waits=True)] if rounds else [decide]
 
 
 def _ranked_hit(row: ScreenHit) -> Hit:

@@ -22,9 +22,10 @@ from tasks.engine.kinds import StepSpec, Workflow
 from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep
 from tasks.worker.labels import moment
-from tasks.worker.trading import stand_aside
+from tasks.worker.trading import run_context, stand_aside
 from tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
 from tasks.worker.work import Done, Ending
+from tasks.workflows.episode.subjects import trader_board
 from tasks.workflows.memory import trader_memory
 from tasks.workflows.runs import new_run, open_run
 from tools.market.protocol import MarketData
@@ -33,6 +34,7 @@ from tools.orders.records.trader_notes import last_notes
 from tools.portfolio import portfolio_get
 from tools.registry import Arguments, ToolContext
 from tools.risk import underlying_of
+from tools.scoring.records.calibrations import odds_of_run
 
 log = structlog.get_logger(__name__)
 
@@ -88,7 +90,8 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         verdicts = _verdicts(session, run)
-        cut = budgets.cut_short(session, run.params.get("source_run", run.id))
+        source = run.params.get("source_run", run.id)
+        cut, board = budgets.cut_short(session, source), trader_board(session, source)
     settings = desk.settings_of(run.id)
     allowed = settings.trade_on_partial
     if cut is not None and not allowed:
@@ -98,7 +101,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     context = desk.tool_context(run.id)
     portfolio = portfolio_get(context, Arguments())["portfolio"]
     notes = _notes(desk, context, [row["symbol"] for row in portfolio["positions"]], verdicts)
-    brief = trader_subject(run.account, verdicts, portfolio, settings, notes)
+    brief = trader_subject(run.account, verdicts, portfolio, settings, notes, board)
     # With DESK_TRADE_ON_PARTIAL the one turn of the trader is wanted though the budget is used up.
     memory = partial(trader_memory, context=context)
     turned = run_role(desk, step, held, "trader", run.account, brief, memory=memory, budgeted=not allowed)
@@ -140,33 +143,39 @@ def _notes(desk: Desk, context: ToolContext, held: list[str], verdicts: list[Jud
 
 
 def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
+    # Those of the run itself are on what is held and was not screened; they come after the source's.
     source = run.params.get("source_run", run.id)
     rows = session.exec(
         select(Verdict, Candidate.instrument)
         .join(Candidate, col(Candidate.id) == col(Verdict.candidate_id))
-        .where(Verdict.run_id == source)
-        .order_by(col(Candidate.rank))
+        .where(col(Verdict.run_id).in_({source, run.id}))
+        .order_by(col(Verdict.run_id) == run.id, col(Candidate.rank))
     ).all()
-    return [
-        JudgedSymbol(
-            symbol=verdict.symbol,
-            instrument=instrument,
-            rating=verdict.rating,
-            confidence=verdict.confidence,
-            summary=verdict.summary,
-            keyRisks=verdict.key_risks,
-            missing=verdict.missing,
-        )
-        for verdict, instrument in rows
-    ]
+    odds = odds_of_run(session, source)
+    return [_judged(verdict, instrument, odds(verdict)) for verdict, instrument in rows]
+
+
+def _judged(verdict: Verdict, instrument: str, probability: float | None) -> JudgedSymbol:
+    judged = JudgedSymbol(
+        symbol=verdict.symbol,
+        instrument=instrument,
+        rating=verdict.rating,
+        confidence=verdict.confidence,
+        summary=verdict.summary,
+        keyRisks=verdict.key_risks,
+        missing=verdict.missing,
+    )
+    if probability is not None:
+        judged["probability"] = round(probability, 4)
+    return judged
 
 
 def submit_orders(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Check, preview and, when live trading is on, submit the orders of a decision. No model is involved."""
-    decision_id, market = step.payload["decision_id"], desk.market_of(step.run_id)
+    decision_id = step.payload["decision_id"]
     try:
-        broker, lease = desk.broker_on(market), desk.submission_lease
-        outcomes = process_decision(desk.store, desk.settings, market, broker, decision_id, lease)
+        to = run_context(desk, step.run_id)
+        outcomes = process_decision(desk.store, to.settings, to.market, to.broker, decision_id, to.lease)
     except FencedOff as error:
         log.error("orders.fenced_off", decision=decision_id, error=str(error))
         raise Postponed(f"the process that submits for the account does this: {error.args[0]}", 0.0) from None

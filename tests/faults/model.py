@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from agents.litellm.client import METADATA_HEADER
 from agents.litellm.messages import ANSWER
 from agents.roles import ROLES
+from models.board.forecasts import VoiceOutput
 from models.research import ScreenOutput
 from tests.fakes.chat import Dropped, HalfJson, send_reply
 from tests.fakes.responses import (
@@ -146,7 +147,22 @@ def answer_of(role: str, subject: dict[str, Any]) -> dict[str, Any]:
             for symbol in subject["symbols"]
         ]
         return {"candidates": names}
+    if ROLES[role].schema is VoiceOutput:
+        return {"forecasts": list(_forecasts(subject))}
     return {"verdict": "CONFIRMED", "confidence": "high", "summary": "a stand-in's", "keyRisks": []}
+
+
+def _forecasts(subject: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A forecast of each question by the first live signal that concerns it."""
+    for question in subject["questions"]:
+        about = {question["id"], *question["about"]}
+        live = [row for row in subject["signals"] if row["state"] == "live" and about & set(row["about"])]
+        claims = [
+            {"signal": row["id"], "stance": "build", "claim": f"The {row['tool']} figure is a stand-in's reason."}
+            for row in live[:1]
+        ]
+        forecast = {"question": question["id"], "probability": 0.6, "stake": 0.1, "because": "a stand-in's"}
+        yield {**forecast, "citations": claims, "chain": []}
 
 
 def _actions(subject: dict[str, Any]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from itertools import groupby
 
 from tests.faults import (
     database,
+    episodes,
     kills,
     messages,
     model_faults,
@@ -73,6 +74,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("model: silence", model_faults.silence),
     Scenario("model: invalid answers", model_faults.invalid_answers, short=True),
     Scenario("model: refusals", model_faults.refusals, short=True),
+    Scenario("episode: worker killed", episodes.worker_killed, times=6, short=True),
     Scenario("stopped in every phase", stops.stopped_in_every_phase, times=2),
     Scenario("both runtimes: worker killed", kills.worker_killed, times=6, environ=BOTH),
     Scenario("both runtimes: rolling restart", kills.rolling_restart, environ=BOTH),

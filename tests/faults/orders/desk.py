@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 from models.tables.columns import utcnow
 from models.tables.runs import Decision, Step
 from tests.fakes.alpaca import KEY, SECRET
-from tests.fakes.yahoo import FarYahoo, YahooHandler
+from tests.fakes.yahoo import FarYahoo
 from tests.faults.desk import FaultDesk, Pace, keep_logs
 from tests.faults.model import FaultyModel
 from tests.faults.orders.broker import PRICE
@@ -103,16 +103,7 @@ def start_stand_in(running: Processes) -> None:
     running.environ |= {"DESK_ALPACA_URL": url, STAND_IN: url}
 
 
-class Prompt(YahooHandler):
-    # Headers and body are two packets; held back for each other they make every quote wait 40 ms a request.
-    disable_nagle_algorithm = True
-
-
 class QuietYahoo(FarYahoo):
-    def __init__(self) -> None:
-        super().__init__()
-        self.RequestHandlerClass = Prompt
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A worker that is killed leaves its connections as they are."""
 

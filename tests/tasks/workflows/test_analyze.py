@@ -16,7 +16,8 @@ from models.database.store import Store
 from models.states import RUN_FINAL, OrderState
 from models.tables.analysis import Analysis
 from models.tables.orders import Account, Fill, Order, Position
-from models.tables.runs import Run, Step
+from models.tables.questions import Question, VerdictQuestion
+from models.tables.runs import Run, Step, Verdict
 from tasks.bootstrap import desk_of
 from tasks.workflows.analyze import open_analysis
 from tests import zygote
@@ -112,6 +113,8 @@ def test_puts_are_analysed_rejected_early_and_proposed(desk: Processes, store: S
     with store.read() as session:
         steps = session.exec(select(Step).where(Step.run_id == found["run_id"])).all()
         texts = session.exec(select(Analysis.grounding).where(Analysis.run_id == found["run_id"])).all()
+        asked = session.exec(select(Question).join(VerdictQuestion).join(Verdict)).all()
+    assert {one.subjects[0] for one in asked} == {REJECTED_BY_CHART, REJECTED_BY_OPTIONS}
     (text,) = [one for one in texts if one is not None]
     assert text["figures"] == text["supported"] > 5
     assert {one["source"] for one in text["citations"]} == {"question"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +18,12 @@ from models.tables.columns import new_id
 from models.tables.orders import TraderNote
 from models.tables.runs import Decision, Run, ScreenHit
 from tasks.workflows.memory import BYTES_A_TOKEN, cut, fit, lens_memory, symbol_memory, trader_memory
-from tests.databases import make_database
 from tests.tools.ledger_rows import NOW, add, add_candidate, add_report, add_run, add_turn, add_verdict
 from tests.tools.orders.tape import Tape, TapeClock
 from tools.registry import ToolContext
 
 DAY = dt.timedelta(days=1)
 MODEL = "rulebook (rules, no model)"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    url = f"sqlite:///{tmp_path / 'desk.db'}"
-    make_database(url)
-    made = Store(url)
-    yield made
-    made.close()
 
 
 Context = Callable[..., ToolContext]

@@ -21,7 +21,7 @@ from models.settings.sources import load_settings
 from models.states import RUN_FINAL, RunState, StepKind, StepState
 from models.tables.runs import Attempt, Decision, Report, Run, Step, Turn
 from tasks.bootstrap import desk_of, redis_url
-from tasks.engine.admission import parked_models
+from tasks.engine.limits.admission import parked_models
 from tasks.threads.overview import transcript_of
 from tasks.worker.app import create_app
 from tasks.worker.maintenance import sweep

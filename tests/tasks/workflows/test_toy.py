@@ -31,7 +31,11 @@ def desk() -> Iterator[Processes]:
 @pytest.fixture(scope="module")
 def runs(desk: Processes) -> list[dict[str, Any]]:
     """Three runs: one that does all, one of which a part fails, one of which every part fails."""
-    command = [*DESK, "run", "1,2,3", "2,10", "10,11"]
+    return printed(desk, "run", "1,2,3", "2,10", "10,11")
+
+
+def printed(desk: Processes, *arguments: str) -> list[dict[str, Any]]:
+    command = [*DESK, *arguments]
     done = subprocess.run(command, cwd=REPOSITORY, env=desk.environ, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
@@ -63,3 +67,12 @@ def test_its_notes_and_its_end_follow_from_what_it_declares(runs: list[dict[str,
     _, part, none = runs
     assert (part["state"], part["notes"]) == ("partial", ["10 was not squared"])
     assert (none["state"], none["notes"]) == ("failed", ["10 was not squared", "11 was not squared"])
+
+
+def test_a_run_waits_for_the_runs_that_it_opened_and_goes_on_when_one_fails(desk: Processes) -> None:
+    (found,) = printed(desk, "family", "1,2,3", "2,3", "10,11")
+    assert found["notes"] == ["a run of [10, 11] is failed"]
+    steps = steps_of(desk, found["run_id"])
+    (total,) = [step.result["value"] for step in steps if step.kind == "toys_sum"]
+    assert total == 4 * (1 + 4 + 9) + 4 * (4 + 9)
+    assert {(step.attempt, step.sends) for step in steps} == {(1, 1)}, "no sweep was needed"

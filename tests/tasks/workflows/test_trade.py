@@ -11,6 +11,7 @@ from sqlmodel import col, select
 from models.errors import UsageError
 from models.settings import Settings
 from models.states import RunState
+from models.tables.board import Calibration
 from models.tables.orders import Account, Fill, Order, Position, Preview
 from models.tables.runs import Run
 from tasks.workflows.trade import require_same_market
@@ -136,6 +137,29 @@ def test_the_next_prompts_have_the_outcome_of_a_decision(floor: Floor) -> None:
     for role in ("quick", "risk"):
         last = floor.model.subjects[role]["memory"].splitlines()[-1]
         assert last.startswith("last trade note: 2010-08-12 open HAL: not sent, notional_per_order: ")
+
+
+def test_the_trader_reads_a_probability_once_verdicts_like_it_have_one(floor: Floor) -> None:
+    source = floor.research("IBM")
+    floor.model.actions = [action("IBM", "watch")]
+    assert floor.desk("trade", source).code == 0
+    (before,) = floor.model.subjects["trader"]["verdicts"]
+    assert "probability" not in before
+    with floor.store.session() as session:
+        run = session.get_one(Run, source)
+        detail = {"account": "paper", "author": run.model, "until": "2010-08-01T20:00:00+00:00"}
+        row = Calibration(
+            rating=before["rating"], confidence=before["confidence"], probability=0.58123, low=0.5, high=0.66,
+            resolved=40, dates=35, detail=detail,
+        )  # fmt: skip
+        session.add(row)
+    try:
+        assert floor.desk("trade", source).code == 0
+        (after,) = floor.model.subjects["trader"]["verdicts"]
+        assert after == {**before, "probability": 0.5812}
+    finally:
+        with floor.store.session() as session:
+            session.delete(session.get_one(Calibration, row.id))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from sqlmodel import Session, col, select
 from models.database.store import Store
 from models.states import RUN_FINAL, OrderState, RunState, StepKind, StepState
 from models.tables.orders import Account, Fill, Order, Position
+from models.tables.questions import Question, VerdictQuestion
 from models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
 from tasks.bootstrap import desk_of, redis_url
 from tasks.engine.kinds import QUEUES, task_name
@@ -75,6 +76,8 @@ def test_an_undisturbed_screen_ends_without_a_sweep(desk: Processes, store: Stor
     assert kinds == {"screen": 1, "screen_shard": 4, "merge": 1, "report": 16, "conclude": 4, "decide": 1,
                      "submit": 1, "finish": 1}  # fmt: skip
     assert set(run.summary["orders"]) <= {OrderState.PREVIEWED, OrderState.DENIED}
+    expecting = sum(run.summary["verdicts"].get(rating, 0) for rating in ("BUY", "PASS"))
+    assert len(questions_of(store, run)) == expecting
     wait_for(lambda: is_idle(desk), "every message is acknowledged")
 
 
@@ -82,6 +85,16 @@ def test_a_candidate_that_is_rejected_at_once_ends_its_run_too(desk: Processes, 
     run = ended(store, open_research(desk.app, [REJECTED]))
     assert (run.state, run.summary["verdicts"]) == (RunState.DONE, {"PASS": 1})
     assert [step.role for step in steps_of(store, run) if step.kind == StepKind.REPORT] == ["quick"]
+    (question,) = questions_of(store, run)
+    assert (question.subjects, question.state, question.market) == ([REJECTED], "open", "replay")
+    assert question.rule["day"] == "2010-08-12"
+
+
+def questions_of(store: Store, run: Run) -> list[Question]:
+    """The questions by which a run's verdicts are scored."""
+    with store.read() as session:
+        query = select(Question).join(VerdictQuestion).join(Verdict)
+        return list(session.exec(query.where(Verdict.run_id == run.id)))
 
 
 def everything(store: Store) -> dict[str, object]:
@@ -95,6 +108,7 @@ def everything(store: Store) -> dict[str, object]:
             "turns": sorted(session.exec(select(Turn.id)).all()),
             "reports": sorted(session.exec(select(Report.id)).all()),
             "verdicts": sorted(session.exec(select(Verdict.id)).all()),
+            "questions": sorted(session.exec(select(VerdictQuestion.question_id)).all()),
             "decisions": sorted(session.exec(select(Decision.id)).all()),
             "orders": sorted((o.id, o.state, str(o.updated_at)) for o in session.exec(select(Order)).all()),
             "fills": sorted(session.exec(select(Fill.id)).all()),

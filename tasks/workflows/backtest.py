@@ -1,0 +1,267 @@
+"""The backtest: the desk itself on each session of past days, one after the other in market time.
+
+Its steps are a chain. The step of a session waits for its trader's run; the step that opens that run waits for the
+session's screen and for the session before. So the account of one day feeds the next, while screens that need nothing
+of each other run side by side, a bounded number of sessions ahead.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from celery import Celery
+from sqlmodel import Session, select
+
+from models.errors import UsageError
+from models.settings import Settings
+from models.settings.accounts import backtest_account, research_account
+from models.states import RUN_FINAL, RunKind, StepKind
+from models.tables.runs import Run, Step
+from tasks.bootstrap import Desk, desk_of
+from tasks.engine import budgets, kinds
+from tasks.engine.kinds import StepSpec, Workflow
+from tasks.engine.leases import HeldStep
+from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.worker.work import Done, Ending
+from tasks.workflows.runs import new_run, open_run
+from tasks.workflows.walk.days import Walk, settings_of_walk
+from tasks.workflows.walk.result import backtest_figures, result_of
+from tasks.workflows.walk.rows import (
+    Day,
+    cut_trade,
+    decided_before,
+    failure_of,
+    rows_of,
+    run_of_step,
+    screened_before,
+    session_row,
+)
+from tools.backtests.marks import mark_account
+from tools.backtests.sessions import sessions_between
+from tools.market.clock import exchange_hours
+from tools.market.protocol import MarketData
+from tools.market.universe import resolve_universe
+from tools.orders.maintenance import open_orders
+from tools.orders.records.snapshots import symbols_of
+from tools.orders.simulated import simulated_context
+from tools.orders.submitting import QuoteCache, submit_or_poll
+
+# Sessions that are open at once where they may be: a screen has a turn for each lens and shard, so a few fill the turns
+# of two workers, and more would only wait in the queues, in front of everything else that the desk does.
+OPEN_SESSIONS = 6
+
+
+def open_backtest(
+    app: Celery,
+    first: dt.date,
+    last: dt.date,
+    *,
+    every: int = 1,
+    rounds: int = 0,
+    universe: str | None = None,
+    memory: str = "off",
+) -> Run:
+    """Start a walk over every so many-th session from `first` to `last`.
+
+    Raises UsageError for a market of real time, days outside its data or in the wrong order, and what the universe
+    lacks.
+    """
+    desk = desk_of(app)
+    days = sessions_between(desk.market, first, last, every)
+    settings = settings_of_walk(desk.settings, memory, rounds, universe)
+    asked = {
+        "from": first.isoformat(),
+        "to": last.isoformat(),
+        "every": every,
+        "rounds": rounds,
+        "memory": memory,
+        "universe": settings.universe,
+        # Each day leaves out what the market did not carry yet.
+        "symbols": resolve_universe(settings.universe, desk.market_for(days[-1])),
+        "parallel": memory == "off" and rounds == 0,
+    }
+    return _open(app, asked, days, settings, desk.market_for(days[0]))
+
+
+def resume_backtest(app: Celery, run_id: str) -> Run:
+    """Start a run that goes on with a backtest where it ended: on the same account, from the first session that has no
+    row. A session that is missing stays so, for the account cannot go back to its day.
+
+    Raises UsageError for another kind of run, one that still runs, and one with nothing left.
+    """
+    desk = desk_of(app)
+    with desk.store.read() as session:
+        source = session.get_one(Run, run_id)
+        if source.kind != RunKind.BACKTEST:
+            raise UsageError(f"run {run_id} is no backtest but a {source.kind}", remedy="`desk runs list` shows them")
+        origin = session.get_one(Run, source.params["backtest"])
+        visited = {row.day for row in rows_of(session, origin.id)}
+        going = _unfinished(session, origin.id)
+    if going is not None:
+        raise UsageError(f"the backtest still runs, as run {going}", remedy=f"stop it with `desk stop {going}` first")
+    days = [day for day in map(dt.date.fromisoformat, origin.params["days"]) if day not in visited]
+    if not days:
+        raise UsageError(f"backtest {origin.id} has all its sessions", remedy=f"`desk runs show {origin.id}` has them")
+    return _open(app, origin.params, days, desk.settings_of(origin.id), desk.market_on(origin.id, days[0]), origin.id)
+
+
+def _unfinished(session: Session, backtest_id: str) -> str | None:
+    """Return the run of a backtest that has not ended, of those that resumed it too."""
+    rows = session.exec(select(Run).where(Run.kind == RunKind.BACKTEST)).all()
+    return next((run.id for run in rows if run.params["backtest"] == backtest_id and run.state not in RUN_FINAL), None)
+
+
+def _open(
+    app: Celery,
+    asked: Mapping[str, Any],
+    days: Sequence[dt.date],
+    settings: Settings,
+    market: MarketData,
+    origin: str | None = None,
+) -> Run:
+    """origin: the run that began the walk, where this one goes on with it."""
+    run = new_run(desk_of(app), RunKind.BACKTEST, {}, settings=settings, market=market, parent=origin)
+    backtest_id = origin or run.id
+    run.account = backtest_account(backtest_id)
+    run.params = {**asked, "days": [day.isoformat() for day in days], "backtest": backtest_id}
+    # Each session may take what a run may.
+    run.deadline_at = run.created_at + (run.deadline_at - run.created_at) * (len(days) + 1)
+    return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.BACKTEST, finish)])
+
+
+def plan_walk(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Write the chain of steps, and open the first screens."""
+    walk, days = _walk_of(desk, step)
+    open_at_once = OPEN_SESSIONS if walk.parallel else 1
+    with desk.store.read() as session:
+        needed = [_needs_screen(desk, session, walk, day) for day in days[:open_at_once]]
+    result = NewStep(StepKind.BACKTEST_RESULT, str(step.parent_id), waits=True)
+    steps, trades = [result], list[NewStep]()
+    for number, day in reversed(list(enumerate(days))):
+        place = {"number": number}
+        above = trades[0].id if trades else result.id
+        mark = NewStep(StepKind.BACKTEST_SESSION, above, day.isoformat(), payload=place, waits=True)
+        waits = number > 0 or needed[0]
+        trades.insert(0, NewStep(StepKind.BACKTEST_TRADE, mark.id, day.isoformat(), payload=place, waits=waits))
+        steps += [mark, trades[0]]
+    first = zip(days[:open_at_once], trades[:open_at_once], needed, strict=True)
+    runs = [walk.screen(desk, day, trade.id) for day, trade, is_needed in first if is_needed]
+    return Done({"sessions": len(days)}, children=steps, runs=runs)
+
+
+def _needs_screen(desk: Desk, session: Session, walk: Walk, day: dt.date) -> bool:
+    """Return whether a day has no screen of an earlier run of this backtest, nor orders."""
+    now = walk.market(desk, day).clock.now()
+    if decided_before(session, walk.account, now) is not None:
+        return False
+    return not walk.parallel or screened_before(session, research_account(walk.account), now) is None
+
+
+def open_trade_of_day(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Open the trader's run on the verdicts of a session's screen, and the screen of a session further on."""
+    walk, days = _walk_of(desk, step)
+    number = step.payload["number"]
+    now, later = walk.market(desk, days[number]).clock.now(), number + OPEN_SESSIONS
+    with desk.store.read() as session:
+        decided = decided_before(session, walk.account, now)
+        screen = run_of_step(session, step.id) or screened_before(session, research_account(walk.account), now)
+        cut = _cut_before(session, step) or (_cut(session, desk, screen) if decided is None else None)
+        if cut is not None:
+            return Done({"status": "skipped", "reason": cut})
+        reason = None if decided is not None else failure_of(screen, "screen")
+        ahead = walk.parallel and later < len(days) and _needs_screen(desk, session, walk, days[later])
+        waiting = _trade_step(session, step.run_id, days[later]) if ahead else ""
+    runs = [walk.screen(desk, days[later], waiting)] if ahead else []
+    if walk.parallel and reason is None and decided is None and screen is not None:
+        runs.append(walk.trade(desk, days[number], screen.id, str(step.parent_id)))
+    trade = decided or (None if walk.parallel else screen)
+    found = {"screen": screen and screen.id, "trade": trade and trade.id, "reason": reason}
+    return Done(found, runs=runs)
+
+
+def _trade_step(session: Session, run_id: str, day: dt.date) -> str:
+    named = (Step.kind == StepKind.BACKTEST_TRADE, Step.subject == day.isoformat())
+    return session.exec(select(Step.id).where(Step.run_id == run_id, *named)).one()
+
+
+def _cut_before(session: Session, step: ClaimedStep) -> str | None:
+    """Return why the session before ended the walk; None when it did not."""
+    before = session.exec(select(Step).where(Step.parent_id == step.id)).first()
+    return before.result.get("reason") if before is not None and before.result.get("status") == "skipped" else None
+
+
+def _cut(session: Session, desk: Desk, screen: Run | None) -> str | None:
+    """Return why a budget ends the walk with this screen: its verdicts may not be traded on, and those of later days
+    would fare no better. None when it does not."""
+    if screen is None or desk.settings_of(screen.id).trade_on_partial:
+        return None
+    return budgets.cut_short(session, screen.id)
+
+
+def mark_session(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Meet the orders that rest, and write the session's row; open the next day where it had to wait for this one."""
+    walk, days = _walk_of(desk, step)
+    number = step.payload["number"]
+    market = walk.market(desk, days[number])
+    _meet_resting(desk, walk, market)
+    with desk.store.read() as session:
+        before = session.exec(select(Step).where(Step.parent_id == step.id)).one()
+        opened, trade = before.result, run_of_step(session, step.id)
+        if opened.get("status") == "skipped" or (cut := cut_trade(session, trade)) is not None:
+            return Done(opened if opened.get("status") == "skipped" else {"status": "skipped", "reason": cut})
+        reason = before.error or opened.get("reason") or (failure_of(trade, "trade") if trade is not None else None)
+        day = Day(days[number], opened.get("screen"), trade.id if trade is not None else opened.get("trade"), reason)
+        since = _close_of(days[number - 1]) if number else _last_mark(session, walk)
+        mark = mark_account(session, market, walk.account, _close_of(days[number]), since)
+        row = session_row(session, walk.backtest_id, step.run_id, day, mark)
+    goes_on = not walk.parallel and number + 1 < len(days)
+    runs = [walk.screen(desk, days[number + 1], str(step.parent_id))] if goes_on else []
+    return Done({"equity": mark.equity, "reason": reason}, ([row],), runs=runs)
+
+
+def _meet_resting(desk: Desk, walk: Walk, market: MarketData) -> None:
+    """Let orders that rest meet the sessions up to this one, as the order pass does for the desk's own account."""
+    context = simulated_context(desk.store, walk.settings, market)
+    with desk.store.read() as session:
+        resting = open_orders(session, walk.account)
+        symbols = frozenset(symbols_of(session, resting, walk.account))
+    if resting:
+        submit_or_poll(context, QuoteCache(market, symbols), [order.id for order in resting])
+
+
+def _last_mark(session: Session, walk: Walk) -> dt.datetime | None:
+    """Return the close of the last session that has a row: a resumption goes on from there."""
+    rows = rows_of(session, walk.backtest_id)
+    return _close_of(rows[-1].day) if rows else None
+
+
+def _close_of(day: dt.date) -> dt.datetime:
+    return exchange_hours().close_of(day)
+
+
+def sum_up(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Count what the whole walk came to. Its end is the end of the data that its days had, and of outcomes later on."""
+    walk, _ = _walk_of(desk, step)
+    return Done(result_of(desk, walk))
+
+
+def _walk_of(desk: Desk, step: ClaimedStep) -> tuple[Walk, list[dt.date]]:
+    with desk.store.read() as session:
+        run = session.get_one(Run, step.run_id)
+    return Walk.of(desk, run), [dt.date.fromisoformat(day) for day in run.params["days"]]
+
+
+kinds.register(
+    Workflow(
+        RunKind.BACKTEST,
+        steps=(
+            StepSpec(StepKind.BACKTEST, "ops", plan_walk, spine=True),
+            StepSpec(StepKind.BACKTEST_TRADE, "ops", open_trade_of_day, join=True),
+            StepSpec(StepKind.BACKTEST_SESSION, "trade", mark_session, title="sessions", join=True),
+            StepSpec(StepKind.BACKTEST_RESULT, "ops", sum_up, join=True),
+        ),
+        figures=backtest_figures,
+    )
+)

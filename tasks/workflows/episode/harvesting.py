@@ -1,0 +1,102 @@
+"""One tool of the harvest: its findings as signals of the board, or a tombstone when it fails."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from agents.board.voices import VOICES, owner_of
+from models.board.signals import Harvest, SignalFinding, SignalState, implied
+from models.states import StepKind
+from models.tables.board import Signal
+from models.tables.columns import new_id
+from models.tables.runs import Step
+from tasks.bootstrap import Desk
+from tasks.engine import policy
+from tasks.engine.leases import HeldStep
+from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.worker.work import Done, Ending, RetryLater, attempts_of
+from tasks.workflows.episode.reading import board_questions
+from tools.harvest.records import harvest_context
+from tools.harvest.registry import HARVESTERS, Tombstone, run_harvester
+
+FACTIONS = {voice.key: voice.faction for voice in VOICES.values()}
+OWN_RECORDS = "the desk"  # source of what code states about a tool
+
+
+def harvest_steps(parent: str) -> list[NewStep]:
+    """Return a step for each tool."""
+    return [NewStep(StepKind.HARVEST, parent, tool) for tool in HARVESTERS]
+
+
+def harvest(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Run one tool and post its findings. A failure that may pass is tried again; the last one leaves a tombstone."""
+    tool, harvester = step.subject, HARVESTERS.get(step.subject)
+    context = desk.tool_context(step.run_id)
+    now = context.clock.now()
+    if harvester is None:
+        rows = [tombstone(step.run_id, step.id, tool, f"this version has no tool {tool}", now)]
+        return Done({"state": SignalState.OFFLINE, "signals": 0}, (rows,))
+    with desk.store.read() as session:
+        questions = board_questions(session, step.run_id)
+    found = run_harvester(harvester, harvest_context(context, questions, FACTIONS))
+    if isinstance(found, Tombstone):
+        return _failed(desk, step, found, now)
+    rows = signals_of(step, found, now)
+    return Done({"state": rows[0].state, "signals": len(found.findings)}, (rows,))
+
+
+def _failed(desk: Desk, step: ClaimedStep, found: Tombstone, now: dt.datetime) -> Ending:
+    """Return another attempt for a failure that may pass while there are some left, else the tombstone."""
+    wait = policy.next_attempt("market_unavailable", *attempts_of(desk, step)) if found.retryable else None
+    if wait is not None:
+        return RetryLater(wait.seconds, policy.reason("market_unavailable", found.reason), counts=wait.counts)
+    rows = [tombstone(step.run_id, step.id, step.subject, found.reason, now)]
+    return Done({"state": SignalState.OFFLINE, "signals": 0, "reason": found.reason}, (rows,))
+
+
+def signals_of(step: ClaimedStep, found: Harvest, now: dt.datetime) -> list[Signal]:
+    """Return the rows of a harvest, best first; a dormant tool has one with the reason."""
+    if not found.findings:
+        reason = found.dormant or "it found nothing"
+        return [_stating(step.run_id, step.id, step.subject, SignalState.DORMANT, reason, now)]
+    return [_row(step, place, one) for place, one in enumerate(found.findings, start=1)]
+
+
+def tombstone(run_id: str, step_id: str, tool: str, reason: str, now: dt.datetime) -> Signal:
+    """Return the row of a tool that failed, with the reason. now: market time."""
+    return _stating(run_id, step_id, tool, SignalState.OFFLINE, f"{tool} failed: {reason}", now)
+
+
+def lost_with_its_worker(step: Step, now: dt.datetime) -> Signal:
+    """Return the tombstone of a tool that left nothing."""
+    return tombstone(step.run_id, step.id, step.subject, step.error or "its step left nothing", now)
+
+
+def _row(step: ClaimedStep, place: int, one: SignalFinding) -> Signal:
+    return Signal(
+        id=new_id(),
+        run_id=step.run_id,
+        step_id=step.id,
+        label=f"{step.subject}-{place}",
+        tool=step.subject,
+        owner=owner_of(step.subject),
+        state=SignalState.LIVE,
+        implied=implied(one),
+        **{**one.model_dump(), "subjects": list(one.subjects)},
+    )
+
+
+def _stating(run_id: str, step_id: str, tool: str, state: SignalState, headline: str, now: dt.datetime) -> Signal:
+    return Signal(
+        id=new_id(),
+        run_id=run_id,
+        step_id=step_id,
+        label=f"{tool}-1",
+        tool=tool,
+        owner=owner_of(tool),
+        state=state,
+        headline=headline,
+        direction="neutral",
+        source=OWN_RECORDS,
+        as_of=now,
+    )

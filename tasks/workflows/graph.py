@@ -1,0 +1,69 @@
+"""Graphs of LangGraph as durable work: each is one step in chapters, which goes on at its node after a kill, a drain or
+a limit of the provider's rate. LangGraph is loaded by these steps alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from celery import Celery
+from sqlmodel import Session, select
+
+from models.errors import UsageError
+from models.states import RunKind, StepKind
+from models.tables.runs import Run, Step
+from tasks.bootstrap import Desk, desk_of
+from tasks.engine import kinds
+from tasks.engine.kinds import StepSpec, Workflow
+from tasks.engine.leases import HeldStep
+from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.worker.labels import require_model
+from tasks.worker.work import Ending
+from tasks.workflows.graphs.factory import load_graph
+from tasks.workflows.runs import new_run, open_run
+
+
+def open_graphs(app: Celery, factory: str, inputs: Mapping[str, Any]) -> Run:
+    """Start a run with one graph of a MODULE:FACTORY for each input, by name.
+
+    Raises UsageError for a factory that is not listed in DESK_GRAPHS, does not import or returns no graph, and for an
+    input that is no object.
+    """
+    desk = desk_of(app)
+    if not inputs:
+        raise UsageError("there is no input", remedy="give one object for each graph")
+    for name, given in inputs.items():
+        if not isinstance(given, dict):
+            raise UsageError(f"the input of {name} is no object but {given!r:.80}", remedy="give a JSON object")
+    load_graph(factory, desk.settings.graphs)
+    run = new_run(desk, RunKind.GRAPH, {"factory": factory, "inputs": dict(inputs)})
+
+    def write(session: Session, row: Run, finish: str) -> list[NewStep]:
+        return [NewStep(StepKind.GRAPH, finish, name, payload={"graph": name, "chapter": 1}) for name in inputs]
+
+    return open_run(app, run, write)
+
+
+def play_chapter(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Run the graph's nodes until it ends, or its chapter does. Raises LeaseLost, StepEnded, UsageError."""
+    require_model(desk, step.run_id)
+    from tasks.workflows.graphs.play import Chapter  # LangGraph: no other step needs it
+
+    return Chapter(desk, step, held).play()
+
+
+def graph_figures(session: Session, run: Run) -> dict[str, Any]:
+    """Return how many graphs of a run ended, and of how many chapters they were."""
+    steps = session.exec(select(Step).where(Step.run_id == run.id, Step.kind == StepKind.GRAPH)).all()
+    done = sum(step.result.get("status") == "completed" for step in steps)
+    return {"graphs": {"asked": len(run.params["inputs"]), "completed": done, "chapters": len(steps)}}
+
+
+kinds.register(
+    Workflow(
+        RunKind.GRAPH,
+        "research",
+        (StepSpec(StepKind.GRAPH, "research", play_chapter, "research", "chapters", turn=True, spine=True),),
+        figures=graph_figures,
+    )
+)

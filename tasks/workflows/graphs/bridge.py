@@ -1,0 +1,205 @@
+"""The way from a graph's chat models to this worker's runtime: each call is a turn of the run, behind its gate and its
+budgets, and ends with the step."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import datetime as dt
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from agents.langchain.bridge import ChatAnswer, ChatCall, Exchange, OnText, spec_of
+from agents.langchain.errors import ChatError, ModelUnavailable, RateLimited, error_from
+from agents.langchain.reply import InvalidReply
+from agents.role_models import DEFAULT_RUNTIME, RoleModel, models_in_use
+from agents.runner import KEPT_TEXT_CHARS, RoleRun, storable
+from agents.runtime import Conversation, Scope, TurnResult
+from models.database.store import new_row
+from models.errors import BudgetUsed, DeskError, Postponed
+from models.research import Completed, Failed, Interrupted, Outcome, Refused
+from models.tables.columns import utcnow
+from models.tables.runs import Turn
+from tasks.bootstrap import Desk
+from tasks.engine import budgets
+from tasks.engine.steps import ClaimedStep
+from tasks.workflows.graphs.record import Record
+
+T = TypeVar("T")
+ROLE = "graph"  # of calls outside of any node
+
+
+class StepBridge:
+    """Bridge of one attempt at a chapter. ended: why no further call begins and nothing more is stored. model: of the
+    last call. runs: what telemetry is given of each turn."""
+
+    def __init__(self, desk: Desk, step: ClaimedStep, thread: str, record: Record) -> None:
+        self._desk, self._step, self._thread = desk, step, thread
+        self._settings = desk.settings_of(step.run_id)
+        self._served = {one.model: one for one in models_in_use(desk.settings) if one.runtime == DEFAULT_RUNTIME}
+        self._calls: dict[asyncio.Task[Any], Conversation | None] = {}
+        self.record = record
+        self.ended: DeskError | None = None
+        self.model = ""
+        self.runs: list[RoleRun] = []
+        _ = desk.runtime, desk.admission  # the first use of a runtime waits for the loop
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        return self._desk.loop.submit(work)
+
+    def end(self, why: DeskError) -> None:
+        """Begin no further call, and let no more be stored; the first reason counts."""
+        if self.ended is None:
+            self.ended = why
+
+    def halt(self, why: DeskError, *, waits: bool) -> None:
+        """End, with the calls in flight: as interrupted where the step waits for that, else they are left to
+        themselves. For any thread; waits for nothing."""
+        self.end(why)
+        self._desk.loop.loop.call_soon_threadsafe(self._halt, waits)
+
+    def _halt(self, waits: bool) -> None:
+        for task, conversation in list(self._calls.items()):
+            if waits and conversation is not None:
+                conversation.interrupt()
+            else:
+                task.cancel()
+
+    def require_going(self) -> None:
+        """Raise why the step's calls have ended, if they have."""
+        if self.ended is not None:
+            raise self.ended
+
+    async def answer(self, call: ChatCall, on_text: OnText | None = None) -> ChatAnswer:
+        """Return the answer of a call. Raises ChatError, Postponed and BudgetUsed; the two, and a limit of the
+        provider's rate, end the step's calls: whatever the graph makes of the error, it goes no further."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.require_going()
+        self._calls[task] = None
+        try:
+            return await self._answer(call, task)
+        except asyncio.CancelledError:
+            self.require_going()
+            raise
+        except (RateLimited, Postponed, BudgetUsed) as error:
+            self.end(error)
+            raise
+        except ChatError:
+            raise
+        except DeskError as error:
+            raise error_from(error) from error
+        finally:
+            del self._calls[task]
+
+    async def _answer(self, call: ChatCall, task: asyncio.Task[Any]) -> ChatAnswer:
+        if (why := await asyncio.to_thread(self._used_up)) is not None:
+            raise BudgetUsed(why)
+        model, node = self._model_of(call), storable(call.node) or ROLE
+        gate = self._desk.admission.of(model.model)
+        await gate.check()
+        seconds = min(call.seconds, self._settings.turn_seconds)
+        deadline = asyncio.get_running_loop().time() + gate.wait_seconds + seconds
+        step = self._step
+        scope = Scope(step.run_id, step.id, step.attempt, node, step.subject)
+        spec = spec_of(
+            call, role=node, subject=self._thread, model=model.model, effort=call.effort or model.effort, scope=scope
+        )
+        metadata = {"run_id": step.run_id, "step_id": step.id, "attempt": str(step.attempt), "role": node}
+        async with self._desk.runtime.conversation(spec, deadline) as conversation, gate.turn():
+            self._calls[task] = conversation
+            self.require_going()
+            recorded = _Recorded(conversation, partial(self._record, call, model, node))
+            answer = await Exchange(call).run(recorded, metadata, gate.limited)
+        self.record.asks(recorded.turns[-1], [str(one["id"]) for one in answer.reply.calls])
+        return answer
+
+    def _used_up(self) -> str | None:
+        with self._desk.store.read() as session:
+            return budgets.used_up(session, self._settings, self._step.run_id, self.record.tokens)
+
+    def _model_of(self, call: ChatCall) -> RoleModel:
+        """Return the model that a call names. Raises ModelUnavailable for one that the desk does not serve."""
+        self.model = call.model
+        if (found := self._served.get(call.model)) is None:
+            served = ", ".join(self._served)
+            remedy = f"add it to DESK_GRAPH_MODELS where the desk is started, or ask one of {served}"
+            raise ModelUnavailable(
+                f"this desk does not serve the model {call.model}, which the graph asks", remedy=remedy
+            )
+        return found
+
+    def _record(
+        self, call: ChatCall, model: RoleModel, node: str, conversation: Conversation, result: TurnResult,
+        started: dt.datetime,
+    ) -> Turn:  # fmt: skip
+        outcome = _judged(call, result)
+        step, settings = self._step, self._settings
+        turn = self.record.turn(
+            lambda ordinal: new_row(
+                Turn,
+                run_id=step.run_id,
+                step_id=step.id,
+                attempt=step.attempt,
+                ordinal=ordinal,
+                role=node,
+                subject=self._thread,
+                thread_id=result.thread_id,
+                thread_reason=conversation.reason,
+                codex_turn_id=result.turn_id,
+                kept=False,
+                provider=model.provider(settings),
+                model=model.answered_by(result.model).label(settings),
+                status=result.status,
+                outcome=outcome.outcome,
+                failure_kind=outcome.kind if isinstance(outcome, Failed) else None,
+                text=storable(result.text[:KEPT_TEXT_CHARS]),
+                cost_usd=result.cost_usd,
+                started_at=started,
+                finished_at=utcnow(),
+                **result.usage.model_dump(),
+            )
+        )
+        self.runs.append(RoleRun(outcome, [turn], model=model))
+        return turn
+
+
+class _Recorded:
+    """A conversation of which each turn is recorded. turns: their rows."""
+
+    def __init__(self, inner: Conversation, record: Callable[[Conversation, TurnResult, dt.datetime], Turn]) -> None:
+        self.thread_id, self.reason = inner.thread_id, inner.reason
+        self.turns: list[Turn] = []
+        self._inner, self._record = inner, record
+
+    async def turn(
+        self,
+        text: str,
+        output_schema: dict[str, Any],
+        metadata: Mapping[str, str],
+        on_started: Callable[[str], None] | None = None,
+        on_limited: Callable[[float | None], None] | None = None,
+    ) -> TurnResult:
+        started = utcnow()
+        result = await self._inner.turn(text, output_schema, metadata, on_started, on_limited)
+        self.turns.append(self._record(self._inner, result, started))
+        return result
+
+    def interrupt(self) -> None:
+        self._inner.interrupt()
+
+
+def _judged(call: ChatCall, result: TurnResult) -> Outcome:
+    """Return the outcome of a turn."""
+    if result.refusal is not None:
+        return Refused(text=storable(result.refusal))
+    if result.status == "interrupted":
+        return Interrupted()
+    if result.failure is not None:
+        return Failed(**storable(result.failure.model_dump()))
+    try:
+        call.format.read(result.text)
+    except InvalidReply as error:
+        return Failed(kind="invalid_output", retryable=False, message=storable(str(error)))
+    return Completed(value={})

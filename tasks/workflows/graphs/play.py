@@ -1,0 +1,198 @@
+"""A chapter of a graph: its nodes run in this thread until the graph ends, the chapter's time is over or the worker is
+to end; then the next chapter is a step of its own, which goes on from the checkpoint."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import time
+from typing import Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphDrained, GraphRecursionError
+from langgraph.runtime import RunControl
+from sqlmodel import col, select
+
+from agents.langchain.bridge import using
+from agents.langchain.errors import CallInterrupted, ChatError, RateLimited
+from models.errors import BudgetUsed, DeskError, GraphEndless, GraphRaised, GraphWaits, LeaseLost, Postponed
+from models.states import StepKind
+from models.tables.columns import utcnow
+from models.tables.runs import Run, Step, Turn
+from tasks.bootstrap import Desk
+from tasks.engine import policy
+from tasks.engine.leases import EndReason, HeldStep, StepEnded
+from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.engine.summary import GOES_ON
+from tasks.worker.turns import park
+from tasks.worker.work import Done, Ending, RetryLater, attempts_of
+from tasks.workflows.graphs.bridge import StepBridge
+from tasks.workflows.graphs.factory import load_graph
+from tasks.workflows.graphs.output import json_output
+from tasks.workflows.graphs.record import Record
+from tasks.workflows.graphs.saver import StepSaver
+
+# Of the step's deadline: a node that begins within it has as long again.
+CHAPTER = 0.5
+_NODE = re.compile(r"During task with name '(.+?)' and id")
+
+
+class Chapter:
+    """One attempt at a chapter of a graph."""
+
+    def __init__(self, desk: Desk, step: ClaimedStep, held: HeldStep) -> None:
+        self._desk, self._step, self._held = desk, step, held
+        self._thread: str = step.payload["graph"]
+        with desk.store.read() as session:
+            self._run = session.get_one(Run, step.run_id)
+            steps = select(Step.id).where(Step.run_id == step.run_id, Step.kind == step.kind)
+            own = (col(Turn.step_id).in_(steps), Turn.subject == self._thread)
+            last = session.exec(select(Turn.id).where(*own).order_by(col(Turn.id).desc()).limit(1)).first()
+        self._until = time.monotonic() + desk.settings.step_deadline_seconds * CHAPTER
+        self._control = RunControl()
+        self._record = Record(last)
+        self._bridge = StepBridge(desk, step, self._thread, self._record)
+        patience = desk.settings.step_deadline_seconds
+        self._saver = StepSaver(desk.store, step, self._thread, self._bridge, patience, self._saved)
+
+    def play(self) -> Ending:
+        """Run the chapter and return its end. Raises LeaseLost, StepEnded."""
+        self._held.on_end(self._halt)
+        try:
+            output = self._output()
+        except GraphDrained:
+            return self._next()
+        except Exception as error:
+            return self._failed(error)
+        finally:
+            for run in self._bridge.runs:
+                self._desk.telemetry.record_turns(self._step, run.turns[0].role, self._thread, run)
+        if self._bridge.ended is not None or self._held.ended is not None:
+            return self._failed(self._bridge.ended or LeaseLost("the step has ended"))
+        found = {"status": "completed", **self._place, "output": output}
+        return Done(found, self._record.rows(), also=self._saver.forget)
+
+    @property
+    def _place(self) -> dict[str, Any]:
+        return {"graph": self._thread, "chapter": self._step.payload["chapter"]}
+
+    def _output(self) -> Any:
+        """Return what the graph came to. Raises what its code raises, GraphDrained at the chapter's end."""
+        graph = load_graph(self._run.params["factory"], self._desk.settings.graphs)
+        graph.checkpointer = self._saver
+        config: RunnableConfig = {
+            "configurable": {"thread_id": self._thread},
+            "callbacks": [_ToolCalls(self._record)],
+            "run_name": self._thread,
+        }
+        saved = self._saver.get_tuple(config)
+        done = max(saved.metadata.get("step", 0), 0) if saved is not None else 0
+        most = self._desk.settings_of(self._step.run_id).graph_steps
+        config["recursion_limit"] = max(most - done, 1)
+        given = self._run.params["inputs"][self._thread] if saved is None else None
+        with using(self._bridge):
+            values = graph.invoke(given, config, durability="sync", control=self._control)
+        if waiting := graph.get_state(config).next:
+            raise GraphWaits(f"the graph stopped before {', '.join(waiting)}")
+        return json_output(values)
+
+    def _saved(self, number: int) -> None:
+        """End the chapter with this checkpoint, where it is time to. That of the input, -1, is written while the graph
+        begins."""
+        if number < 0:
+            return
+        if time.monotonic() >= self._until or self._desk.drain.requested:
+            self._control.request_drain("the chapter's end")
+
+    def _halt(self) -> None:
+        reason = self._held.ended or EndReason.STOPPED
+        self._bridge.halt(CallInterrupted(f"the step was ended: {reason}"), waits=self._held.interrupted)
+
+    def _next(self) -> Ending:
+        chapter = self._step.payload["chapter"] + 1
+        payload = {**self._step.payload, "chapter": chapter}
+        subject = f"{self._thread} ({chapter})"
+        step = NewStep(StepKind.GRAPH, str(self._step.parent_id), subject, payload=payload)
+        return Done({GOES_ON: True, **self._place}, self._record.rows(), [step])
+
+    def _failed(self, error: Exception) -> Ending:
+        """Return the end of a chapter that an error ended. What ended the calls counts, whatever the graph made of it.
+        Raises LeaseLost, StepEnded."""
+        cause, rows = self._bridge.ended or error, self._record.rows()
+        if isinstance(cause, LeaseLost) or self._held.ended is EndReason.LEASE_LOST:
+            raise LeaseLost(f"step {self._step.id}: another has it") from error
+        if self._held.interrupted:
+            raise StepEnded(self._held.ended or EndReason.STOPPED, *rows) from error
+        if self._held.ended is EndReason.DEADLINE:
+            return self._again("deadline", f"a node did not end within the step's time ({_text_of(error)})", 0.0)
+        if isinstance(cause, Postponed):
+            return RetryLater(cause.seconds, policy.waiting(self._step.error, str(cause)), rows, counts=False)
+        if isinstance(cause, BudgetUsed):
+            why = cause.args[0]
+            return Done({"status": "skipped", "reason": why, **self._place}, rows, error=why)
+        if isinstance(cause, RateLimited):
+            seconds = park(self._desk, self._bridge.model, cause.reset_seconds, str(cause.args[0]))
+            return self._again(cause.kind, str(cause), seconds)
+        return self._again(*_kind_of(cause), 0.0)
+
+    def _again(self, kind: str, message: str, seconds: float) -> Ending:
+        """Return another attempt, where the policy has one for this kind of failure, else the end."""
+        reason, rows = policy.reason(kind, message), self._record.rows()
+        wait = policy.next_attempt(kind, *attempts_of(self._desk, self._step))
+        if wait is None:
+            return Done({"status": "failed", **self._place}, rows, error=reason)
+        return RetryLater(max(wait.seconds, seconds), reason, rows, counts=wait.counts)
+
+
+def _kind_of(error: Exception) -> tuple[str, str]:
+    """Return the kind and the text of an error that came out of a graph."""
+    if isinstance(error, ChatError):
+        return error.kind, f"{_where(error)}{error}"
+    if isinstance(error, GraphRecursionError):
+        error = GraphEndless(f"no end after as many steps as DESK_GRAPH_STEPS allows: {str(error).splitlines()[0]}")
+    kind = policy.kind_of_exception(error)
+    if kind != "crashed":
+        return kind, f"{_where(error)}{error if isinstance(error, DeskError) else _text_of(error)}"
+    return "graph_raised", str(GraphRaised(f"{_where(error)}{_text_of(error)}"))
+
+
+def _text_of(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:1000]
+
+
+def _where(error: BaseException) -> str:
+    """Return the node whose code raised, as LangGraph notes it."""
+    notes = getattr(error, "__notes__", ())
+    found = next((match for note in reversed(notes) if (match := _NODE.search(note))), None)
+    return f"in the node {found.group(1)}: " if found is not None else ""
+
+
+class _ToolCalls(BaseCallbackHandler):
+    """Listener to the tools that the graph's own code calls."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._begun: dict[UUID, tuple[str, dict[str, Any], dt.datetime]] = {}
+
+    def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, **given: Any) -> None:
+        inputs = given.get("inputs")
+        arguments = inputs if isinstance(inputs, dict) else {"input": input_str}
+        self._begun[run_id] = (str((serialized or {}).get("name") or "tool"), arguments, utcnow())
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
+        is_message = isinstance(output, ToolMessage)
+        text = str(output.content) if is_message else str(output)
+        success = not is_message or output.status != "error"
+        self._ended(run_id, text, success=success, call_id=str(output.tool_call_id) if is_message else "")
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **given: Any) -> None:
+        self._ended(run_id, f"{type(error).__name__}: {error}", success=False, call_id=str(given.get("tool_call_id")))
+
+    def _ended(self, run_id: UUID, text: str, *, success: bool, call_id: str) -> None:
+        if (begun := self._begun.pop(run_id, None)) is None:
+            return
+        tool, arguments, began = begun
+        self._record.called(tool, arguments, text, success=success, began=began, ended=utcnow(), call_id=call_id)

@@ -1,0 +1,216 @@
+"""The checkpointer of a graph in the desk's database: the latest checkpoint alone, written only while the step is held.
+
+A checkpoint and the rows of the turns made since the one before are one transaction: what a node did is there with the
+state that followed from it, or neither is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.types import ERROR
+from sqlalchemy import delete
+from sqlmodel import Session, col, select
+
+from models.database.persistence import transact
+from models.database.store import Store, insert_rows, new_row
+from models.errors import GraphState, LeaseLost
+from models.tables.columns import utcnow
+from models.tables.graphs import GraphCheckpoint, GraphWrite
+from tasks.engine import graph
+from tasks.engine.steps import ClaimedStep
+from tasks.workflows.graphs.bridge import StepBridge
+
+_WITHIN = ":"  # in the place of a graph within a node: before the id of the node's task
+
+
+class StepSaver(BaseCheckpointSaver[int]):
+    """Checkpointer of one graph of a run, for one attempt at a step.
+
+    seconds: for how long a transaction is tried while the database is away. saved: called after each checkpoint of the
+    graph itself, with its number.
+    """
+
+    def __init__(
+        self, store: Store, step: ClaimedStep, thread: str, bridge: StepBridge, seconds: float,
+        saved: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._store, self._step, self._thread = store, step, thread
+        self._bridge, self._seconds, self._saved = bridge, seconds, saved
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        place, wanted = _place(config), get_checkpoint_id(config)
+        with self._store.read() as session:
+            row = session.get(GraphCheckpoint, (self._step.run_id, self._thread, place))
+            if row is None or (wanted and wanted != row.checkpoint_id):
+                return None
+            writes = session.exec(
+                select(GraphWrite)
+                .where(*self._at(GraphWrite, place), GraphWrite.checkpoint_id == row.checkpoint_id)
+                .order_by(col(GraphWrite.path), col(GraphWrite.task), col(GraphWrite.ordinal))
+            ).all()
+        load = self.serde.loads_typed
+        return CheckpointTuple(
+            config=self._config(place, row.checkpoint_id),
+            checkpoint=load((row.form, row.content)),
+            metadata=load((row.about_form, row.about)),
+            parent_config=self._config(place, row.parent_id) if row.parent_id else None,
+            pending_writes=[(one.task, one.channel, load((one.form, one.content))) for one in writes],
+        )
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield the latest checkpoint: no other is kept."""
+        found = self.get_tuple(config) if config is not None and before is None else None
+        if found is not None:
+            yield found
+
+    def put(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:  # fmt: skip
+        """Store a checkpoint. Raises LeaseLost for a step that is held no more, GraphState for a state that cannot be
+        stored, and what ended the step's calls."""
+        place, number = _place(config), metadata.get("step", 0)
+        form, content = self._dumped(checkpoint, f"the state after step {number}")
+        about_form, about = self._dumped(get_checkpoint_metadata(config, metadata), "the metadata")
+        row = new_row(
+            GraphCheckpoint,
+            run_id=self._step.run_id,
+            thread=self._thread,
+            place=place,
+            checkpoint_id=checkpoint["id"],
+            parent_id=config.get("configurable", {}).get("checkpoint_id"),
+            form=form,
+            content=content,
+            about_form=about_form,
+            about=about,
+            step_id=self._step.id,
+            attempt=self._step.attempt,
+            written_at=utcnow(),
+        )
+
+        def write(session: Session) -> None:
+            old = col(GraphWrite.checkpoint_id) != checkpoint["id"]
+            session.execute(delete(GraphCheckpoint).where(*self._at(GraphCheckpoint, place)))
+            session.execute(delete(GraphWrite).where(*self._at(GraphWrite, place), old))
+            if not place and metadata.get("source") == "loop":
+                self._forget_within(session)
+            insert_rows(session, [row])
+
+        self._write(write)
+        if not place:
+            self._saved(number)
+        return self._config(place, checkpoint["id"])
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a node has written while others of its step still run. Raises as `put` does."""
+        if self._bridge.ended is not None and all(channel == ERROR for channel, _ in writes):
+            return
+        place, checkpoint_id = _place(config), config.get("configurable", {})["checkpoint_id"]
+        rows = []
+        for ordinal, (channel, value) in enumerate(writes):
+            form, content = self._dumped(value, f"what a node wrote to {channel}")
+            rows.append(
+                new_row(
+                    GraphWrite,
+                    run_id=self._step.run_id,
+                    thread=self._thread,
+                    place=place,
+                    task=task_id,
+                    ordinal=WRITES_IDX_MAP.get(channel, ordinal),
+                    checkpoint_id=checkpoint_id,
+                    path=task_path,
+                    channel=channel,
+                    form=form,
+                    content=content,
+                )
+            )
+        ordinals = [row.ordinal for row in rows]
+
+        def write(session: Session) -> None:
+            same = (col(GraphWrite.task) == task_id, col(GraphWrite.ordinal).in_(ordinals))
+            session.execute(delete(GraphWrite).where(*self._at(GraphWrite, place), *same))
+            insert_rows(session, rows)
+
+        self._write(write)
+
+    def delete_thread(self, thread_id: str) -> None:
+        self._write(self.forget)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return self.get_tuple(config)
+
+    async def alist(self, config: RunnableConfig | None, **given: Any) -> AsyncIterator[CheckpointTuple]:
+        for found in self.list(config, **given):
+            yield found
+
+    async def aput(self, *given: Any) -> RunnableConfig:
+        return self.put(*given)
+
+    async def aput_writes(self, *given: Any) -> None:
+        self.put_writes(*given)
+
+    def forget(self, session: Session) -> None:
+        """Delete all that is kept of the graph, in the transaction that ends it."""
+        for table in (GraphWrite, GraphCheckpoint):
+            session.execute(delete(table).where(*self._at(table)))
+
+    def _write(self, do: Callable[[Session], None]) -> None:
+        """Write within a transaction of the step's owner, with the rows of the turns since the last one."""
+        with self._bridge.record.written() as rows:
+            self._bridge.require_going()
+
+            def write(session: Session) -> None:
+                graph.require_held(session, self._step)
+                rows(session)
+                do(session)
+
+            try:
+                transact(self._store, write, self._seconds)
+            except LeaseLost as error:
+                self._bridge.end(error)
+                raise
+
+    def _forget_within(self, session: Session) -> None:
+        """Delete the checkpoints of graphs within nodes that have ended with this step of the graph."""
+        for table in (GraphWrite, GraphCheckpoint):
+            session.execute(delete(table).where(*self._at(table), col(table.place).contains(_WITHIN)))
+
+    def _dumped(self, value: Any, what: str) -> tuple[str, bytes]:
+        try:
+            return self.serde.dumps_typed(value)
+        except Exception as error:
+            raise GraphState(f"{what} cannot be stored: {error}") from error
+
+    def _at(self, table: Any, place: str | None = None) -> tuple[Any, ...]:
+        own = (table.run_id == self._step.run_id, table.thread == self._thread)
+        return own if place is None else (*own, table.place == place)
+
+    def _config(self, place: str, checkpoint_id: str) -> RunnableConfig:
+        return {"configurable": {"thread_id": self._thread, "checkpoint_ns": place, "checkpoint_id": checkpoint_id}}
+
+
+def _place(config: RunnableConfig) -> str:
+    return str(config.get("configurable", {}).get("checkpoint_ns", ""))

@@ -1,0 +1,1 @@
+"""Episodes: their steps through real workers, and the functions beside them."""

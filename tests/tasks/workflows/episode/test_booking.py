@@ -1,0 +1,97 @@
+"""The play money of an episode: staked where its venues are read, never in a replay."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from sqlmodel import select
+
+from models.database.store import Store
+from models.settings import Settings
+from models.tables.board import EpisodeQuestion, KarmaEntry, SignalCitation
+from tasks.bootstrap import Desk
+from tasks.workflows.episode.booking import book_skill, stake
+from tests.databases import make_database
+from tests.fakes.venues import FarVenues, kalshi_row, manifold_row
+from tests.tools.event_positions.test_ledger import add_question
+from tests.tools.ledger_rows import add_run
+from tests.tools.questions.rows import ASKED, add_citation, add_forecast, add_signal, person_question
+from tools.event_positions.ledger import event_ledger
+from tools.market.clock import LiveClock, ReplayClock
+from tools.market.protocol import MarketClock, MarketData
+from tools.questions.medians import Resolved
+from tools.questions.settling import settle
+from tools.registry import ToolContext
+
+
+@pytest.fixture
+def far() -> Iterator[FarVenues]:
+    server = FarVenues()
+    server.kalshi["KX-1"] = kalshi_row("KX-1", "Will it rain?", "0.3800", "0.4000")
+    server.manifold["m1"] = manifold_row("m1", "Will it hail?", 0.30)
+    server.start()
+    yield server
+    server.end()
+
+
+def desk_of(home: Path, far: FarVenues, **more: Any) -> Desk:
+    make_database(f"sqlite:///{home / 'desk.db'}")
+    fields: dict[str, Any] = {"home": home, "venues": ("kalshi",), "kalshi_url": far.url, "manifold_url": far.url}
+    return Desk(Settings(**(fields | more)), "booking-test")
+
+
+def context_of(desk: Desk, clock: MarketClock) -> ToolContext:
+    """A context in which no market is asked for anything."""
+    return ToolContext(cast(MarketData, None), clock, desk.store, desk.settings, "paper", None)
+
+
+def asked(desk: Desk) -> tuple[str, list[str]]:
+    with desk.store.session() as session:
+        ids = (("KX-1", "kalshi"), ("m1", "manifold"), ("AAPL", "desk"))
+        return add_run(session).id, [add_question(session, name, source=source).id for name, source in ids]
+
+
+def test_a_live_episode_stakes_its_aggregates_once_and_notes_the_rest(tmp_path: Path, far: FarVenues) -> None:
+    desk = desk_of(tmp_path, far)
+    run_id, (rain, hail, relative) = asked(desk)
+    for _ in range(2):
+        notes = stake(desk, context_of(desk, LiveClock()), run_id, {rain: 0.9, hail: 0.9, relative: 0.9})
+        assert notes == [f"no play money on question {hail}: manifold is not read: DESK_VENUES does not name it"]
+        with desk.store.read() as session:
+            assert [held.question.id for held in event_ledger(session, "paper", 1000).positions] == [rain]
+
+
+def test_skill_and_disagreement_wait_for_the_tally_of_a_board_under_way(store: Store) -> None:
+    early = ReplayClock(ASKED).now() + dt.timedelta(days=2)
+    with store.session() as session:
+        run, question = add_run(session, state="running"), person_question(session)
+        session.add(EpisodeQuestion(run_id=run.id, question_id=question.id, label="Q1"))
+        forecast = add_forecast(session, run, question, probability=0.8, baseline=0.3)
+        settle(session, question.id, Resolved(1.0, {}), "Ann", early)
+        book_skill(session, question, "paper")
+        assert session.exec(select(KarmaEntry)).all() == [], "no citation is judged yet"
+        signal = add_signal(session, run, "momentum")
+        signal.implied = 0.2
+        add_citation(session, forecast, signal, counts=True)
+        session.exec(select(SignalCitation)).one().stance = "disagree"
+        run.state = "done"
+        session.flush()
+        for _ in range(2):
+            book_skill(session, question, "paper")
+        entries = session.exec(select(KarmaEntry).order_by(KarmaEntry.reason)).all()
+        assert [(one.ledger, one.reason, one.amount) for one in entries] == [
+            ("skill", "alpha", pytest.approx(100 * (0.7**2 - 0.2**2))),
+            ("conduct", "disagreed", 0.5),
+        ]
+        assert {one.market_at for one in entries} == {early}, "it was resolved before its deadline"
+
+
+def test_a_replay_asks_no_venue(tmp_path: Path, far: FarVenues) -> None:
+    desk = desk_of(tmp_path, far)
+    run_id, (rain, *_) = asked(desk)
+    assert stake(desk, context_of(desk, ReplayClock(desk.settings.replay_date)), run_id, {rain: 0.9}) == []
+    assert far.asked == []

@@ -1,0 +1,198 @@
+"""Episodes that are disturbed: killed workers, tools that fail, voices that answer wrongly, stops."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from sqlmodel import select
+
+from agents.board.voices import VOICES
+from models.states import RUN_FINAL, AttemptEnd, RunState
+from models.tables.board import Episode, Forecast, KarmaEntry, Signal, SignalCitation
+from models.tables.runs import Attempt, Step, Turn
+from tasks.bootstrap import desk_of
+from tasks.worker.maintenance import sweep
+from tasks.workflows.episode.opening import open_episode
+from tests.fakes.responses import Refusal, Text
+from tests.stack import processes, wait_for
+from tests.tasks.worker.stop_kit import Desk as Waiting
+from tests.tasks.worker.stop_kit import desk as waiting_desk
+from tests.tasks.worker.stop_kit import nothing_is_left, run_of, stop, wait_in_flight
+from tests.tasks.workflows.episode.kit import SYMBOLS, Floor, Subject, VoiceModel, all_at, floor, forecast
+from tools.harvest.registry import HARVESTERS
+
+
+def answers(subject: Subject) -> Mapping[str, Any]:
+    """Round 1 as each voice's name says, round 2 nearer the middle."""
+    first = {"weaver": 0.7, "sizer": 0.6}.get(subject["voice"], 0.4)
+    given = first if subject["round"] == 1 else 0.5 + (first - 0.5) / 2
+    rows = [forecast(subject, one, given) for one in subject["questions"]]
+    if subject["voice"] == "auditor":
+        rows += [forecast(subject, subject["questions"][0], 0.9), {**rows[0], "question": "Q99"}]
+        rows[0]["citations"].append({"signal": "no-such-1", "stance": "build", "claim": "The momentum figure again."})
+    return {"forecasts": rows}
+
+
+def test_wrong_answers_leave_no_position_and_the_others_go_on() -> None:
+    """Round 1 is blind; a probability of 1.4 and prose fail after their repair, a refusal is an outcome, an unknown
+    question and a second forecast are left out, an unknown signal is void."""
+    model = VoiceModel(answers)
+    certain = all_at(0.5)
+    with floor(model) as made:
+        model.instead = {"witness": Text("I think it will rise."), "mediator": Refusal("I do not forecast.")}
+        model.answer = lambda subject: (
+            {"forecasts": [{**one, "probability": 1.4} for one in certain(subject)["forecasts"]]}
+            if subject["voice"] == "challenger"
+            else answers(subject)
+        )
+        run = made.held()
+        assert run.state == RunState.PARTIAL, run.notes
+        forecasts = made.rows(Forecast, run.id)
+        assert {row.voice for row in forecasts} == {"weaver", "sizer", "auditor"}
+        assert Counter((row.voice, row.round, row.question_id) for row in forecasts).most_common(1)[0][1] == 1
+        blind = [one for one in model.subjects if one["round"] == 1]
+        assert len(blind) >= len(VOICES)
+        assert all(one["positions"] == [] for one in blind)
+        seen = [one for one in model.subjects if one["round"] == 2]
+        assert {one["voice"] for one in seen} == set(VOICES), "each voice has its second round"
+        for one in seen:
+            first = {(row["voice"], row["question"]): row["probability"] for row in one["positions"]}
+            assert first == {
+                (voice, f"Q{number}"): given
+                for voice, given in (("weaver", 0.7), ("sizer", 0.6), ("auditor", 0.4))
+                for number in range(1, 5)
+            }
+        voices = {(row["voice"], row["round"]): row for row in made.json("board", run.id)["voices"]}
+        assert voices["challenger", 1]["status"] == voices["witness", 1]["status"] == "failed"
+        assert voices["mediator", 1]["status"] == "refused"
+        assert [line.partition(":")[0] for line in voices["auditor", 1]["left_out"]] == ["Q1", "Q99"]
+        tally = made.rows(Episode, run.id)[0]
+        for voice, why in (("challenger", "failed"), ("witness", "failed"), ("mediator", "refused")):
+            assert f"{voice}: no position in round 1: {why}" in tally.content.replace("\\", "")
+        unknown = [row for row in made.rows(SignalCitation, run.id) if row.label == "no-such-1"]
+        assert {(row.counts, row.reason, row.signal_id) for row in unknown} == {
+            (False, "no such signal on this board", None)
+        }
+        booked = {row.voice for row in made.rows(KarmaEntry, run.id)}
+        assert booked.isdisjoint({"challenger", "witness", "mediator"}), "without an answer there is no conduct"
+
+
+def test_tools_that_fail_leave_tombstones_and_never_end_the_episode() -> None:
+    """No tool answers within a thousandth of a second."""
+    with floor(DESK_TOOL_SECONDS="0.001", DESK_STEP_ATTEMPTS="1") as made:
+        run = made.held()
+        assert run.state == RunState.DONE, run.notes
+        signals = made.rows(Signal, run.id)
+        assert {row.tool for row in signals} == set(HARVESTERS)
+        offline = [row for row in signals if row.state == "offline"]
+        assert {"momentum", "reversal", "volatility"} <= {row.tool for row in offline}
+        # Which limit ends a tool first, the step's or that of its own questions, is a matter of luck.
+        late = ("no answer within 0.001 s", "not fetched in time")
+        assert [row.headline for row in offline if not any(text in row.headline for text in late)] == []
+        assert made.rows(Turn, run.id) == []
+        assert any(note.startswith("no tool has a live signal") for note in run.notes)
+        assert made.rows(Episode, run.id)[0].used_round is None
+
+
+@pytest.mark.long
+def test_killed_workers_lose_and_double_nothing_of_an_episode() -> None:
+    """SIGKILL while voices are in flight: other workers go on, and each voice holds one position."""
+    with processes(DESK_LEASE_SECONDS="3") as desk:
+        desk.rulebook(latency=0.5)
+        desk.workers("research", "ops")
+        made = Floor(desk, desk_of(desk.app).store)
+        run = open_episode(desk.app, SYMBOLS)
+        assert run is not None
+        for number in (1, 2):
+            wait_for(lambda number=number: in_flight(made, run.id, number) >= 2, "voices are in flight", 240.0)
+            for name in ("research", "ops"):
+                desk.end(name, signal.SIGKILL)
+            desk.workers("research", "ops")
+            until = time.monotonic() + 240.0
+            while not (made.run(run.id).state in RUN_FINAL or (number == 1 and in_flight(made, run.id, 2) >= 2)):
+                assert time.monotonic() < until, f"the episode did not go on: {desk.log('research')[-3000:]}"
+                sweep(desk.app)
+                time.sleep(0.2)
+        assert made.run(run.id).state == RunState.DONE
+        forecasts = made.rows(Forecast, run.id)
+        assert set(Counter((row.voice, row.round, row.question_id) for row in forecasts).values()) == {1}
+        assert {(row.voice, row.round) for row in forecasts} == {(voice, n) for voice in VOICES for n in (1, 2)}
+        assert Counter(row.tool for row in made.rows(Signal, run.id)).keys() == set(HARVESTERS)
+        labels = [row.label for row in made.rows(Signal, run.id)]
+        assert len(set(labels)) == len(labels)
+        entries = made.rows(KarmaEntry, run.id)
+        assert set(Counter((row.voice, row.key) for row in entries).values()) == {1}
+        (episode,) = made.rows(Episode, run.id)
+        sums: dict[str, float] = defaultdict(float)
+        for row in entries:
+            sums[row.voice] += row.amount
+        shown = {row["voice"]: row["conduct"] for row in episode.summary["leaderboard"]}
+        assert shown == pytest.approx({voice: sums[voice] for voice in shown})
+
+
+def in_flight(made: Floor, run_id: str, number: int) -> int:
+    with made.store.read() as session:
+        running = (Step.run_id == run_id, Step.kind == "voice", Step.state == "running")
+        return len(session.exec(select(Step.id).where(*running, Step.subject == f"round-{number}")).all())
+
+
+def begun(made: Waiting) -> str:
+    """An episode whose voices wait for the model."""
+    run = open_episode(made.processes.app, SYMBOLS, rounds=1)
+    assert run is not None
+    wait_in_flight(made, run.id, count=len(VOICES))
+    return run.id
+
+
+def test_a_stop_interrupts_each_voice_by_thread_and_turn_within_a_second() -> None:
+    with waiting_desk("research", "ops") as made:
+        run_id = begun(made)
+        code, found, _ = stop(made, run_id)
+        assert (code, found[0]["state"], found[0]["interrupted"]) == (0, RunState.STOPPED, len(VOICES))
+        assert found[0]["seconds"] < 1.0 + load_allowance()
+        assert nothing_is_left(made, run_id)
+        with desk_of(made.processes.app).store.read() as session:
+            turns = session.exec(select(Turn).where(Turn.run_id == run_id)).all()
+            forecasts = session.exec(select(Forecast).where(Forecast.run_id == run_id)).all()
+        assert {(turn.status, turn.thread_id is not None) for turn in turns} == {("interrupted", True)}
+        assert len({(turn.thread_id, turn.codex_turn_id) for turn in turns}) == len(VOICES)
+        assert list(forecasts) == []
+
+
+def load_allowance() -> float:
+    """Seconds that a machine with more processes than processors may take more."""
+    return 4.0
+
+
+def test_one_voice_is_stopped_by_name_and_the_others_go_on() -> None:
+    with waiting_desk("research", "ops") as made:
+        run_id = begun(made)
+        code, found, _ = stop_one(made, run_id, "weaver")
+        assert (code, found["over"], len(found["interrupted"])) == (0, True, 1)
+        made.model.let()
+        wait_for(lambda: run_of(made, run_id).state in RUN_FINAL, "the episode ends", 120.0)
+        assert run_of(made, run_id).state == RunState.DONE
+        floor_ = Floor(made.processes, desk_of(made.processes.app).store)
+        voices = {row["voice"]: row for row in floor_.json("board", run_id)["voices"]}
+        assert voices["weaver"]["status"] == "interrupted"
+        assert voices["weaver"]["reason"].startswith("interrupted by ")
+        assert [voices["weaver"]["thread"], voices["weaver"]["turn"]] == found["interrupted"][0]
+        assert {row["status"] for voice, row in voices.items() if voice != "weaver"} == {"completed"}
+        with floor_.store.read() as session:
+            ends = session.exec(select(Attempt.outcome)).all()
+        assert AttemptEnd.AGAIN not in ends, "it is not tried again"
+        for arguments, error in (
+            (("stop", run_id, "--voice", "bard"), "there is no voice 'bard'"),
+            (("stop", run_id, "--voice", "weaver"), "has no turn in run"),
+            (("stop", "--all", "--voice", "weaver"), "--voice goes with one run"),
+        ):
+            assert error in floor_.text(*arguments, code=2)
+
+
+def stop_one(made: Waiting, run_id: str, voice: str) -> tuple[int, dict[str, Any], float]:
+    return stop(made, run_id, "--voice", voice)  # type: ignore[return-value]

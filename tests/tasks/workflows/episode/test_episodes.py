@@ -1,0 +1,177 @@
+"""Whole episodes through real workers, by the rulebook on the replay."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from sqlmodel import func, select
+
+from agents.board.voices import VOICES
+from models.events import event_log
+from models.events.envelope import EventType
+from models.states import RunState
+from models.tables.board import Episode, EpisodeQuestion, Forecast, KarmaEntry, Signal, SignalCitation
+from models.tables.questions import Question
+from models.tables.runs import Run, Step, Turn
+from tests.tasks.workflows.episode.kit import SYMBOLS, Floor, floor
+from tools.harvest.registry import HARVESTERS
+
+EARLIER, LATER = "2010-07-28", "2010-08-12"  # ten sessions lie between them
+
+
+@pytest.fixture(scope="module")
+def rulebook() -> Iterator[Floor]:
+    with floor() as made:
+        yield made
+
+
+def test_an_episode_resolves_harvests_forecasts_in_two_rounds_and_tallies(rulebook: Floor) -> None:
+    found = rulebook.json("episode", *SYMBOLS)
+    run_id = found["run_id"]
+    assert (found["kind"], found["state"]) == ("episode", RunState.DONE)
+    steps = rulebook.rows(Step, run_id)
+    assert Counter(step.kind for step in steps) == {
+        "brief": 1, "harvest": len(HARVESTERS), "board": 1, "voice": 12, "round": 2, "tally": 1, "finish": 1,
+    }  # fmt: skip
+    assert {(step.state, step.attempt, step.sends) for step in steps} == {("done", 1, 1)}
+    assert {row.tool for row in rulebook.rows(Signal, run_id)} == set(HARVESTERS)
+    asked = rulebook.rows(EpisodeQuestion, run_id)
+    assert sorted(row.label for row in asked) == ["Q1", "Q2", "Q3", "Q4"]
+    forecasts = rulebook.rows(Forecast, run_id)
+    assert {row.voice for row in forecasts} == set(VOICES)
+    assert Counter(row.round for row in forecasts)[1] == Counter(row.round for row in forecasts)[2] > 0
+    citations = rulebook.rows(SignalCitation, run_id)
+    assert len(citations) == sum(len(row.citations) for row in forecasts)
+    assert all(row.counts for row in citations), [row.reason for row in citations if not row.counts]
+    tally = found["episode"]
+    assert tally["content"].startswith("# Episode ")
+    assert (tally["rounds"], tally["used_round"]) == (2, 1)
+    assert {row["voice"] for row in tally["summary"]["leaderboard"]} == set(VOICES)
+    assert rulebook.json("runs", "show", run_id)["episode"] == tally
+
+
+def test_karma_sums_are_those_of_its_entries_and_the_next_episode_adds_to_them(rulebook: Floor) -> None:
+    first, second = (rulebook.json("episode", "AAPL", "KO", "--rounds", "1") for _ in range(2))
+    assert second["episode"]["number"] == first["episode"]["number"] + 1
+    with rulebook.store.read() as session:
+        sums = select(KarmaEntry.voice, func.sum(KarmaEntry.amount)).where(KarmaEntry.ledger == "conduct")
+        booked = dict(session.exec(sums.group_by(KarmaEntry.voice)).all())
+        per_run = session.exec(select(KarmaEntry).where(KarmaEntry.run_id == second["run_id"])).all()
+    shown = {row["voice"]: row["conduct"] for row in second["episode"]["summary"]["leaderboard"]}
+    assert shown == pytest.approx({voice: booked.get(voice, 0.0) for voice in shown})
+    assert len({(row.voice, row.key) for row in per_run}) == len(per_run) > 0
+
+
+def test_the_manifest_names_the_conversation_and_turn_of_each_voice(rulebook: Floor) -> None:
+    run = rulebook.held(("AAPL", "IBM"))
+    board = rulebook.json("board", run.id)
+    assert [(row["round"], row["voice"]) for row in board["voices"]] == [
+        (number, voice) for number in (1, 2) for voice in sorted(VOICES)
+    ]
+    assert len({row["thread"] for row in board["voices"]}) == 12, "each turn has a thread of its own"
+    turns = {row.codex_turn_id: row for row in rulebook.rows(Turn, run.id)}
+    for row in board["voices"]:
+        turn = turns[row["turn"]]
+        assert (turn.thread_id, turn.role, turn.kept) == (row["thread"], f"voice_{row['voice']}", False)
+        assert (row["state"], row["status"], row["running"]) == ("done", "completed", False)
+    assert rulebook.json("runs", "show", run.id)["voices"] == board["voices"]
+    text = rulebook.text("board", run.id)
+    for part in ("momentum-1 live", "Q1 Will AAPL beat", "Forecasts of round 2", "counts", "# Episode"):
+        assert part in text, text
+    assert "voice_weaver" in rulebook.text("runs", "show", run.id) or "weaver" in rulebook.text("runs", "show", run.id)
+
+
+def test_the_content_is_announced_once_as_an_event_of_the_domain_artifact(rulebook: Floor) -> None:
+    run = rulebook.held(("AAPL", "IBM"), rounds=1)
+    with rulebook.store.read() as session:
+        events = [one for one in event_log.read(session, run.id, 0, 10_000) if one.type is EventType.ARTIFACT_WRITTEN]
+        content = session.get_one(Episode, run.id).content
+    (event,) = events
+    assert (event.domain, event.payload["kind"]) == ("artifact", "text/markdown")
+    assert event.payload["digest"] == hashlib.sha256(content.encode()).hexdigest()
+
+
+def test_without_symbols_the_largest_moves_are_asked_about_and_after_a_screen_its_candidates(rulebook: Floor) -> None:
+    small = {"DESK_UNIVERSE": "AAPL,IBM,HPQ,KO,GE,F"}
+    moved = rulebook.json("episode", "--rounds", "1", **small)
+    assert "symbols: largest moves of AAPL,IBM,HPQ,KO,GE,F over 21 sessions, either way" in moved["notes"]
+    assert asked(rulebook, moved["run_id"])[0] == "HPQ", "it fell by 15 %"
+    screen = rulebook.json("screen", "--universe", "AAPL,IBM,GE,F,XOM,JPM,WMT,KO", "--lens", "technical", "--max", "3")
+    after = rulebook.json("episode", "--rounds", "1", **small)
+    ranked = [row["symbol"] for row in screen["candidates"] if row["origin"] == "screen"]
+    assert ranked
+    assert f"symbols: candidates of screen {screen['run_id']}" in after["notes"]
+    assert set(ranked) <= set(asked(rulebook, after["run_id"]))
+
+
+def asked(made: Floor, run_id: str) -> list[str]:
+    """The symbols of an episode's questions, by label."""
+    with made.store.read() as session:
+        found = select(Question.subjects, EpisodeQuestion.label).join(
+            EpisodeQuestion,
+            EpisodeQuestion.question_id == Question.id,  # type: ignore[arg-type]
+        )
+        rows = session.exec(found.where(EpisodeQuestion.run_id == run_id)).all()
+    return [subjects[0] for subjects, label in sorted(rows, key=lambda row: (len(row[1]), row[1]))]
+
+
+def test_questions_that_a_person_names_are_asked_and_no_others(rulebook: Floor) -> None:
+    first = rulebook.held(("IBM", "GE"), rounds=1)
+    with rulebook.store.read() as session:
+        ids = session.exec(select(EpisodeQuestion.question_id).where(EpisodeQuestion.run_id == first.id)).all()
+    found = rulebook.json("episode", "--questions", ids[1], "--rounds", "1")
+    rows = rulebook.rows(EpisodeQuestion, found["run_id"])
+    assert [(row.question_id, row.chosen) for row in rows] == [(ids[1], "named by a person")]
+    assert found["notes"] == ["questions: named by a person"]
+
+
+def test_an_episode_states_what_a_person_named_and_it_does_not_ask(rulebook: Floor) -> None:
+    found = rulebook.json("episode", "AAPL", "MSFT", "--rounds", "1")
+    assert asked(rulebook, found["run_id"]) == ["AAPL"]
+    (note,) = [one for one in found["notes"] if one.startswith("MSFT is not asked about: ")]
+    assert "2010-08-12" in note
+    alone = rulebook.json("episode", "MSFT", "--rounds", "1")
+    assert alone["notes"] == [note, "there was no question to forecast"]
+    many = rulebook.json("episode", "AAPL", "IBM", "GE", "--rounds", "1", DESK_QUESTIONS="2")
+    assert "not asked: GE: an episode has at most 2 questions (DESK_QUESTIONS)" in many["notes"]
+
+
+def test_a_later_episode_resolves_what_is_due_and_books_the_skill_of_each_voice_once(rulebook: Floor) -> None:
+    earlier = rulebook.json("episode", *SYMBOLS, DESK_REPLAY_DATE=EARLIER)["run_id"]
+    rulebook.json("episode", "AAPL", "--rounds", "1", DESK_REPLAY_DATE=LATER)
+    with rulebook.store.read() as session:
+        ids = session.exec(select(EpisodeQuestion.question_id).where(EpisodeQuestion.run_id == earlier)).all()
+        questions = session.exec(select(Question).where(Question.id.in_(ids))).all()  # type: ignore[attr-defined]
+        entries = session.exec(select(KarmaEntry).where(KarmaEntry.ledger == "skill")).all()
+    assert {(row.state, row.outcome in (0.0, 0.5, 1.0)) for row in questions} == {("resolved", True)}
+    assert all(row.evidence["source"] for row in questions if row.evidence)
+    booked = Counter((row.voice, row.question_id) for row in entries)
+    assert {(voice, row.id) for voice in VOICES for row in questions} <= booked.keys()
+    assert set(booked.values()) == {1}
+    again = rulebook.json("episode", "AAPL", "--rounds", "1", DESK_REPLAY_DATE=LATER)
+    with rulebook.store.read() as session:
+        assert len(session.exec(select(KarmaEntry).where(KarmaEntry.ledger == "skill")).all()) == len(entries)
+    resolved = [row for row in again["episode"]["summary"]["leaderboard"] if row["resolved"]]
+    assert {row["voice"] for row in resolved} == set(VOICES)
+
+
+def test_wrong_symbols_questions_and_rounds_start_nothing(rulebook: Floor) -> None:
+    with rulebook.store.read() as session:
+        before = len(session.exec(select(Run.id)).all())
+    for arguments, error in (
+        (("NOPE",), "does not carry NOPE"),
+        (("--questions", "ffffffff"), "there is no question 'ffffffff'"),
+        (("--questions", " ,"), "--questions names no question"),
+        (("AAPL", "--rounds", "3"), "3 rounds"),
+    ):
+        assert error in rulebook.text("episode", *arguments, code=2)
+    assert "has no board" in rulebook.text("board", research_of(rulebook), code=2)
+    with rulebook.store.read() as session:
+        assert len(session.exec(select(Run.id)).all()) == before + 1
+
+
+def research_of(made: Floor) -> str:
+    return str(made.json("research", "KO")["run_id"])

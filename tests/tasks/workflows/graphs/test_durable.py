@@ -1,0 +1,193 @@
+"""Graphs that are cut short: chapters, limits of rate and tokens, a stop, a lost lease. Each goes on at its node."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from models.states import RunState, StepState
+from models.tables.runs import Run, Step
+from tasks.bootstrap import desk_of
+from tasks.cli.render.results.graphs import graphs_report
+from tasks.views.run_view import view
+from tasks.worker.work import work
+from tasks.workflows.graph import play_chapter
+from tasks.workflows.graphs import play
+from tasks.workflows.runs import close_run_step
+from tests.fakes.obedient import obedient
+from tests.fakes.responses import Reply, Silence, Status
+from tests.patience import PATIENCE
+from tests.stack import wait_for
+from tests.tasks.cli.render.console import rendered
+from tests.tasks.worker.steps import ago, change, get
+from tests.tasks.workflows.graphs.kit import Graphs, graphs
+from tests.toy.graphs import NODES, TURNS
+
+pytestmark = pytest.mark.process
+IBM: dict[str, Any] = {"ticker": "IBM", "messages": [["user", "IBM"]]}
+LIMITED = Status(429, {"error": {"message": "slow"}}, {"Retry-After": "1"})
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Graphs]:
+    with graphs() as found:
+        yield found
+
+
+@pytest.fixture
+def desk(shared: Graphs) -> Graphs:
+    shared.model.policy = obedient
+    shared.model.requests.clear()
+    return shared
+
+
+def at_call(number: int, reply: Reply) -> Any:
+    """Policy that gives this reply to one call, and obeys in all others."""
+    seen = Counter[str]()
+
+    def policy(body: dict[str, Any]) -> Reply:
+        seen["calls"] += 1
+        return reply if seen["calls"] == number else obedient(body)
+
+    return policy
+
+
+def from_call(number: int, reply: Reply) -> Any:
+    """Policy that gives this reply to a call and all after it."""
+    seen = Counter[str]()
+
+    def policy(body: dict[str, Any]) -> Reply:
+        seen["calls"] += 1
+        return reply if seen["calls"] >= number else obedient(body)
+
+    return policy
+
+
+def assert_whole(desk: Graphs, run_id: str, step: Step) -> None:
+    assert (step.state, step.error) == (StepState.DONE, None)
+    assert step.result["output"]["nodes"] == list(NODES)
+    assert [turn.role for turn in desk.turns(run_id) if turn.outcome == "completed"] == TURNS
+
+
+def test_chapters_end_at_a_node_and_the_next_goes_on(desk: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(play, "CHAPTER", 0.0)
+    run_id = desk.open("research", IBM)
+    step = desk.play(run_id)
+    assert_whole(desk, run_id, step)
+    steps = desk.steps(run_id)
+    assert len(steps) == len(NODES) + 1  # the first one ends before its first node
+    assert [one.subject for one in steps][:3] == ["1", "1 (2)", "1 (3)"]
+    assert {one.state for one in steps} == {StepState.DONE}
+    assert len(list(desk.model.calls())) == 16
+    assert desk.kept(run_id) == ([], [])
+
+
+def test_a_graph_that_fails_in_a_later_chapter_has_failed(desk: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(play, "CHAPTER", 0.0)
+    run_id = desk.open("raising", {"n": 1})
+    step = desk.play(run_id)
+    assert [one.state for one in desk.steps(run_id)] == [StepState.DONE, StepState.DONE, StepState.FAILED]
+    work(desk.app, str(step.parent_id), close_run_step)
+    with desk.store.read() as session:
+        found = view(session, session.get_one(Run, run_id))
+    assert found.state == RunState.FAILED
+    assert found.notes == [f"graph 1 (3): {step.error}"]
+    assert found.summary["graphs"] == {"asked": 1, "completed": 0, "chapters": 3}
+    (row,) = found.graphs
+    assert (row.graph, row.state, row.chapters, row.turns, row.output) == ("1", "failed", 3, 0, None)
+    text = " ".join(rendered(graphs_report(found.graphs)).split())
+    assert "graph 1: failed, 3 chapters, 0 turns" in text
+    assert "graph_raised: in the node second: ZeroDivisionError" in text
+
+
+def test_a_limit_of_the_rate_puts_the_graph_off_and_it_goes_on_at_its_node(desk: Graphs) -> None:
+    desk.model.policy = from_call(6, LIMITED)
+    run_id = desk.open("research", IBM)
+    step = desk.play(run_id)
+    assert (step.state, step.max_attempts) == (StepState.READY, desk_of(desk.app).settings.step_attempts + 1)
+    assert str(step.error).startswith("rate_limited: ")
+    assert [turn.outcome for turn in desk.turns(run_id)] == ["completed"] * 5 + ["failed"]
+    desk.model.policy = obedient
+    desk.model.requests.clear()
+    wait_for(lambda: _unparked(desk, step.id), "the model is no longer parked")
+    assert_whole(desk, run_id, desk.steps(run_id)[-1])
+    assert len(list(desk.model.calls())) == 11
+
+
+def _unparked(desk: Graphs, step_id: str) -> bool:
+    change(desk.store, Step, step_id, due_at=ago(1))
+    work(desk.app, step_id, play_chapter)
+    return get(desk.store, step_id).state == StepState.DONE
+
+
+def test_nothing_that_a_node_makes_of_a_limited_call_is_kept(desk: Graphs) -> None:
+    desk.model.policy = from_call(1, LIMITED)
+    run_id = desk.open("swallowing", {"n": 1})
+    step = desk.play(run_id)
+    assert step.state == StepState.READY
+    desk.model.policy = obedient
+    wait_for(lambda: _unparked(desk, step.id), "the model is no longer parked")
+    assert desk.steps(run_id)[-1].result["output"]["kept"] != "no answer"
+
+
+def test_a_stop_ends_the_call_and_the_graph(desk: Graphs) -> None:
+    desk.model.policy = at_call(3, Silence(60.0))
+    run_id = desk.open("research", IBM)
+    step = desk.steps(run_id)[0]
+    thread = threading.Thread(target=work, args=(desk.app, step.id, play_chapter))
+    thread.start()
+    try:
+        wait_for(lambda: len(list(desk.model.calls())) == 3, "the third call")
+        assert desk_of(desk.app).leases.end_runs([run_id]) == 1
+    finally:
+        thread.join(PATIENCE)
+    found = get(desk.store, step.id)
+    assert (found.state, found.error) == (StepState.STOPPED, "the run was stopped")
+    assert [turn.status for turn in desk.turns(run_id)] == ["completed", "completed", "interrupted"]
+
+
+def test_a_drained_worker_gives_the_graph_to_another_one(desk: Graphs) -> None:
+    desk.model.policy = at_call(3, Silence(60.0))
+    run_id = desk.open("research", IBM)
+    step = desk.steps(run_id)[0]
+    thread = threading.Thread(target=work, args=(desk.app, step.id, play_chapter))
+    thread.start()
+    try:
+        wait_for(lambda: len(list(desk.model.calls())) == 3, "the third call")
+        desk_of(desk.app).leases.end_all()
+    finally:
+        thread.join(PATIENCE)
+    assert get(desk.store, step.id).state == StepState.READY
+    assert str(get(desk.store, step.id).error).startswith("drained: ")
+    assert_whole(desk, run_id, desk.play(run_id))
+    assert len(list(desk.model.calls())) == 17
+
+
+def test_a_step_that_another_worker_has_writes_nothing_more(desk: Graphs) -> None:
+    desk.model.policy = at_call(3, Silence(1.0))
+    run_id = desk.open("research", IBM)
+    step = desk.steps(run_id)[0]
+    thread = threading.Thread(target=work, args=(desk.app, step.id, play_chapter))
+    thread.start()
+    try:
+        wait_for(lambda: len(list(desk.model.calls())) == 3, "the third call")
+        before = desk.turns(run_id), desk.kept(run_id)
+        change(desk.store, Step, step.id, owner="another")
+    finally:
+        thread.join(PATIENCE)
+    found = get(desk.store, step.id)
+    assert (found.state, found.owner) == (StepState.RUNNING, "another")
+    assert (desk.turns(run_id), desk.kept(run_id)) == before
+
+
+def test_a_used_up_budget_ends_the_graph_with_its_reason() -> None:
+    with graphs(DESK_BUDGET_RUN_TOKENS="300") as desk:
+        run_id = desk.open("research", IBM)
+        step = desk.play(run_id)
+        assert (step.state, step.result["status"]) == (StepState.FAILED, "skipped")
+        assert step.error == "budget: the run has used 360 of 300 tokens (DESK_BUDGET_RUN_TOKENS)"
+        assert len(desk.turns(run_id)) == 3

@@ -1,0 +1,67 @@
+"""Graphs through the real app-server: their calls are turns, their ends are typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from models.states import StepState
+from tests.fakes.obedient import obedient
+from tests.tasks.workflows.graphs.kit import Graphs, graphs
+from tests.toy.graphs import NODES, TURNS
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Graphs]:
+    with graphs() as found:
+        yield found
+
+
+@pytest.fixture
+def desk(shared: Graphs) -> Graphs:
+    shared.model.policy = obedient
+    shared.model.requests.clear()
+    return shared
+
+
+def test_a_graph_runs_to_its_end_and_each_call_is_a_turn_of_its_node(desk: Graphs) -> None:
+    run_id = desk.open("research", {"ticker": "IBM", "messages": [["user", "IBM"]]})
+    step = desk.play(run_id)
+    assert (step.state, step.error) == (StepState.DONE, None)
+    assert step.result["status"] == "completed"
+    assert step.result["output"]["nodes"] == list(NODES)
+    turns = desk.turns(run_id)
+    assert [turn.role for turn in turns] == TURNS
+    assert len(turns) == len(list(desk.model.calls())) == 16
+    assert {(turn.step_id, turn.subject, turn.kept, turn.status) for turn in turns} == {
+        (step.id, "1", False, "completed")
+    }
+    assert [turn.ordinal for turn in turns] == list(range(16))
+    assert {turn.total_tokens for turn in turns} == {120}
+    calls = desk.calls(run_id)
+    assert [(call.tool, call.success) for call in calls] == [("get_prices", True)] * 4
+    by_role = {turn.id: turn.role for turn in turns}
+    assert sorted(by_role[call.turn_id] for call in calls) == ["fundamentals", "market", "news", "social"]
+    assert desk.kept(run_id) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [
+        ("raising", "graph_raised: in the node second: ZeroDivisionError: "),
+        ("unstorable", "graph_state: "),
+        ("not_json", "graph_state: the output.kept is of type set, which JSON cannot hold"),
+        ("waiting", "graph_waits: the graph stopped before first"),
+        ("other_model", "not_found: in the node ask: this desk does not serve the model gpt-9"),
+        ("endless", "graph_endless: no end after as many steps as DESK_GRAPH_STEPS allows"),
+    ],
+)
+def test_a_graph_that_cannot_go_on_ends_with_its_reason(desk: Graphs, factory: str, reason: str) -> None:
+    run_id = desk.open(factory, {"n": 1})
+    step = desk.play(run_id)
+    assert (step.state, step.attempt) == (StepState.FAILED, 1)
+    assert str(step.error).startswith(reason), step.error
+    assert list(desk.model.calls()) == []

@@ -1,0 +1,84 @@
+"""Walks on a desk of real processes, played by the rulebook on a few names, and what they left."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmodel import col, select
+
+from models.database.store import Store
+from models.settings.accounts import research_account
+from models.states import RUN_FINAL
+from models.tables.backtests import BacktestSession
+from models.tables.orders import Fill, Order
+from models.tables.runs import Run
+from tasks.bootstrap import desk_of
+from tasks.workflows.backtest import open_backtest
+from tasks.workflows.walk.rows import rows_of
+from tests.stack import Processes, wait_for
+
+UNIVERSE = "AAPL,IBM,GE,F,XOM,JPM,WMT,KO"
+FIRST, LAST = dt.date(2010, 3, 1), dt.date(2010, 3, 8)  # six sessions
+SECONDS = 180.0
+# What a second walk over the same days must come to as well; ids and times of its own apart.
+COMPARED = ("day", "state", "reason", "cash", "equity", "exposure", "traded", "orders", "denials", "verdicts")
+
+
+@dataclass(slots=True)
+class WalkingDesk:
+    """A desk of research, ops and trade workers."""
+
+    processes: Processes
+
+    @property
+    def store(self) -> Store:
+        return desk_of(self.processes.app).store
+
+    def open(self, last: dt.date = LAST, **options: Any) -> Run:
+        return open_backtest(self.processes.app, FIRST, last, **{"universe": UNIVERSE, **options})
+
+    def ended(self, run_id: str) -> Run:
+        wait_for(lambda: self.run(run_id).state in RUN_FINAL, f"backtest {run_id} ends", SECONDS)
+        return self.run(run_id)
+
+    def walk(self, last: dt.date = LAST, **options: Any) -> Run:
+        return self.ended(self.open(last, **options).id)
+
+    def run(self, run_id: str) -> Run:
+        with self.store.read() as session:
+            return session.get_one(Run, run_id)
+
+    def rows(self, run: Run) -> list[BacktestSession]:
+        with self.store.read() as session:
+            return rows_of(session, run.params["backtest"])
+
+    def runs(self, run: Run, kind: str) -> Sequence[Run]:
+        """The runs of a walk's days, by day."""
+        with self.store.read() as session:
+            own = col(Run.account).in_((run.account, research_account(run.account)))
+            rows = session.exec(select(Run).where(own, Run.kind == kind).order_by(col(Run.market_now)))
+            return rows.all()
+
+    def orders(self, run: Run) -> Sequence[Order]:
+        with self.store.read() as session:
+            rows = select(Order).where(Order.account == run.account)
+            return session.exec(rows.order_by(col(Order.market_at), col(Order.symbol))).all()
+
+    def fills(self, run: Run) -> Sequence[Fill]:
+        with self.store.read() as session:
+            rows = select(Fill).where(Fill.account == run.account)
+            return session.exec(rows.order_by(col(Fill.filled_at), col(Fill.symbol))).all()
+
+
+def outline(desk: WalkingDesk, run: Run) -> dict[str, Any]:
+    """Return what a walk came to, without its own ids and times."""
+    result = run.summary["backtest"]
+    return {
+        "rows": [row.model_dump(include=set(COMPARED)) for row in desk.rows(run)],
+        "orders": [(o.market_at, o.symbol, o.action, o.quantity, o.state) for o in desk.orders(run)],
+        "fills": [(f.filled_at, f.symbol, f.side, f.quantity, f.price) for f in desk.fills(run)],
+        "result": {name: result[name] for name in ("curve", "returns", "drawdown", "turnover", "exposure", "ratings")},
+    }

@@ -1,0 +1,187 @@
+"""A walk over past sessions by real workers: its days, its account, its curve, and what a disturbance does to it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from typing import Any
+
+import pytest
+from sqlmodel import col, select
+
+from models.errors import UsageError
+from models.settings.accounts import research_account
+from models.states import RunKind, RunState
+from models.tables.orders import Account, Fill, Order, Position
+from models.tables.runs import Candidate, Run, Step
+from models.tables.threads import KeptThread
+from tasks.bootstrap import desk_of
+from tasks.engine.child_runs import waiting_step
+from tasks.views.run_view import view
+from tasks.worker.notifier import WorkerNotifier
+from tasks.worker.stopping import Stop, stop_runs
+from tasks.workflows.backtest import resume_backtest
+from tests.stack import wait_for
+from tests.tasks.workflows.walk.kit import WalkingDesk, outline
+from tools.market.clock import exchange_day, exchange_hours
+
+DAYS = [dt.date(2010, 3, day) for day in (1, 2, 3, 4, 5, 8)]
+pytestmark = pytest.mark.long
+
+
+def stopped(desk: WalkingDesk, run_id: str) -> Stop:
+    settings = desk.processes.settings
+    (found,) = stop_runs(desk.store, settings, [run_id], WorkerNotifier(settings).stop, 60)
+    return found
+
+
+def test_each_session_is_visited_once_and_marked_at_its_close(desk: WalkingDesk, walked: Run) -> None:
+    rows = desk.rows(walked)
+    assert walked.state == RunState.DONE, walked.notes
+    assert [(row.day, row.state, row.reason) for row in rows] == [(day, "done", None) for day in DAYS]
+    assert all(row.equity is not None and row.verdicts for row in rows)
+    assert rows[0].equity == 100_000, "what is ordered on the first day is filled on the second"
+    assert rows[1].traded > 0
+
+
+def test_a_day_is_a_screen_on_its_market_and_a_trade_on_its_verdicts(desk: WalkingDesk, walked: Run) -> None:
+    screens, trades = desk.runs(walked, RunKind.SCREEN), desk.runs(walked, RunKind.TRADE)
+    assert [exchange_day(run.market_now) for run in screens] == DAYS
+    assert [exchange_day(run.market_now) for run in trades] == DAYS
+    assert [run.params["source_run"] for run in trades] == [run.id for run in screens]
+    assert {run.account for run in screens} == {research_account(walked.account)}
+    assert {run.account for run in trades} == {walked.account}
+    assert all(waiting_step(run) for run in (*screens, *trades))
+
+
+def test_traders_go_in_order_and_screens_beside_each_other(desk: WalkingDesk, walked: Run) -> None:
+    screens, trades = desk.runs(walked, RunKind.SCREEN), desk.runs(walked, RunKind.TRADE)
+    ends = [run.finished_at for run in trades]
+    assert all(end is not None and end <= after.created_at for end, after in zip(ends, trades[1:], strict=False))
+    assert screens[-1].created_at < trades[0].created_at
+
+
+def test_nothing_of_the_desks_own_account_is_touched(desk: WalkingDesk, walked: Run) -> None:
+    with desk.store.read() as session:
+        for table in (Order, Fill, Position):
+            assert session.exec(select(table).where(col(table.account) == "paper")).all() == []
+        assert session.get(Account, "paper") is None
+        assert session.get_one(Account, research_account(walked.account)).cash == 100_000
+        assert session.exec(select(KeptThread)).all() == []
+    assert not (desk.processes.home / "audit").exists()
+
+
+def test_orders_fill_at_the_open_of_the_session_after_with_slippage(desk: WalkingDesk, walked: Run) -> None:
+    fills = desk.fills(walked)
+    orders = {order.id: order for order in desk.orders(walked)}
+    assert fills
+    following = dict(zip(DAYS, [*DAYS[1:], dt.date(2010, 3, 9)], strict=True))
+    for fill in fills:
+        day = following[exchange_day(orders[fill.order_id].market_at)]
+        assert fill.filled_at == exchange_hours().open_of(day)
+        market = desk_of(desk.processes.app).market_for(day)
+        opened = float(market.bars(fill.symbol, 1).open[-1])
+        assert fill.price == pytest.approx(opened * (1.0005 if fill.side == "buy" else 0.9995), rel=1e-3)
+
+
+def test_the_curve_follows_from_the_fills_and_the_closes(desk: WalkingDesk, walked: Run) -> None:
+    fills = desk.fills(walked)
+    for row, point in zip(desk.rows(walked), walked.summary["backtest"]["curve"], strict=True):
+        known = [fill for fill in fills if exchange_day(fill.filled_at) <= row.day]
+        paid = sum(fill.quantity * fill.price * (1 if fill.side == "buy" else -1) for fill in known)
+        market, held = desk_of(desk.processes.app).market_for(row.day), Counter[str]()
+        for fill in known:
+            held[fill.symbol] += int(fill.quantity) * (1 if fill.side == "buy" else -1)
+        worth = sum(shares * market.quote(symbol).price for symbol, shares in held.items())
+        assert row.cash == pytest.approx(100_000 - paid)
+        assert row.equity == pytest.approx(100_000 - paid + worth)
+        assert point["equity"] == row.equity
+
+
+def test_holdings_are_researched_again_although_screens_know_of_none(desk: WalkingDesk, walked: Run) -> None:
+    screens = {run.id: run for run in desk.runs(walked, RunKind.SCREEN)}
+    for trade in desk.runs(walked, RunKind.TRADE)[1:]:
+        with desk.store.read() as session:
+            own = session.exec(select(Candidate.symbol).where(Candidate.run_id == trade.id)).all()
+            screened = session.exec(
+                select(Candidate.symbol).where(Candidate.run_id == screens[trade.params["source_run"]].id)
+            ).all()
+        bought = {fill.symbol for fill in desk.fills(walked) if fill.filled_at < trade.market_now}
+        assert bought <= {*own, *screened}
+
+
+def test_the_result_has_curves_rates_costs_and_one_sentence(desk: WalkingDesk, walked: Run) -> None:
+    result: dict[str, Any] = walked.summary["backtest"]
+    assert (result["sessions"], result["missing"], result["first"], result["last"]) == (
+        6,
+        0,
+        "2010-03-01",
+        "2010-03-08",
+    )
+    assert set(result["returns"]) == set(result["drawdown"]) == {"desk", "held", "equal_weight"}
+    assert {row["group"] for row in result["ratings"]} == set(result["verdicts"])
+    assert any(row["n"] and row["low"] <= row["share"] <= row["high"] for row in result["ratings"])
+    assert {row["group"].split()[0] for row in result["roles"]} >= {"quick", "risk"}
+    assert result["turns"] == walked.summary["turns"] > 50
+    assert result["conclusion"].startswith("Nothing can be concluded about the rulebook")
+    assert result["voices"] == []
+
+
+def test_no_step_needed_the_sweep(desk: WalkingDesk, walked: Run) -> None:
+    with desk.store.read() as session:
+        steps = session.exec(select(Step).where(Step.run_id == walked.id)).all()
+    assert {(step.attempt, step.sends, step.state) for step in steps} == {(1, 1, "done")}
+
+
+def test_the_same_days_come_to_the_same_again(desk: WalkingDesk, walked: Run) -> None:
+    assert outline(desk, desk.walk()) == outline(desk, walked)
+
+
+def test_a_walk_that_was_stopped_goes_on_where_it_ended(desk: WalkingDesk, walked: Run) -> None:
+    run = desk.open()
+    wait_for(lambda: len(desk.rows(run)) >= 2, "two sessions are done")
+    with pytest.raises(UsageError, match="still runs"):
+        resume_backtest(desk.processes.app, run.id)
+    assert stopped(desk, run.id).over
+    with desk.store.read() as session:
+        left = session.exec(select(Run.id).where(col(Run.state).in_((RunState.RUNNING, RunState.STOPPING)))).all()
+    assert left == [], "its days were stopped with it"
+    before = len(desk.rows(run))
+    assert 2 <= before < len(DAYS)
+    resumed = desk.ended(resume_backtest(desk.processes.app, run.id).id)
+    assert (resumed.state, resumed.account) == (RunState.DONE, run.account)
+    assert resumed.params["days"] == [day.isoformat() for day in DAYS[before:]]
+    assert outline(desk, resumed) == outline(desk, walked)
+    with pytest.raises(UsageError, match="has all its sessions"):
+        resume_backtest(desk.processes.app, run.id)
+
+
+def test_a_day_is_missing_when_its_screen_is_stopped_and_the_walk_goes_on(desk: WalkingDesk) -> None:
+    run = desk.open()
+    wait_for(lambda: len(desk.runs(run, RunKind.SCREEN)) == len(DAYS), "the screens are open")
+    victim = desk.runs(run, RunKind.SCREEN)[-1]
+    stopped(desk, victim.id)
+    done = desk.ended(run.id)
+    assert (done.state, len(desk.rows(run))) == (RunState.DONE, len(DAYS))
+    assert done.summary["missing"] == [
+        {"day": "2010-03-08", "reason": f"its screen {victim.id} stopped: stopped on request"}
+    ]
+
+
+def test_with_memory_the_days_run_in_order_on_one_account(desk: WalkingDesk) -> None:
+    run = desk.walk(DAYS[2], memory="on")
+    screens = desk.runs(run, RunKind.SCREEN)
+    assert desk.runs(run, RunKind.TRADE) == []
+    assert [row.state for row in desk.rows(run)] == ["done"] * 3
+    assert {one.account for one in screens} == {run.account}
+    ends = [one.finished_at for one in screens]
+    assert all(end is not None and end <= after.created_at for end, after in zip(ends, screens[1:], strict=False))
+    assert desk.fills(run)
+
+
+def test_the_view_has_the_sessions_and_the_result(desk: WalkingDesk, walked: Run) -> None:
+    with desk.store.read() as session:
+        shown = view(session, session.get_one(Run, walked.id))
+    assert shown.backtest is not None
+    assert (shown.backtest.sessions, len(shown.backtest.rows), shown.backtest.resumed) == (6, 6, None)
+    assert shown.backtest.result == walked.summary["backtest"]
