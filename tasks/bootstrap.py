@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import os
 import socket
 import threading
@@ -26,8 +27,9 @@ from agents.kept_threads import ThreadRecords, ThreadRuntime
 from agents.litellm.config import litellm_config
 from agents.litellm.library import library
 from agents.litellm.runtime import LitellmRuntime
-from agents.role_models import require_keys, role_models, runtimes_of
+from agents.role_models import RULES_MODEL, models_in_use, require_keys, runtimes_of
 from agents.roles import check_roles
+from agents.rulebook.runtime import RulesRuntime
 from agents.runner import Runner
 from agents.runtime import Runtime
 from agents.web_search import check_web_search
@@ -39,9 +41,9 @@ from models.settings import Settings
 from models.settings.snapshots import in_run
 from models.tables.runs import Run
 from tasks.approvals.asker import ApprovalAsker
-from tasks.engine.admission import ModelAdmissions
 from tasks.engine.draining import Drain
 from tasks.engine.leases import LeaseKeeper
+from tasks.engine.limits.admission import ModelAdmissions
 from tasks.engine.loop import LoopThread
 from tasks.events.publisher import Publisher
 from tasks.events.recorder import Recorder
@@ -61,7 +63,7 @@ log = structlog.get_logger(__name__)
 START_SECONDS = 60.0
 LIBRARY_SECONDS = 300.0  # it takes five of a processor of its own, and all workers of a host load it at once
 # The runtimes by name, and the part of a desk that is each one.
-RUNTIME_PARTS = {"codex": "runtime", "litellm": "litellm"}
+RUNTIME_PARTS = {"codex": "runtime", "litellm": "litellm", "rules": "rules"}
 REDIS_SECONDS = 3.0
 # A market view is small, but what tools compute on it is kept with it.
 MARKETS_KEPT = 64
@@ -154,6 +156,14 @@ class Desk:
             reason = f"this worker cannot have the market of run {run_id}: {error.args[0]}"
             raise UsageError(reason, remedy=error.remedy) from None
 
+    def market_for(self, day: dt.date) -> MarketData:
+        """Return the market of the settings on a day of its data. Raises SettingError when they lack the day."""
+        return self._market_at(configured_market(self.settings)._replace(day=day))
+
+    def market_on(self, run_id: str, day: dt.date) -> MarketData:
+        """Return the market of a run on another day of its data. Raises SettingError when they lack the day."""
+        return self._market_at(self._run_markets(run_id)._replace(day=day))
+
     def settings_of(self, run_id: str) -> Settings:
         """Return the settings with which this process does a step of a run: its own, with those that the run keeps in
         their place. A run of a version that kept none has this process's.
@@ -166,7 +176,8 @@ class Desk:
     def _run_settings(self) -> Callable[[str], Settings]:
         def read(run_id: str) -> Settings:
             with self.store.read() as session:
-                return in_run(self.settings, session.get_one(Run, run_id).settings)
+                run = session.get_one(Run, run_id)
+            return in_run(self.settings, run.settings, run.account)
 
         return lru_cache(RUNS_KEPT)(read)
 
@@ -235,7 +246,7 @@ class Desk:
 
     def runtimes(self) -> Mapping[str, Runtime]:
         """Return the runtimes that some role uses, by name; those that no role uses are not started."""
-        used = runtimes_of(self.settings)
+        used = runtimes_of(self.settings) | ({"rules"} if self.settings.provider == RULES_MODEL else set())
         return {name: getattr(self, part) for name, part in RUNTIME_PARTS.items() if name in used}
 
     def made_runtimes(self) -> list[Runtime]:
@@ -264,6 +275,11 @@ class Desk:
         runtime = LitellmRuntime(litellm_config(self.settings, self.name), observer=observer)
         self.loop.submit(runtime.start()).result(LIBRARY_SECONDS)
         return runtime
+
+    @part
+    def rules(self) -> Runtime:
+        """Return the runtime of the rulebook's policies in this process, for backtests."""
+        return RulesRuntime(self.settings.rulebook_latency_seconds)
 
     @part
     def vault(self) -> ThreadVault:
@@ -357,7 +373,7 @@ def require_runtimes(settings: Settings) -> None:
 def require_roles(settings: Settings) -> None:
     """Check the settings that name roles. Raises SettingError."""
     check_roles(settings)
-    role_models(settings)
+    models_in_use(settings)
     check_web_search(settings)
 
 

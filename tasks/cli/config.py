@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from rich.console import Group
 from rich.table import Table
 
-from agents.role_models import role_models
+from agents.role_models import models_in_use
 from models.errors import UsageError
 from models.prices import AS_OF, LISTED, Price, prices
 from models.settings import Settings
@@ -66,7 +66,7 @@ def published(loaded: Loaded, rows: list[dict[str, Any]]) -> list[dict[str, Any]
 def _prices(settings: Settings) -> Table:
     """Return the prices that estimates rest on, those of models in use first; one without a price has none."""
     known = prices(settings.prices)
-    used = [one for one in role_models(settings).values() if one.provider(settings) != RULES]
+    used = [one for one in models_in_use(settings) if one.provider(settings) != RULES]
     models = dict.fromkeys([*(model for one in used for model in one.models), *known])
     columns = ("Model", "USD a million tokens", "From")
     return table(columns, [(name, *_priced(name, known)) for name in models], "Prices")

@@ -18,6 +18,24 @@ MODULES: dict[str, dict[str, str]] = {
         ),
         "trade": "Let the trader decide on the verdicts of an earlier run.",
     },
+    "board.episode": {
+        "episode": (
+            "Hold an episode: harvest every tool's signals, let the voices forecast questions by them, and tally."
+        ),
+    },
+    "board.board": {
+        "board": "Show a run's board: signals, questions, forecasts with their citations, voices, and the tally.",
+    },
+    "walk.backtest": {
+        "backtest": (
+            "Let the whole desk play past sessions on an account of its own, and compare it with the universe itself."
+        ),
+    },
+    "graphs.graph": {
+        "graph": (
+            "Play a LangGraph graph as durable work: each of its model calls is a turn, and it goes on where it was."
+        ),
+    },
     "stop": {
         "stop": (
             "Stop runs: interrupt their turns, submit none of their orders, and wait until nothing of them runs "
@@ -31,6 +49,13 @@ MODULES: dict[str, dict[str, str]] = {
         "status": (
             "Show workers, app-servers, queues, running turns, parked models, the oldest step and the last sweep; "
             "exit code 1 when a part of the desk does not answer."
+        ),
+    },
+    "board.scores": {
+        "scores": "Show the scores of voices, tools, lenses, roles and verdicts over resolved questions.",
+        "calibrate": (
+            "Map verdicts' rating and confidence to the probability that they turned out to have, where there is "
+            "enough."
         ),
     },
     "orders.approvals": {
@@ -55,7 +80,7 @@ MODULES: dict[str, dict[str, str]] = {
     },
     "services.demo": {
         "demo": (
-            "Screen the S&P 500 on real prices, research candidates, decide on trades, analyse three; then stop "
+            "Screen the S&P 500 on real prices, research, decide, analyse three, hold a round of voices; then stop "
             "everything."
         ),
     },
@@ -71,6 +96,9 @@ MODULES: dict[str, dict[str, str]] = {
     "services.api": {
         "api": "Serve the desk over HTTP: runs, threads, orders, approvals, stop, and live events.",
     },
+    "services.mcp": {
+        "mcp": "Offer the desk's read tools over the Model Context Protocol; none submits an order.",
+    },
     "services.processes": {
         "worker": "Run one worker in the foreground.",
         "ping": "Check that a worker of this host answers; exit code 1 when none does.",
@@ -83,6 +111,9 @@ MODULES: dict[str, dict[str, str]] = {
     },
     "threads": {
         "threads": "Threads that roles keep from one run to the next.",
+    },
+    "questions.group": {
+        "questions": "Questions that resolve: the desk's own, a person's, event markets'.",
     },
     "orders.orders": {
         "orders": "What was recommended, and what became of it.",

@@ -14,6 +14,7 @@ from tasks.cli.output import emit
 from tasks.cli.render.attempts import attempts_report
 from tasks.cli.render.conversations import conversations_report
 from tasks.cli.render.lineage import lineage_report
+from tasks.cli.render.results.board import voices_report
 from tasks.cli.render.results.grounding import grounding_report
 from tasks.cli.render.runs import artifacts_report, progress_line, run_list, run_report
 from tasks.cli.shell import Json, opened
@@ -60,6 +61,7 @@ def _report(home: Path, run: RunDetail) -> RenderableType:
         run_report(run, home),
         grounding,
         pictures,
+        voices_report(run.voices),
         conversations_report(run.conversations),
         attempts_report(run.attempts),
     ]

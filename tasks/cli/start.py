@@ -50,9 +50,9 @@ def screen(
     lenses = _lenses(lens)
     if universe is not None and not universe.strip():
         raise UsageError("--universe is empty", remedy="give sp500, a file of symbols, or symbols by comma")
-    app = _app()
+    app = connected()
     run = open_screen(app, universe, lenses, most)
-    _see(app, run, wait=wait, as_json=as_json)
+    see(app, run, wait=wait, as_json=as_json)
 
 
 @commands.command()
@@ -71,9 +71,9 @@ def research(
         raise UsageError(what, remedy="name symbols, or give --portfolio for the account's holdings")
     if force and not portfolio:
         raise UsageError("--force goes with --portfolio", remedy="symbols that you name are researched in any case")
-    app = _app()
+    app = connected()
     run = open_research(app, symbols) if symbols else open_portfolio(app, force=force)
-    _see(app, run, wait=wait, as_json=as_json)
+    see(app, run, wait=wait, as_json=as_json)
 
 
 @commands.command()
@@ -103,8 +103,8 @@ def analyze(
     limits = {"max_delta": max_delta, "min_roc": min_roc, "dte": dte, "contracts": contracts}
     asked = analysis_request(strategy, **limits, chart=with_chart, research=with_research, orders=orders)  # type: ignore[arg-type]
     wanted = analysis_depth(depth)
-    app = _app()
-    _see(app, open_analysis(app, symbols, asked, wanted), wait=wait, as_json=as_json)
+    app = connected()
+    see(app, open_analysis(app, symbols, asked, wanted), wait=wait, as_json=as_json)
 
 
 @commands.command()
@@ -114,13 +114,13 @@ def trade(
     as_json: Json = False,
 ) -> None:
     """Let the trader decide on the verdicts of an earlier run."""
-    app = _app()
+    app = connected()
     with desk_of(app).store.read() as session:
         source = find_run(session, run).id
-    _see(app, open_trade(app, source), wait=wait, as_json=as_json)
+    see(app, open_trade(app, source), wait=wait, as_json=as_json)
 
 
-def _app() -> Celery:
+def connected() -> Celery:
     """Return an app with a reachable Redis and a current database, so that no run is opened that workers could never
     start."""
     settings = checked().settings
@@ -140,7 +140,8 @@ def _lenses(named: list[str] | None) -> list[str] | None:
     return list(dict.fromkeys(found))
 
 
-def _see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
+def see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
+    """Follow a run that begins to its end and print it; exit code 1 for one that failed or was stopped."""
     assert run is not None, "only a scheduled slot can be taken already"
     out, store = console(), desk_of(app).store
     try:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, NoReturn
 
 import typer
 
+from models.database.store import Store
 from models.errors import RedisDown, UsageError
 from models.settings import Settings
 from tasks.cli.output import emit
-from tasks.cli.shell import Json, opened
+from tasks.cli.shell import Json, opened, whoami
 from tasks.telemetry.commits import emitted
 from tasks.views.run_view import find_run
 from tasks.worker.notifier import WorkerNotifier
 from tasks.worker.stopping import Stop, stop_runs, unfinished
+from tasks.workflows.episode.stopping import stop_voice
 
 MARGIN_SECONDS = 6.0  # past a lease: what is held by a dead worker ends with its lease
 
@@ -25,12 +27,17 @@ commands = typer.Typer()
 def stop(
     runs: Annotated[list[str] | None, typer.Argument(help="Ids of runs, or the beginning of each.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every run that has not ended.")] = False,
+    voice: Annotated[
+        str | None, typer.Option(help="Only this voice of the run's board, such as weaver; the others go on.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Stop runs: interrupt their turns, submit none of their orders, and wait until nothing of them runs any more."""
     if bool(runs) == every:
         raise UsageError("name a run, or give --all", remedy="`desk runs list` shows the runs; --all stops every one")
     settings, store = opened()
+    if voice is not None:
+        _stop_voice(settings, store, runs or [], voice, as_json=as_json)
     with store.read() as session:
         named = [find_run(session, run).id for run in runs or []]
         ids = unfinished(session) if every else list(dict.fromkeys(named))
@@ -38,6 +45,20 @@ def stop(
         found = stop_runs(store, settings, ids, _notifier(settings), settings.lease_seconds + MARGIN_SECONDS)
     emit(found, lambda _: "\n".join(map(describe, found)) or "no run is active", as_json=as_json)
     raise typer.Exit(0 if all(each.over for each in found) else 1)
+
+
+def _stop_voice(settings: Settings, store: Store, runs: Sequence[str], voice: str, *, as_json: bool) -> NoReturn:
+    """Stop one voice of one run, and end the command."""
+    if len(runs) != 1:
+        raise UsageError("--voice goes with one run", remedy="name the run whose voice it is")
+    with store.read() as session:
+        run_id = find_run(session, runs[0]).id
+    notifier = WorkerNotifier(settings)
+    found = stop_voice(store, run_id, voice, whoami(), notifier.interrupt, settings.lease_seconds + MARGIN_SECONDS)
+    turns = ", ".join(f"turn {turn} of thread {thread}" for thread, turn in found.interrupted) or "no turn was running"
+    end = f"stopped after {found.seconds:.1f} s" if found.over else "is still held by its worker"
+    emit(found, lambda _: f"{voice} of run {run_id} {end}: {turns}", as_json=as_json)
+    raise typer.Exit(0 if found.over else 1)
 
 
 def describe(stop: Stop) -> str:

@@ -30,6 +30,7 @@ ALL = (
     CheckEntry("clock", trading.clock, 30),
     CheckEntry("filings", research.filings, 30),
     CheckEntry("pages", research.pages, 30),
+    CheckEntry("venues", research.venues, 10),
     CheckEntry("tools", model.tools_shown, 60),
     CheckEntry("model", model.model, 200),
     CheckEntry("litellm", model.litellm, 200),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from agents.role_models import role_models
+from agents.role_models import models_in_use
 from agents.roles import ROLES
 from agents.runner import Assignment, RoleRun, Runner
 from agents.subjects import screener_subject
@@ -47,7 +47,7 @@ def tools_shown(context: CheckContext) -> Check:
     """Check that the binary's own request has exactly the role's tools, name for name."""
     wanted = sorted(tool.name for tool in ROLE.tools)
     with request_mirror() as mirror:
-        change = {"provider": "rulebook", "rulebook_url": mirror.url, "role_models": ""}
+        change = {"provider": "rulebook", "rulebook_url": mirror.url, "role_models": "", "voice_models": ""}
         done = _turn(context, change, "doctor-tools")
     if not mirror.shown:
         return _failed("tools", context.settings, done)
@@ -79,13 +79,13 @@ def model(context: CheckContext) -> Check:
 
 def litellm(context: CheckContext) -> Check:
     """Check that each model that a role names for the LiteLLM runtime answers one real turn."""
-    used = [one for one in role_models(context.settings).values() if one.runtime == "litellm"]
+    used = [one for one in models_in_use(context.settings) if one.runtime == "litellm"]
     models = dict.fromkeys(model for one in used for model in one.models)
     if not models:
         return Check("litellm", CheckStatus.OK, "no role uses it")
     for model in models:
         every = ";".join(f"{role}=litellm:{model}" for role in ROLES)  # so that no other runtime starts
-        done = _turn(context, {"role_models": every}, "doctor-litellm")
+        done = _turn(context, {"role_models": every, "voice_models": ""}, "doctor-litellm")
         if isinstance(done.outcome, Failed):
             remedy = _LITELLM_REMEDIES.get(done.outcome.kind, "check DESK_ROLE_MODELS")
             detail = f"{model}: {done.outcome.kind}: {done.outcome.message}"

@@ -1,4 +1,5 @@
-"""Checks of the sources of research: the SEC's filings, pages of the web and the browser for their pictures."""
+"""Checks of the sources of research: the SEC's filings, pages of the web with the browser for their pictures, and event
+markets."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from tools.pages.browser import find_browser
 from tools.pages.targets import PageError
 from tools.pages.text import require_installed
 from tools.research import edgar
+from tools.venues import factory
 
 _SECONDS = 12
 
@@ -45,6 +47,20 @@ def pages(context: CheckContext) -> Check:
         return Check("pages", CheckStatus.OK, f"hosts {named}; without pictures: {error}")
     replay = "" if context.desk.market.clock.day is None else "; none is read in a replay"
     return Check("pages", CheckStatus.OK, f"hosts {named}; pictures by {browser}{replay}")
+
+
+def venues(context: CheckContext) -> Check:
+    """Check that the event markets that are named can be read; no request is made."""
+    settings = context.settings
+    named = [*settings.venues, *(["funding rates of Hyperliquid"] if settings.funding else [])]
+    if not named:
+        return Check("venues", CheckStatus.OK, "no event market is named (DESK_VENUES): none is read")
+    try:
+        factory.require_installed()
+    except NotConfigured as error:
+        return Check("venues", CheckStatus.WARN, f"{', '.join(named)}: httpx is missing", str(error))
+    replay = "" if context.desk.market.clock.day is None else "; no episode asks them in a replay"
+    return Check("venues", CheckStatus.OK, f"{', '.join(named)}{replay}")
 
 
 def _browser(setting: str | None) -> str:

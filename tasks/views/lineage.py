@@ -1,4 +1,5 @@
-"""The lineage of an order or a verdict: the chain back to the screen hit, by SQL along the foreign keys."""
+"""The lineage of an order or a verdict: the chain back to the screen hit and, where a run had rounds of voices, to
+their forecasts, citations and signals, by SQL along the foreign keys."""
 
 from __future__ import annotations
 
@@ -78,6 +79,28 @@ _CALLS = text(
     order by c.ordinal, c.id
     """
 )
+_FORECASTS = text(
+    """
+    select f.id as forecast, f.voice, f.round, q.id as question, q.text, q.subjects, f.probability, f.baseline,
+           f.because, f.author,
+           t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn
+    from forecast f
+    join question q on q.id = f.question_id
+    join turn t on t.id = f.turn_id
+    where f.run_id = :run
+    order by f.round, f.voice, q.id
+    """
+).columns(subjects=JSON)
+_CITATIONS = text(
+    """
+    select c.forecast_id as forecast, c.label, c.stance, c.claim, c.counts, c.reason,
+           s.id as signal, s.tool, s.state, s.headline, s.source, s.as_of
+    from signal_citation c
+    left join signal s on s.id = c.signal_id  -- a voice may cite what there is not
+    where c.run_id = :run
+    order by c.forecast_id, c.ordinal
+    """
+)
 _ORDERS = text(
     """
     select o.id as "order", o.verdict_id as verdict, o.state, o.action, o.side, o.quantity, o.contract, o.legs,
@@ -95,8 +118,8 @@ _ORDERS = text(
 
 
 def lineage(session: Session, run: Run, symbol: str) -> dict[str, Any]:
-    """Return the chain of one symbol in one run: orders, verdict, analysis, reports with their threads, tool calls and
-    pictures, screen hits.
+    """Return the chain of one symbol in one run: orders, forecasts with their citations and signals, verdict, analysis,
+    reports with their threads, tool calls and pictures, screen hits.
 
     For a trade run, the research is its source run's. `verdict` is None for an order on a symbol without research.
     Raises NotFound when the run has no such symbol.
@@ -118,6 +141,7 @@ def lineage(session: Session, run: Run, symbol: str) -> dict[str, Any]:
         "verdict": dict(verdict) if verdict is not None else None,
         "analysis": _analysis(session, researched),
         "reports": _reports(session, researched),
+        "forecasts": _forecasts(session, researched),
         "hits": _plain(session.execute(_HITS, researched).mappings()),
     }
 
@@ -130,6 +154,18 @@ def _analysis(session: Session, researched: dict[str, str]) -> dict[str, Any] | 
     found = dict(row)
     contract = found.pop("figures").get("contract") or {}
     return {**found, "chain": contract.get("source")}
+
+
+def _forecasts(session: Session, researched: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the voices' forecasts of questions on the symbol, each with its citations and their signals."""
+    rows = [dict(row) for row in session.execute(_FORECASTS, {"run": researched["run"]}).mappings()]
+    own = [row for row in rows if researched["symbol"] in row.pop("subjects")]
+    if not own:
+        return []
+    cited: dict[str, list[dict[str, Any]]] = {}
+    for row in _plain(session.execute(_CITATIONS, {"run": researched["run"]}).mappings()):
+        cited.setdefault(row.pop("forecast"), []).append({**row, "counts": bool(row["counts"])})
+    return [{**row, "citations": cited.get(row["forecast"], [])} for row in own]
 
 
 def _reports(session: Session, researched: dict[str, str]) -> list[dict[str, Any]]:

@@ -48,9 +48,9 @@ def list_orders(
 
 def order_view(session: Session, order: Order) -> dict[str, Any]:
     """Return rows as plain data: order, preview, approval, the orders that protect its position, fills, decision,
-    verdict, analysis, reports, hits.
+    verdict, analysis, reports, forecasts of voices with their citations, hits.
 
-    Each of decision, reports and hits has `at`: the end of its turn, in real time.
+    Each of decision, reports, forecasts and hits has `at`: the end of its turn, in real time.
     """
     preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).first()
     approval = session.exec(select(Approval).where(col(Approval.order_id) == order.id)).first()
@@ -65,9 +65,9 @@ def order_view(session: Session, order: Order) -> dict[str, Any]:
         "protected_by": [row.model_dump() for row in _protection(session, order)],
         "fills": [fill.model_dump() for fill in fills],
         "decision": _decision(session, order),
-        **{name: rests_on[name] for name in ("verdict", "analysis", "reports", "hits")},
+        **{name: rests_on[name] for name in ("verdict", "analysis", "reports", "forecasts", "hits")},
     }
-    _date(session, [found["decision"], *found["reports"], *found["hits"]])
+    _date(session, [found["decision"], *found["reports"], *found["forecasts"], *found["hits"]])
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlmodel import Session, col, select
 
-from agents.role_models import role_models
+from agents.role_models import models_in_use
 from models.prices import prices
 from models.research import Frozen
 from models.settings import Settings
@@ -26,9 +26,9 @@ class Outlook(Frozen):
 
 def outlook(session: Session, settings: Settings, run: Run) -> Outlook:
     """Return what the run may spend. settings: of this process; the run's own are in their place."""
-    settings = in_run(settings, run.settings)
+    settings = in_run(settings, run.settings, run.account)
     known = prices(settings.prices)
-    used = [one for one in role_models(settings).values() if one.provider(settings) != RULES]
+    used = [one for one in models_in_use(settings) if one.provider(settings) != RULES]
     models = dict.fromkeys(model for one in used for model in one.models)
     ended = (Run.kind == run.kind, col(Run.id) < run.id, col(Run.finished_at).is_not(None))
     last = session.exec(select(Run.summary).where(*ended).order_by(col(Run.id).desc()).limit(1)).first() or {}

@@ -7,20 +7,22 @@ from sqlmodel import Session
 from models.tables.runs import Run
 from tasks.views.artifacts import ArtifactRow, artifacts
 from tasks.views.attempts import AttemptRow, attempts
+from tasks.views.board.voices import VoiceRow, voice_rows
 from tasks.views.conversations import ConversationRow, conversations
 from tasks.views.grounded import GroundedReport, grounded_reports
 from tasks.views.run_view import Progress, RunView, progress, view
 
 
 class RunDetail(RunView):
-    """The view of a run, its progress, each attempt at its steps, their conversations and pictures, and where the
-    figures of its reports came from."""
+    """The view of a run, its progress, each attempt at its steps, their conversations and pictures, where the figures
+    of its reports came from, and each voice in each round with its conversation."""
 
     progress: Progress
     attempts: list[AttemptRow]
     conversations: list[ConversationRow]
     artifacts: list[ArtifactRow]
     grounded: list[GroundedReport]
+    voices: list[VoiceRow]
 
 
 def detail(session: Session, run: Run) -> RunDetail:
@@ -32,4 +34,5 @@ def detail(session: Session, run: Run) -> RunDetail:
         conversations=conversations(session, run.id),
         artifacts=artifacts(session, run.id),
         grounded=grounded_reports(session, run),
+        voices=voice_rows(session, run.id),
     )

@@ -14,15 +14,20 @@ from agents.roles import rejecting, validators
 from models.errors import NotFound, UsageError
 from models.research import Frozen
 from models.settings.standing import Standing, standing_of_run
-from models.states import RUN_FINAL, STEP_FINAL, Phase, StepKind, StepState
+from models.states import RUN_FINAL, STEP_FINAL, Phase, RunKind, StepKind, StepState
 from models.tables.columns import utcnow
 from models.tables.orders import Order, Preview
 from models.tables.runs import Candidate, CandidateHit, Decision, Run, ScreenHit, Step, ToolCall, Turn, Verdict
 from tasks.engine import kinds
 from tasks.engine.budgets import was_run
 from tasks.views.analyses import AnalysisRow, analyses
+from tasks.views.backtests import BacktestView, backtest_view
+from tasks.views.board.board_view import TallyView, tally_of
+from tasks.workflows.graphs.result import GraphRow, graphs
 from tasks.workflows.portfolio.result import PortfolioResearchResult, portfolio_research
+from tasks.workflows.walk.rows import backtest_runs
 from tools.orders.stops.terms import preview_text
+from tools.scoring.records.calibrations import odds_of_run
 
 ENTRY = frozenset({"open", "add"})
 EXIT = frozenset({"reduce", "close"})
@@ -30,8 +35,9 @@ NO_VERDICT = "no verdict"
 
 
 class CandidateRow(Frozen):
-    """One line of the closing table. confidence: of the screeners, None when none named it; tools: calls by name, of
-    the candidate's reports; tokens: theirs, None where the provider gave no figure."""
+    """One line of the closing table. confidence: of the screeners, None when none named it; verdict_probability: that
+    the symbol beats the median, None until `desk calibrate` has found it; tools: calls by name, of the candidate's
+    reports; tokens: theirs, None where the provider gave no figure."""
 
     symbol: str
     origin: str
@@ -39,6 +45,7 @@ class CandidateRow(Frozen):
     confidence: str | None
     verdict: str | None
     verdict_confidence: str | None
+    verdict_probability: float | None = None
     missing: list[str]
     tools: dict[str, int]
     tokens: int | None
@@ -100,7 +107,8 @@ class Progress(Frozen):
 class RunView(Frozen):
     """A whole run. For a trade run the candidates are its source run's, and `judged_by` is that run's model;
     `settings` are those that it was opened with, None for a run of an older version; `portfolio` is there when orders
-    were filled, `portfolio_research` when the run was one over the portfolio, `analyses` when it was an analysis.
+    were filled, `portfolio_research` when the run was one over the portfolio, `analyses` when it was an analysis,
+    `episode` when it had rounds and they were tallied, `backtest` when it was one, `graphs` those that it played.
     role_models: the roles with another model than `model`."""
 
     run_id: str
@@ -127,6 +135,9 @@ class RunView(Frozen):
     portfolio: Portfolio | None
     portfolio_research: PortfolioResearchResult | None
     analyses: list[AnalysisRow]
+    episode: TallyView | None
+    backtest: BacktestView | None
+    graphs: list[GraphRow]
 
 
 def find_run(session: Session, run_id: str) -> Run:
@@ -172,7 +183,9 @@ def progress(session: Session, run_id: str) -> Progress:
     ).one()
     taken_up = select(Step.id).where(Step.run_id == run_id, col(Step.started_at).is_not(None)).limit(1)
     turns, tokens = session.exec(
-        select(func.count(), func.coalesce(func.sum(Turn.total_tokens), 0)).where(Turn.run_id == run_id, was_run())
+        select(func.count(), func.coalesce(func.sum(Turn.total_tokens), 0)).where(
+            col(Turn.run_id).in_(runs_counted(run)), was_run()
+        )
     ).one()
     return Progress.of(
         run,
@@ -187,6 +200,11 @@ def progress(session: Session, run_id: str) -> Progress:
         seconds=((run.finished_at or utcnow()) - run.created_at).total_seconds(),
         final=run.state in RUN_FINAL,
     )
+
+
+def runs_counted(run: Run) -> Any:
+    """Return the runs of which a run's turns and tokens are: its own, and of a backtest those of its days."""
+    return backtest_runs(run.account) if run.kind == RunKind.BACKTEST else [run.id]
 
 
 def _phases(session: Session, run_id: str) -> dict[str, int]:
@@ -241,6 +259,9 @@ def view(session: Session, run: Run) -> RunView:
         portfolio=Portfolio.model_validate(ledger) if ledger else None,
         portfolio_research=portfolio_research(session, run),
         analyses=analyses(session, run),
+        episode=tally_of(session, run.id),
+        backtest=backtest_view(session, run),
+        graphs=graphs(session, run),
     )
 
 
@@ -265,12 +286,14 @@ def candidates(session: Session, run: Run) -> list[CandidateRow]:
     for candidate_id, lens in sorted(found):
         lenses[candidate_id].append(lens)
     tools, tokens = _costs(session, run_id)
+    odds = odds_of_run(session, run_id)
     return [
         CandidateRow.of(
             row,
             screeners=lenses[row.id],
             verdict=verdicts[row.symbol].rating if row.symbol in verdicts else None,
             verdict_confidence=verdicts[row.symbol].confidence if row.symbol in verdicts else None,
+            verdict_probability=odds(verdicts[row.symbol]) if row.symbol in verdicts else None,
             missing=verdicts[row.symbol].missing if row.symbol in verdicts else [],
             tools=dict(sorted(tools[row.symbol].items())),
             tokens=tokens.get(row.symbol, 0),

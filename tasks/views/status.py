@@ -29,8 +29,8 @@ from models.states import RUN_FINAL, STEP_FINAL, StepState, TradingState
 from models.tables.columns import utcnow
 from models.tables.runs import Run, Step, Sweep
 from tasks.bootstrap import desk_of, redis_url
-from tasks.engine.admission import parked_models, turns_in_flight
 from tasks.engine.kinds import QUEUES
+from tasks.engine.limits.admission import parked_models, turns_in_flight
 from tasks.worker.app import create_app
 from tasks.worker.control import STATUS
 from tools.orders.halt.halting import trading_state

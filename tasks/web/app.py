@@ -11,12 +11,23 @@ from pydantic.json_schema import models_json_schema
 from models.events.envelope import Envelope
 from tasks.web.context import ServiceContext
 from tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
-from tasks.web.routes import artifacts, desk, events, orders, runs, threads, trading
+from tasks.web.routes import artifacts, board, desk, events, orders, questions, runs, scores, threads, trading
 from tasks.web.security import Guard, host_names
 from tasks.web.tokens import Token
 
 VERSION = "1"  # of the interface
-ROUTERS = (desk.router, runs.router, artifacts.router, threads.router, orders.router, trading.router, events.router)
+ROUTERS = (
+    desk.router,
+    runs.router,
+    scores.router,
+    artifacts.router,
+    board.router,
+    threads.router,
+    orders.router,
+    trading.router,
+    questions.router,
+    events.router,
+)
 
 
 def create_app(context: ServiceContext, token: Token) -> FastAPI:

@@ -10,6 +10,7 @@ from sqlmodel import Session, col, select
 from models.errors import NotFound
 from models.tables.runs import Report, Run, ToolCall, Turn, Verdict, VerdictReport
 from tasks.web.schemas import VerdictRow
+from tools.scoring.records.calibrations import odds_of_run
 
 
 def verdicts(session: Session, run: Run) -> list[VerdictRow]:
@@ -26,7 +27,8 @@ def verdicts(session: Session, run: Run) -> list[VerdictRow]:
     ).all()
     for verdict_id, report in found:
         reports[verdict_id].append(report)
-    return [VerdictRow(verdict=row, reports=reports[row.id]) for row in rows]
+    odds = odds_of_run(session, run_id)
+    return [VerdictRow(verdict=row, reports=reports[row.id], probability=odds(row)) for row in rows]
 
 
 def turns(

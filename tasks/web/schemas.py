@@ -15,7 +15,9 @@ from models.research import Frozen
 from models.settings.schema import Lens
 from models.settings.standing import Standing
 from models.states import TradingState
+from models.tables.board import Forecast
 from models.tables.orders import Approval, Fill, Order, Preview
+from models.tables.questions import EventPosition, Question
 from models.tables.runs import Report, ToolCall, Turn, Verdict
 
 _ID = r"^[0-9A-Za-z_.-]+$"
@@ -120,7 +122,32 @@ class AnalyzeRequest(Frozen):
             raise UsageError(reason, remedy="change the fields that it names, or leave them out") from None
 
 
-RunRequest = Annotated[ScreenRequest | ResearchRequest | AnalyzeRequest | TradeRequest, Field(discriminator="kind")]
+class EpisodeRequest(Frozen):
+    """An episode. symbols: that it asks about; questions: ids of open questions; without any the desk chooses. rounds:
+    2 if left out."""
+
+    kind: Literal["episode"]
+    by: Person
+    symbols: list[Symbol] = Field(default_factory=list, max_length=100)
+    questions: list[Annotated[str, StringConstraints(max_length=64, pattern=_ID)]] = Field(
+        default_factory=list, max_length=40
+    )
+    rounds: int | None = Field(default=None, ge=1, le=2)
+
+
+RunRequest = Annotated[
+    ScreenRequest | ResearchRequest | AnalyzeRequest | EpisodeRequest | TradeRequest, Field(discriminator="kind")
+]
+
+
+class StoppedVoice(Frozen):
+    """A voice that takes no turn in a run any more. interrupted: its turns that were running, by thread and turn; over:
+    whether all of its steps have ended."""
+
+    run_id: str
+    voice: str
+    interrupted: list[InterruptedTurn]
+    over: bool
 
 
 class HaltBody(Frozen):
@@ -195,10 +222,12 @@ AnswerRequest = Annotated[ApproveRequest | DenyRequest, Field(discriminator="ans
 
 
 class VerdictRow(Frozen):
-    """A verdict and the reports that it is based on."""
+    """A verdict and the reports that it is based on. probability: that its symbol beats the median, null until
+    `desk calibrate` has found it."""
 
     verdict: Verdict
     reports: list[Report]
+    probability: float | None = None
 
 
 class TurnDetail(Frozen):
@@ -209,7 +238,8 @@ class TurnDetail(Frozen):
 
 
 class Lineage(Frozen):
-    """The lineage of one symbol in a run: orders, verdict, analysis, reports with their threads, screen hits."""
+    """The lineage of one symbol in a run: orders, verdict, analysis, reports with their threads, voices' forecasts with
+    their citations and signals, screen hits."""
 
     run: str
     source_run: str | None
@@ -218,6 +248,7 @@ class Lineage(Frozen):
     verdict: dict[str, Any] | None
     analysis: dict[str, Any] | None
     reports: list[dict[str, Any]]
+    forecasts: list[dict[str, Any]]
     hits: list[dict[str, Any]]
 
 
@@ -239,5 +270,25 @@ class OrderDetail(Frozen):
     verdict: dict[str, Any] | None
     analysis: dict[str, Any] | None
     reports: list[dict[str, Any]]
+    forecasts: list[dict[str, Any]]
     hits: list[dict[str, Any]]
     log: list[dict[str, Any]] | None = None
+
+
+class QuestionVerdict(Frozen):
+    """A verdict that a question scores."""
+
+    id: str
+    run_id: str
+    symbol: str
+    rating: str
+    confidence: str
+
+
+class QuestionDetail(Frozen):
+    """A question with the verdicts, forecasts and play-money positions that it scores."""
+
+    question: Question
+    verdicts: list[QuestionVerdict]
+    forecasts: list[Forecast]
+    positions: list[EventPosition]

@@ -78,7 +78,7 @@ class Guard:
         if not self._is_known(headers.only("authorization")):
             return problem(
                 HTTPStatus.UNAUTHORIZED, "no_token", "the token is missing or wrong",
-                "send Authorization: Bearer TOKEN; `desk api` prints where the token is",
+                "send Authorization: Bearer TOKEN; the server printed where the token is as it started",
             )  # fmt: skip
         return None
 

@@ -7,22 +7,25 @@ import datetime as dt
 from functools import lru_cache
 from typing import Any
 
-from agents.role_models import role_models
+from agents.role_models import RULES, models_in_use, role_models, voice_tiers
 from models.errors import UsageError
 from models.settings.snapshots import snapshot
 from models.tables.runs import Run
 from tasks.bootstrap import Desk
+from tools.market.protocol import MarketData
 
 REMEDY = "open runs with the workers' own DESK_PROVIDER and DESK_MODEL"
 
 
-def label_of(desk: Desk) -> dict[str, Any]:
-    """Return the label of a run that this process opens, by column."""
+def label_of(desk: Desk, market: MarketData | None = None) -> dict[str, Any]:
+    """Return the label of a run that this process opens, by column. market: where it is on another day than this
+    process."""
+    market = market or desk.market
     return {
         "provider": desk.settings.provider,
         "model": desk.settings.model_label,
-        "market": desk.market.name,
-        "market_now": desk.market.clock.now(),
+        "market": market.name,
+        "market_now": market.clock.now(),
     }
 
 
@@ -42,12 +45,16 @@ def require_model(desk: Desk, run_id: str) -> None:
 def _require_models(desk: Desk, run: Run) -> None:
     """Raise UsageError when a role of the run has a model that this process does not serve, or the run was opened for
     another endpoint."""
-    wanted, here = role_models(desk.settings_of(run.id)), role_models(desk.settings)
-    served = {(one.runtime, one.model) for one in here.values()}
+    theirs = desk.settings_of(run.id)
+    wanted, here = role_models(theirs), role_models(desk.settings)
+    served = {(one.runtime, one.model) for one in (*models_in_use(desk.settings), RULES)}
     for role, one in wanted.items():
         if (one.runtime, one.model) not in served:
             had = here[role].model
             raise UsageError(f"in run {run.id} {role} has the model {one.model}; this worker has {had}", remedy=REMEDY)
+    for one in voice_tiers(theirs):
+        if (one.runtime, one.model) not in served:
+            raise UsageError(f"run {run.id} has voices on {one.model}; this worker does not", remedy=REMEDY)
     kept = run.settings or {}
     url = snapshot(desk.settings)["provider_url"]
     if kept.get("provider_url", url) != url:

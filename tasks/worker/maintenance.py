@@ -116,7 +116,9 @@ def _sweep(app: Celery) -> tuple[dict[str, int], LeaseTrust]:
         again = sweeping.resend(session, trusted=view.trusted)
         requests.expire_overdue(session)
     send(app, _unique([*freed, *again]))
-    closed = close_overdue(desk) + stopping.settle_all(desk.store, desk.settings, trusted=view.trusted)
+    closed = close_overdue(desk)
+    stopping.mark_left_behind(desk.store)  # first: what those runs had open ends with them
+    closed += stopping.settle_all(desk.store, desk.settings, trusted=view.trusted)
     lost_turns.end_left_over(desk.store, utcnow())
     found = {"sent": len(again), "freed": len(freed), "closed": closed}
     if any(found.values()):
@@ -160,4 +162,5 @@ def _close(desk: Desk, run_id: str, state: RunState, reason: str) -> bool:
         graph.fail_open_steps(session, run_id, reason)
         steps = session.exec(select(Step).where(Step.run_id == run_id)).all()
         _, notes = run_state([step for step in steps if step.error != reason])
-        return graph.close_run(session, run_id, state, summarise(session, run, desk.settings), [*notes, reason])
+        summary = summarise(session, run, desk.settings)
+        return graph.close_run(session, run_id, state, summary, [*notes, reason]) is not None

@@ -1,5 +1,5 @@
-"""The schedule: screens before the market and at mid-day on exchange days, in New York time, the sweep and the order
-pass.
+"""The schedule: screens before the market and at mid-day, and an episode, on exchange days, in New York time; the sweep
+and the order pass.
 
 Beat has plain crontabs; the task itself checks whether a day is a session of the exchange, and (schedule, slot) is
 unique in the database, so a tick that comes twice starts one run.
@@ -31,11 +31,16 @@ def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
             "options": {"expires": max(settings.orders_seconds, 2)},
         },
     }
-    for name, time in (("premarket", settings.premarket), ("midday", settings.midday)):
+    daily = (
+        ("premarket", "desk.screen", settings.premarket),
+        ("midday", "desk.screen", settings.midday),
+        ("episode", "desk.brief", settings.episode),
+    )
+    for name, task, time in daily:
         if time != "off":
             hour, minute = time.split(":")
             entries[name] = {
-                "task": "desk.screen",
+                "task": task,
                 "schedule": crontab(hour=str(int(hour)), minute=str(int(minute)), day_of_week="mon-fri"),
                 "kwargs": {"schedule": name},
                 "options": {"expires": TICK_EXPIRES_SECONDS},

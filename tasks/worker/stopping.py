@@ -2,6 +2,9 @@
 
 The mark is what counts. The command to the workers only makes it quick: a worker that misses it finds the mark when it
 renews its leases, and the steps of a dead one end with their leases.
+
+Runs that a step of the run waits for are stopped with it. They are marked first, in the order in which one that ends
+just now takes its locks: the run's row, then the step that waits for it.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from models.settings import Settings
 from models.states import RUN_FINAL, AttemptEnd, RunState, StepState
 from models.tables.columns import utcnow
 from models.tables.runs import Run, Step
-from tasks.engine import graph, sweep_lease
+from tasks.engine import child_runs, graph, sweep_lease
 from tasks.engine.summary import summarise
 
 log = structlog.get_logger(__name__)
@@ -35,7 +38,7 @@ PATIENCE_SECONDS = 5.0  # with a database that is away or lets another's transac
 
 @dataclass(slots=True)
 class Stop:
-    """The stop of one run.
+    """The stop of one run, with the runs that its steps wait for.
 
     waiting: steps that ended before they began; interrupted: steps that were held when the stop was requested; left:
     steps that are still held; seconds since the request.
@@ -77,7 +80,8 @@ def mark(session: Session, run_id: str) -> Stop:
 
 
 def settle(session: Session, settings: Settings, run_id: str, *, trusted: bool = True) -> int:
-    """End steps that are held no more, and the run itself with its last one; return how many are still held.
+    """End steps that are held no more, and the run itself with its last one; return how many are still held, with the
+    runs that its steps still wait for.
 
     trusted: a lease that has run out does not count as held (see `sweep_lease.lease_trust`).
     """
@@ -88,6 +92,7 @@ def settle(session: Session, settings: Settings, run_id: str, *, trusted: bool =
         _end_lost(session, run_id)
     left = _held(session, run_id)
     _end_waiting(session, run_id)  # also what a step left behind that has ended since
+    left += sum(max(_held(session, inner), 1) for inner in child_runs.open_below(session, [run_id]))
     if left == 0:
         graph.close_run(session, run_id, RunState.STOPPED, summarise(session, run, settings), [NOTE])
     return left
@@ -97,12 +102,24 @@ def settle_all(store: Store, settings: Settings, *, trusted: bool = True) -> int
     """Go on with every stop, for the sweep: the process that requested one may be gone. Return how many runs ended.
     trusted: as in `settle`."""
     with store.read() as session:
-        runs = list(session.scalars(select(col(Run.id)).where(col(Run.state) == RunState.STOPPING)))
+        newest = select(col(Run.id)).where(col(Run.state) == RunState.STOPPING).order_by(col(Run.created_at).desc())
+        runs = list(session.scalars(newest))  # those that others wait for come first
     ended = 0
     for run_id in runs:
         with store.session() as session:
             ended += settle(session, settings, run_id, trusted=trusted) == 0
     return ended
+
+
+def mark_left_behind(store: Store) -> list[str]:
+    """Mark the runs that a run waited for which is being stopped or has ended, and return their ids. A step may have
+    opened one while its run was being marked; a run that its deadline closed has left all of them."""
+    with store.read() as session:
+        left = child_runs.left_behind(session)
+    for run_id in left:
+        with store.session() as session:
+            mark(session, run_id)
+    return left
 
 
 def _end_waiting(session: Session, run_id: str) -> int:
@@ -139,24 +156,51 @@ def stop_runs(
     notify: hands the ids to the workers; called at once, and again while steps are held.
     """
     began = notified = time.monotonic()
-    stops = transact(store, lambda session: [mark(session, run_id) for run_id in run_ids], PATIENCE_SECONDS)
-    if going := [stop.run_id for stop in stops if not stop.over]:
+    with store.read() as session:
+        below = child_runs.open_below(session, run_ids)
+    inner = [run_id for run_id in below if run_id not in run_ids]
+    marked = transact(store, lambda session: [mark(session, run_id) for run_id in (*inner, *run_ids)], PATIENCE_SECONDS)
+    stops = marked[len(inner) :]
+    for stop in marked[: len(inner)]:
+        _add(stops, below[stop.run_id], stop)
+    if going := [stop.run_id for stop in marked if not stop.over]:
         notify(going)
     while True:
         # Were the clock put forward or the database away, a living worker would renew its leases within this time.
         trusted = time.monotonic() - began >= sweep_lease.GRACE * settings.lease_seconds
+        late = mark_left_behind(store) if below else []
+        open_ones = _settle_below(store, settings, [stop.run_id for stop in stops if not stop.over], trusted)
         for stop in stops:
             if not stop.over:
                 _refresh(store, settings, stop, trusted)
                 stop.seconds = round(time.monotonic() - began, 3)
-        open_ones = [stop.run_id for stop in stops if not stop.over]
+        open_ones += [stop.run_id for stop in stops if not stop.over]
         now = time.monotonic()
         if not open_ones or now - began >= seconds:
             return stops
-        if now - notified >= REPEAT_SECONDS:
+        if late or now - notified >= REPEAT_SECONDS:
             notified = now
             notify(open_ones)
         time.sleep(POLL_SECONDS)
+
+
+def _add(stops: Sequence[Stop], run_id: str, inner: Stop) -> None:
+    """Count the stop of a run with that of the run which waits for it."""
+    outer = next(stop for stop in stops if stop.run_id == run_id)
+    outer.waiting += inner.waiting
+    outer.interrupted += inner.interrupted
+    outer.left += inner.left
+
+
+def _settle_below(store: Store, settings: Settings, run_ids: Sequence[str], trusted: bool) -> list[str]:
+    """Settle the runs that steps of these wait for, the innermost first; return those that have not ended."""
+    with store.read() as session:
+        below = list(child_runs.open_below(session, run_ids))
+
+    def settled(run_id: str) -> bool:
+        return transact(store, lambda one: settle(one, settings, run_id, trusted=trusted), PATIENCE_SECONDS) == 0
+
+    return [run_id for run_id in reversed(below) if not settled(run_id)]
 
 
 def _refresh(store: Store, settings: Settings, stop: Stop, trusted: bool) -> None:

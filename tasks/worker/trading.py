@@ -11,10 +11,12 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from models.errors import DeskError, FencedOff
+from models.settings.accounts import is_backtest
 from tasks.bootstrap import Desk, desk_of
 from tools.brokers.protocol import Streaming
 from tools.market.protocol import MarketData
 from tools.orders.maintenance import maintain_orders
+from tools.orders.simulated import simulated_context
 from tools.orders.submitting import SubmissionContext
 
 log = structlog.get_logger(__name__)
@@ -60,6 +62,15 @@ def stand_aside(desk: Desk) -> None:
 def submission_context(desk: Desk) -> SubmissionContext:
     """Return the context of the account as a whole: the market and day of its last trade, if it has one."""
     return _context_on(desk, desk.account_market())
+
+
+def run_context(desk: Desk, run_id: str) -> SubmissionContext:
+    """Return the context of a decision's orders: the run's market and day, with this process's settings and its place
+    at the account's fence. Those of a backtest are the run's own, and go to the paper broker whatever the desk's is."""
+    market, settings = desk.market_of(run_id), desk.settings_of(run_id)
+    if is_backtest(settings.account):
+        return simulated_context(desk.store, settings, market)
+    return _context_on(desk, market)
 
 
 def _order_context(desk: Desk, account: SubmissionContext, run_id: str) -> SubmissionContext:

@@ -8,17 +8,18 @@ from typing import Any
 
 from sqlmodel import Session
 
-from agents.role_models import KEEPING, role_models
+from agents.role_models import KEEPING, RoleModel, keeps, role_models
 from agents.roles import ROLES
 from agents.runner import Assignment, InterruptSignal, RoleRun
+from models.analysis import Depth
 from models.errors import LeaseLost
 from models.research import Completed, Failed, Interrupted, Refused, ReportStatus, Skipped
 from models.tables.columns import utcnow
 from models.tables.runs import Turn
 from tasks.bootstrap import Desk
 from tasks.engine import budgets, policy
-from tasks.engine.admission import PARK_SECONDS
 from tasks.engine.leases import EndReason, HeldStep, StepEnded
+from tasks.engine.limits.admission import PARK_SECONDS
 from tasks.engine.steps import ClaimedStep
 from tasks.worker.labels import require_model
 from tasks.worker.work import RetryLater, attempts_of
@@ -36,11 +37,14 @@ def run_role(
     *,
     memory: Callable[[Session], str | None] | None = None,
     budgeted: bool = True,
+    model: RoleModel | None = None,
+    depth: Depth | None = None,
 ) -> RoleRun:
     """Run one role's turn and return its outcome and rows; Skipped when a budget is used up, unless it is not
     `budgeted`.
 
-    memory: reads what the prompt repeats from earlier runs. Raises LeaseLost when another worker has the step,
+    memory: reads what the prompt repeats from earlier runs. model and depth: in place of the role's and the settings'.
+    Raises LeaseLost when another worker has the step,
     UsageError when this worker differs from the run's label, StepEnded when the turn was interrupted and has ended,
     Postponed when it may not start yet.
     """
@@ -51,7 +55,7 @@ def run_role(
     if why is not None:
         return skipped(desk, step, role, subject, Skipped(reason=why))
     opening = policy.opening(step.error)
-    job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief, opening, remembered)
+    job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief, opening, remembered, model, depth)
     run = _outcome(desk, step, held, job)
     desk.telemetry.record_turns(step, role, subject, run)
     if held.interrupted and isinstance(run.outcome, Interrupted | Failed):
@@ -109,9 +113,14 @@ def retry_of(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
 
 
 def _park(desk: Desk, run: RoleRun, outcome: Failed) -> float:
-    """Park the turn's model for every worker; return the seconds until this step may come back."""
-    gate = desk.admission.of(role_models(desk.settings_of(run.turns[-1].run_id))[run.turns[-1].role].model)
-    parking = desk.loop.submit(gate.park(outcome.reset_seconds, outcome.message))
+    turn = run.turns[-1]
+    model = run.model or role_models(desk.settings_of(turn.run_id))[turn.role]
+    return park(desk, model.model, outcome.reset_seconds, outcome.message)
+
+
+def park(desk: Desk, model: str, reset_seconds: float | None, why: str) -> float:
+    """Park a model for every worker; return the seconds until the limited step may come back."""
+    parking = desk.loop.submit(desk.admission.of(model).park(reset_seconds, why))
     try:
         parked = parking.result(PARK_ANSWER_SECONDS)
     except TimeoutError:
@@ -130,7 +139,7 @@ def skipped(desk: Desk, step: ClaimedStep, role: str, subject: str, outcome: Ski
         ordinal=0,
         role=role,
         subject=subject,
-        kept=ROLES[role].keeps_thread and model.runtime in KEEPING,
+        kept=keeps(ROLES[role], desk.settings_of(step.run_id)) and model.runtime in KEEPING,
         provider=model.provider(desk.settings),
         model=model.label(desk.settings),
         status="skipped",

@@ -27,6 +27,7 @@ from models.tables.columns import utcnow
 from models.tables.runs import Artifact
 from tasks.bootstrap import Desk, desk_of
 from tasks.engine import graph, kinds, policy
+from tasks.engine.child_runs import ChildRun
 from tasks.engine.kinds import StepSpec, task_name
 from tasks.engine.leases import EndReason, HeldStep, StepEnded
 from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep, ready_of, started_event
@@ -43,13 +44,15 @@ CLAIM_SECONDS = 15.0
 @dataclass(frozen=True, slots=True)
 class Done:
     """The step's end. Rows are written in the order given, each group before the next (foreign keys); then `also` may
-    write in the same transaction, and is called again when that is begun again. error: why it failed or, with
+    write in the same transaction, and is called again when that is begun again; of a run that it closes it returns the
+    end. runs: opened in the same transaction, each for a step that waits for it. error: why it failed or, with
     `stopped`, why it was not needed. cancels: why the other steps of this kind under the same parent are not needed
     any more."""
 
     result: dict[str, Any] = field(default_factory=dict)
     rows: Sequence[Sequence[SQLModel]] = ()
     children: Sequence[NewStep] = ()
+    runs: Sequence[ChildRun] = ()
     error: str | None = None
     stopped: bool = False
     also: Callable[[Session], object] | None = None
@@ -234,11 +237,16 @@ def _write(
             result=ending.result,
             error=ending.error,
             children=ending.children,
+            runs=ending.runs,
             attempts=attempts,
             cancels=ending.cancels,
         )
     for group in ending.rows:
         insert_rows(session, group)
-    if isinstance(ending, Done) and ending.also is not None:
-        ending.also(session)
+    if (
+        isinstance(ending, Done)
+        and ending.also is not None
+        and isinstance(found := ending.also(session), graph.RunClosed)
+    ):
+        ready = [*ready, *found.ready]
     return ready

@@ -36,6 +36,8 @@ def lineage_report(found: Row, home: Path | None = None) -> RenderableType:
         lines += _analysis(found["analysis"])
     for row in found["reports"]:
         lines += _report(row, found["source_run"] or found["run"], home)
+    for row in found.get("forecasts", ()):
+        lines += _forecast(row)
     for row in found["hits"]:
         lines += _hit(row)
     if not found["hits"] and found["verdict"]:
@@ -114,6 +116,18 @@ def _answer(row: Row) -> str:
         return f"{row['status']} {row['verdict']} ({row['confidence']})"
     status, reason = row["status"].replace("_", " "), paragraph(row["reason"])
     return reason if reason.startswith(status) else f"{status}: {reason}" if reason else status
+
+
+def _forecast(row: Row) -> Iterable[RenderableType]:
+    head = f"forecast of {row['voice']}, round {row['round']}: {row['probability']:.1%} against {row['baseline']:.1%}"
+    yield _in(1, f"{head}, by {row['author']}")
+    yield _in(2, paragraph(row["text"]))
+    for one in row["citations"]:
+        counts = "counts" if one["counts"] else f"void, {paragraph(one['reason'])}"
+        yield _in(2, f"{one['stance']} {paragraph(one['label'])} ({counts}): {paragraph(one['claim'])}")
+        if one["signal"] is not None:
+            yield _in(3, f"signal {one['signal']} of {one['tool']}: {paragraph(one['headline'])}", "dim")
+    yield _turn(2, row)
 
 
 def _hit(row: Row) -> Iterable[RenderableType]:

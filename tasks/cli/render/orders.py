@@ -211,6 +211,10 @@ def _ground(found: Row, home: Path | None) -> Iterable[Text]:
             yield Text(f"    picture {path}", style="dim")
             if (note := removal_note(home, path)) is not None:
                 yield Text(f"    {note}", style="dim")
+    for row in found.get("forecasts", ()):
+        yield Text(f"  {forecast_line(row)}")
+        for one in (each for each in row["citations"] if each["counts"]):
+            yield Text(f"    {one['stance']} {one['label']}: {paragraph(one['headline'], _LONGEST)}", style="dim")
     for row in found["hits"]:
         yield Text(f"  {hit_line(row)}")
     if not found["hits"] and verdict:
@@ -220,6 +224,12 @@ def _ground(found: Row, home: Path | None) -> Iterable[Text]:
 def report_line(row: Row) -> str:
     stance = f"{row['verdict']} ({row['confidence']})" if row["verdict"] else row["status"]
     return f"report {row['role']} {stance}: {paragraph(row['summary'] or row['reason'], _LONGEST)}"
+
+
+def forecast_line(row: Row) -> str:
+    """Return a voice's forecast of the question on an order's symbol."""
+    moved = f"{row['probability']:.1%} against {row['baseline']:.1%}"
+    return f"forecast {row['voice']}, round {row['round']}, {moved}: {paragraph(row['because'], _LONGEST)}"
 
 
 def hit_line(row: Row) -> str:
@@ -235,6 +245,7 @@ def order_history(found: Row, entries: Sequence[AuditEntry]) -> RenderableType:
         origin = verdict["origin"] if verdict else "no research"
         lines.append(_moment(None, f"hit: none, the candidate's origin is {origin}"))
     lines += [_moment(row["at"], report_line(row)) for row in found["reports"]]
+    lines += [_moment(row["at"], forecast_line(row)) for row in found.get("forecasts", ())]
     if verdict and verdict["verdict"]:
         lines.append(
             _moment(None, f"verdict {verdict['rating']} ({verdict['confidence']}): {paragraph(verdict['summary'])}")

@@ -17,12 +17,15 @@ from rich.table import Table
 from rich.text import Text
 
 from models.database.artifacts import removal_note
-from models.states import OrderState
+from models.states import OrderState, RunKind, StepKind
 from models.tables.runs import Run
 from tasks.cli.output import inert, paragraph
 from tasks.cli.render import spending
 from tasks.cli.render.indented import Indented
 from tasks.cli.render.results.analyses import analyses_report
+from tasks.cli.render.results.backtest import backtest_report
+from tasks.cli.render.results.board import tally_report
+from tasks.cli.render.results.graphs import graphs_report
 from tasks.cli.render.results.portfolio import portfolio_research
 from tasks.cli.render.sizes import count_text, units_text
 from tasks.cli.render.standing import standing_line
@@ -62,11 +65,29 @@ def _titled(seen: Progress) -> list[tuple[str, int, int]]:
 def progress_line(seen: Progress) -> str:
     """Return the progress as one plain line, which piped output prints whenever it changes."""
     phases = [f"{title} {done}/{total}" for title, done, total in _titled(seen)]
+    if (left := seconds_left(seen)) is not None:
+        return f"{' | '.join(phases)} | about {_span(left)} left | turns {seen.turns} | tokens {seen.tokens}"
     candidates = " ".join(f"{name}:{count}" for name, count in seen.candidates.items()) or "none yet"
-    return (
-        f"{' | '.join(phases) or 'queued'} | candidates {candidates} | "
-        f"turns {seen.turns} (+{seen.turns_in_flight} in flight) | tokens {seen.tokens}"
-    )
+    parts = [" | ".join(phases) or "queued", *([f"candidates {candidates}"] if _has_candidates(seen) else [])]
+    turns = f"turns {seen.turns} (+{seen.turns_in_flight} in flight)"
+    return " | ".join([*parts, turns, f"tokens {seen.tokens}"])
+
+
+def _has_candidates(seen: Progress) -> bool:
+    """Return whether there are candidates, or may be some later: an episode has none."""
+    return bool(seen.candidates) or seen.kind != RunKind.EPISODE
+
+
+def seconds_left(seen: Progress) -> float | None:
+    """Return how long a backtest will still take, at its pace so far; None for another run, or before its first
+    session."""
+    done, total = seen.steps.get(StepKind.BACKTEST_SESSION, (0, 0))
+    return seen.seconds / done * (total - done) if done else None
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def progress_panel(seen: Progress) -> RenderableType:
@@ -76,7 +97,11 @@ def progress_panel(seen: Progress) -> RenderableType:
     table.add_column()
     for title, done, total in _titled(seen):
         table.add_row(title, Text.assemble(_bar(done, total), f" {done}/{total}"))
-    table.add_row("candidates", _phases(seen.candidates))
+    left = seconds_left(seen)
+    if left is not None:
+        table.add_row("left", f"about {_span(left)}")
+    elif _has_candidates(seen):
+        table.add_row("candidates", _phases(seen.candidates))
     table.add_row("turns", f"{seen.turns} done, {seen.turns_in_flight} in flight")
     table.add_row("tokens", f"{seen.tokens:,}")
     table.add_row("elapsed", f"{seen.seconds:.1f} s" if seen.begun else f"{seen.seconds:.1f} s, not started yet")
@@ -124,8 +149,14 @@ def run_report(run: RunView, home: Path | None = None) -> RenderableType:
     parts += [Text(f"note: {paragraph(note)}", style="dim") for note in run.notes]
     if run.portfolio_research:
         parts += ["", portfolio_research(run.portfolio_research)]
+    if run.backtest:
+        parts += ["", backtest_report(run.backtest)]
+    if run.graphs:
+        parts += ["", graphs_report(run.graphs)]
     if run.analyses:
         parts.append(analyses_report(run.analyses, home))
+    if run.episode:
+        parts += ["", tally_report(run.episode)]
     if run.decision:
         parts += [
             "",
@@ -195,9 +226,15 @@ def _candidates(run: RunView) -> Table:
         verdict = Text(row.verdict or "-", style=_COLOURS.get(row.verdict or "", ""))
         screeners = ", ".join(row.screeners) or row.origin
         screened = row.confidence or "-"
-        judged, spent = row.verdict_confidence or "-", (str(sum(row.tools.values())), _count(row.tokens))
+        judged, spent = _judged(row), (str(sum(row.tools.values())), _count(row.tokens))
         table.add_row(row.symbol, screeners, screened, verdict, judged, *spent)
     return table
+
+
+def _judged(row: CandidateRow) -> str:
+    """Return a verdict's confidence, and the probability that it turned out to have."""
+    odds = f" {row.verdict_probability:.0%}" if row.verdict_probability is not None else ""
+    return f"{row.verdict_confidence or '-'}{odds}"
 
 
 def _count(tokens: int | None) -> str:

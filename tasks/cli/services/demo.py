@@ -19,6 +19,7 @@ from tasks.cli.render.results.grounding import citation_lines
 from tasks.services import demo, signals
 from tasks.services.demo import Proofs, SeenProcesses
 from tasks.services.demo_analysis import AnalysisProofs, analysis_proofs, candidates_to_analyse
+from tasks.services.demo_episode import COMMAND, EpisodeProofs, episode_proofs
 from tasks.services.plan import Plan
 from tasks.services.process_table import ProcessRecord
 from tasks.services.stack import Stack
@@ -37,7 +38,7 @@ def run(
         typer.Option(help="Folder of `desk data import msft-chain`: look for a put on its real option chain, too."),
     ] = None,
 ) -> None:
-    """Screen the S&P 500 on real prices, research candidates, decide on trades, analyse three; then stop everything.
+    """Screen the S&P 500 on real prices, research, decide, analyse three, hold a round of voices; then stop everything.
 
     DESK_REPLAY_DATE, DESK_UNIVERSE and DESK_PROTECT are taken over; no other setting is.
     """
@@ -52,7 +53,7 @@ def run(
     if names := demo.left_out(os.environ):
         switch = "; --live fills the orders" if Settings.LIVE_SWITCH in names and not live else ""
         out.print(f"not taken over: {', '.join(names)}{switch}", style="yellow", markup=False)
-    code, seen, members, found, analysed, real = 1, SeenProcesses(), [], None, None, None
+    code, seen, members, found, analysed, real, episode = 1, SeenProcesses(), [], None, None, None, None
     with signals.raised():
         try:
             with desk_stack(made, print_line) as stack:
@@ -61,6 +62,8 @@ def run(
                 found = demo.proofs_of(made.settings.database, made.folders.home)
                 code = code or _analyse(out, made, stack, seen)
                 analysed = analysis_proofs(made.settings.database, made.folders.home)
+                code = code or _hold_round(out, stack, seen)
+                episode = episode_proofs(made.settings.database)
                 members = stack.members()
             if not code and sample is not None:
                 code, real = _search_sample(out, made, sample, seen)
@@ -68,7 +71,7 @@ def run(
             out.print(f"stopped ({stop})")
             raise
     left = [member for member in members if member.process()]
-    lacking = _report(out, made, found, [analysed, real], seen, left)
+    lacking = _report(out, made, found, [analysed, real], episode, seen, left)
     out.print(f"done in {time.monotonic() - began:.0f} s")
     raise typer.Exit(code or int(bool(lacking)))
 
@@ -83,6 +86,12 @@ def _analyse(out: Console, made: Plan, stack: Stack, seen: SeenProcesses) -> int
     command = ("analyze", *symbols, "--no-research")
     out.print(f"\nrunning `desk {' '.join(command)}`: a put to write on each, from quotes modelled on past prices\n")
     return demo.follow(stack, seen, *command)
+
+
+def _hold_round(out: Console, stack: Stack, seen: SeenProcesses) -> int:
+    """Hold an episode with one round over the candidates; return the command's exit code."""
+    out.print(f"\nrunning `desk {' '.join(COMMAND)}`: tools post signals, voices forecast questions by citing them\n")
+    return demo.follow(stack, seen, *COMMAND)
 
 
 def _search_sample(out: Console, made: Plan, data: Path, seen: SeenProcesses) -> tuple[int, AnalysisProofs | None]:
@@ -108,6 +117,7 @@ def _report(
     made: Plan,
     found: Proofs | None,
     analyses: Sequence[AnalysisProofs | None],
+    episode: EpisodeProofs | None,
     seen: SeenProcesses,
     left: list[ProcessRecord],
 ) -> list[str]:
@@ -116,6 +126,7 @@ def _report(
     lacking = ["a run in the database"] if found is None else found.lacking()
     if found is not None and found.candidates:
         lacking += ["an analysis in the database"] if analysed is None else analysed.lacking(charts=True)
+    lacking += ["a board in the database"] if episode is None else episode.lacking()
     if real is not None:
         lacking += real.lacking(charts=False)
     if not seen.app_servers:
@@ -127,6 +138,7 @@ def _report(
     shown = [
         *_analysis_lines("modelled quotes", home, analysed),
         *_analysis_lines("a real chain", home / "sample", real),
+        *_episode_lines(home, episode),
     ]
     for line in [*_lines(made, found), *shown, *_seen(seen, left)]:
         out.print(f"  {line}", highlight=False, markup=False)
@@ -168,6 +180,18 @@ def _analysis_lines(quotes: str, home: Path, found: AnalysisProofs | None) -> li
     if found.pictures:
         lines.append(f"charts that the model saw: {', '.join(map(relative, found.pictures.values()))}")
     return [*lines, f"see more: DESK_HOME={relative(home)} {_command()} runs show {found.run_id}"]
+
+
+def _episode_lines(home: Path, found: EpisodeProofs | None) -> list[str]:
+    """Return what the round of voices left."""
+    if found is None:
+        return []
+    forecasts = f"{sum(found.forecasts.values())} forecasts of {len(found.forecasts)} voices"
+    return [
+        f"board {found.run_id}: signals {_counts(found.signals)}; {found.questions} questions",
+        f"{forecasts}; {found.counting} of {found.citations} citations count",
+        f"see more: DESK_HOME={relative(home)} {_command()} board {found.run_id}",
+    ]
 
 
 def _seen(seen: SeenProcesses, left: list[ProcessRecord]) -> list[str]:

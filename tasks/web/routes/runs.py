@@ -20,6 +20,7 @@ from tasks.web.context import Context, ServiceContext
 from tasks.web.reads import find_turn, tool_calls, turns, verdicts
 from tasks.web.schemas import (
     AnalyzeRequest,
+    EpisodeRequest,
     Id,
     IdFilter,
     Limit,
@@ -38,6 +39,7 @@ from tasks.web.schemas import (
 from tasks.web.security import JsonRoute
 from tasks.worker.stopping import Stop, stop_runs
 from tasks.workflows.analyze import open_analysis
+from tasks.workflows.episode.opening import open_episode
 from tasks.workflows.research import open_portfolio, open_research
 from tasks.workflows.screen import open_screen
 from tasks.workflows.trade import open_trade
@@ -85,6 +87,10 @@ def start(context: Context, asked: RunRequest) -> Run:
             return open_research(app, asked.symbols) if asked.symbols else open_portfolio(app, force=asked.force)
         case AnalyzeRequest():
             return open_analysis(app, asked.symbols, asked.request(), asked.depth)
+        case EpisodeRequest():
+            begun = open_episode(app, asked.symbols, asked.questions, asked.rounds)
+            assert begun is not None, "only a scheduled slot can be taken already"
+            return begun
         case TradeRequest():
             with context.store.read() as session:
                 source = find_run(session, asked.run).id

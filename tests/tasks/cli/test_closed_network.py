@@ -18,8 +18,11 @@ from sqlmodel import col, select
 from typer.main import get_command
 
 from models.database.store import Store
+from models.settings.accounts import is_backtest
 from models.settings.sources import load_settings
+from models.tables.board import Episode
 from models.tables.orders import Account, Fill, Order
+from models.tables.questions import Question
 from models.tables.runs import Run
 from models.tables.threads import KeptThread
 from tasks.cli.root import build
@@ -28,8 +31,8 @@ from tests.patience import PATIENCE
 from tests.tasks.cli.closed import Closed, make_closed
 from tests.tasks.cli.running import ROOT, environment
 
-# The ids of the walk's own run, of an order and of a kept thread of it.
-RUN, ORDER, THREAD = "{run}", "{order}", "{thread}"
+# The ids of the walk's own run, of an order and of a kept thread of it, of an episode and of a question.
+RUN, ORDER, THREAD, EPISODE, QUESTION = "{run}", "{order}", "{thread}", "{episode}", "{question}"
 LIMITS = ("--broker", "alpaca-live", "--max-notional", "1000000", "--max-orders", "100", "--symbols", "*")
 PING = ("ping", "trade", "--name", "trade")  # as `desk up` names it
 
@@ -45,9 +48,15 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("screen", ("--universe", "AAPL,IBM,GE,F,XOM,JPM,WMT,KO", "--lens", "technical", "--max", "4")),
     ("research", ("IBM", "KO")),
     ("analyze", ("IBM", "--strategy", "equity")),
+    ("episode", ("IBM", "KO", "--rounds", "1")),
+    ("board", (EPISODE,)),
     ("data import", ("bars.csv", "--to", "own")),
     ("data check", ("own",)),
     ("trade", (RUN,)),
+    ("scores", ()),
+    ("calibrate", ()),
+    ("backtest", ("--from", "2010-08-09", "--to", "2010-08-10", "--universe", "IBM,KO,GE,F")),
+    ("graph", ("desk_graphs:build", "--input", "{}")),
     ("status", ()),
     ("runs list", ()),
     ("runs show", (RUN,)),
@@ -58,6 +67,15 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("threads ask", (THREAD, "What of it?")),
     ("threads reset", (THREAD,)),
     ("threads gc", ()),
+    ("questions add", ("Will it rain?", "--closes", "2010-08-20")),
+    ("questions list", ()),
+    ("questions show", (QUESTION,)),
+    ("questions import", ("manifold", "--term", "rain")),
+    ("questions resolve", ()),
+    ("questions pairs", ("--suggest", "--prices")),
+    ("questions pair", (QUESTION, QUESTION, "--by", "Ada")),
+    ("questions unpair", (QUESTION, QUESTION, "--by", "Ada")),
+    ("questions positions", ()),
     ("orders list", ()),
     ("orders show", (ORDER,)),
     ("approvals", ()),
@@ -66,6 +84,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("reconcile", ("--adopt",)),
     ("halt", ("--flatten",)),
     ("resume", ()),
+    ("mcp", ()),
     ("audit verify", ()),
     ("audit show", ("--order", ORDER)),
     ("disarm", ()),
@@ -112,8 +131,12 @@ class Walker:
         with contextlib.closing(self.store) as store, store.read() as session:
             if argument == RUN:
                 return session.exec(select(Run.id).order_by(col(Run.created_at)).limit(1)).one()
+            if argument == EPISODE:
+                return session.exec(select(Episode.run_id)).one()
             if argument == ORDER:
                 return session.exec(select(Order.id).order_by(col(Order.created_at)).limit(1)).one()
+            if argument == QUESTION:
+                return session.exec(select(Question.id).limit(1)).one()
             if argument == THREAD:
                 return session.exec(select(KeptThread.thread_id).limit(1)).one()
         return argument
@@ -144,7 +167,9 @@ def closed(tmp_path: Path) -> Closed:
 
 
 def walker(closed: Closed, home: Path, **environ: str) -> Walker:
-    own = {"DESK_MANDATE_KEY_FILE": str(home / "mandate.key"), **environ}
+    # A venue of event markets is no broker: where none listens it fails, on loopback.
+    venue = {"DESK_MANIFOLD_URL": "http://127.0.0.1:9"}
+    own = {"DESK_MANDATE_KEY_FILE": str(home / "mandate.key"), **venue, **environ}
     return Walker(closed, home, environment(home, **own))
 
 
@@ -209,11 +234,11 @@ def test_the_demo_with_fills_reaches_none_either(closed: Closed, tmp_path: Path)
 
 
 def assert_all_on_paper(desk: Walker, filled: bool) -> None:
-    """Every order, fill and account is paper's, and there are some."""
+    """Every order, fill and account is paper's, and there are some. Those of a backtest are on accounts of its own."""
     with contextlib.closing(desk.store) as store, store.read() as session:
-        orders = session.exec(select(Order)).all()
-        fills = session.exec(select(Fill)).all()
-        accounts = {row.name for row in session.exec(select(Account))}
+        orders = [row for row in session.exec(select(Order)).all() if not is_backtest(row.account)]
+        fills = [row for row in session.exec(select(Fill)).all() if not is_backtest(row.account)]
+        accounts = {row.name for row in session.exec(select(Account)) if not is_backtest(row.name)}
     assert orders, "the trader recommended nothing, so nothing was tried"
     assert {row.account for row in (*orders, *fills)} == {"paper"}
     assert accounts == {"paper"}

@@ -26,6 +26,7 @@ from tests.tasks.cli.running import desk
 from tests.tools.market.files.folders import HEADER, sessions, walk, write_table
 from tools.ledger import ensure_account
 from tools.research import edgar
+from tools.venues import factory
 
 
 def check_context(home: Path, **settings: Any) -> CheckContext:
@@ -205,6 +206,18 @@ def test_filings_need_an_identity_and_edgartools(tmp_path: Path, monkeypatch: py
     lacking = one("filings", context)
     assert lacking.status is CheckStatus.WARN
     assert "pip install 'chordesk[filings]'" in lacking.remedy
+
+
+def test_venues_need_httpx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    off = one("venues", check_context(tmp_path))
+    assert (off.status, off.detail) == (CheckStatus.OK, "no event market is named (DESK_VENUES): none is read")
+    context = check_context(tmp_path, venues=("manifold", "kalshi"), funding=True)
+    ready = one("venues", context)
+    assert ready.detail == "manifold, kalshi, funding rates of Hyperliquid; no episode asks them in a replay"
+    monkeypatch.setattr(factory.importlib.util, "find_spec", lambda name: None)
+    lacking = one("venues", context)
+    assert lacking.status is CheckStatus.WARN
+    assert "pip install 'chordesk[events]'" in lacking.remedy
 
 
 def test_pages_without_hosts_are_off(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A database and a Redis for each test of events."""
+"""Settings and a Redis for each test of events."""
 
 from __future__ import annotations
 
@@ -8,31 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from models.database.store import Store, upgrade
 from models.settings import Settings
 from models.settings.sources import load_settings
+from tasks.events import tail
 from tests.tasks.events.kit import RedisServer
-
-
-@pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated, empty database file to copy: migrating takes longer than most tests."""
-    path = tmp_path_factory.mktemp("events") / "desk.db"
-    upgrade(f"sqlite:///{path}")
-    return path
-
-
-@pytest.fixture
-def store(tmp_path: Path, migrated: Path) -> Iterator[Store]:
-    shutil.copy(migrated, tmp_path / "desk.db")
-    found = Store(f"sqlite:///{tmp_path / 'desk.db'}")
-    yield found
-    found.close()
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return load_settings({"DESK_HOME": str(tmp_path)}, tmp_path)
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Redis the database is checked for events ten times a second, instead of once."""
+    monkeypatch.setattr(tail, "CHECK_SECONDS", 0.1)
 
 
 @pytest.fixture

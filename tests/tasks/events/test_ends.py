@@ -19,9 +19,9 @@ from tools.orders.records import approvals
 
 
 @pytest.fixture
-def desk(tmp_path: Path, migrated: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path, template_db: Path) -> Iterator[Desk]:
     """Its orders wait for a person."""
-    made = make_desk(migrated, tmp_path / "desk", approval="manual")
+    made = make_desk(template_db, tmp_path / "desk", approval="manual")
     yield made
     made.store.close()
 
@@ -37,6 +37,7 @@ def _decide(desk: Desk, yes: bool) -> None:
         approvals.decide(session, desk.settings, order.id, yes, "somebody@here", None)
 
 
+@pytest.mark.usefixtures("often")
 def test_events_of_an_order_follow_after_its_run(desk: Desk) -> None:
     desk.run(action())
     run_id = desk.orders()[0].run_id
@@ -48,7 +49,7 @@ def test_events_of_an_order_follow_after_its_run(desk: Desk) -> None:
             await asyncio.sleep(0.3)
             assert not reader.done(), "the order waits for a person"
             _decide(desk, True)
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(0.4)
             assert not reader.done(), "the order is approved and not sent"
             maintain_orders(desk.context())
             return await asyncio.wait_for(reader, PATIENCE)

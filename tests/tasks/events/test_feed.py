@@ -115,6 +115,7 @@ def test_a_published_event_arrives_at_once_and_an_unpublished_one_is_found(
     assert [one.payload.get("number") for one in found] == [None, 1, 2, 3]
 
 
+@pytest.mark.usefixtures("often")
 def test_a_slow_reader_goes_on_from_the_database_and_delays_no_other(store: Store, settings: Settings) -> None:
     """The buffer holds 100 to 200 events: the slow reader takes one while 1,000 are written."""
     run_id = opened(store)
@@ -289,6 +290,7 @@ class TestDesk:
         assert sequences([one for one in found if one.run_id == new]) == list(range(1, 102))
         assert sequences([one for one in found if one.run_id == DESK]) == [1]
 
+    @pytest.mark.usefixtures("often")
     def test_a_slow_reader_misses_nothing(self, store: Store, settings: Settings) -> None:
         small = settings.model_copy(update={"event_stream_length": 100})
         runs = [opened(store), opened(store)]
@@ -300,7 +302,7 @@ class TestDesk:
                 for start in range(0, 500, 100):
                     for run_id in runs:
                         write(store, *(a_note(run_id, start + place) for place in range(100)))
-                    await asyncio.sleep(1.1)
+                    await asyncio.sleep(0.2)
                 got = [await first]
                 async with asyncio.timeout(PATIENCE):
                     while len(got) < 1000:

@@ -20,6 +20,8 @@ from tasks.events.feed import Feed
 from tests.patience import PATIENCE
 from tests.tasks.events.kit import a_note, ended, opened, read, sequences, write
 
+pytestmark = pytest.mark.usefixtures("often")
+
 
 def test_a_reader_of_trimmed_events_gets_an_error(store: Store, settings: Settings) -> None:
     run_id = opened(store)
@@ -99,7 +101,7 @@ def test_readers_wait_for_a_lost_database(store: Store, settings: Settings) -> N
             reader = asyncio.create_task(read(feed, run_id))
             await asyncio.sleep(0.3)
             rename("event_head", "event_head_away")
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(0.4)
             rename("event_head_away", "event_head")
             ended(store, run_id)
             return await asyncio.wait_for(reader, PATIENCE)
@@ -140,7 +142,7 @@ def test_a_page_that_cannot_be_read_at_the_end_is_no_end(store: Store, settings:
                 event_log.append(session, [a_note(run_id, 1), run_events.completed(run)])
                 event_log.write(session)
                 session.connection().exec_driver_sql("alter table event_batch rename to away")
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(0.4)
             with store.session() as session:
                 session.connection().exec_driver_sql("alter table away rename to event_batch")
             return await asyncio.wait_for(reader, PATIENCE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,18 +20,8 @@ from tasks.engine import graph
 from tasks.telemetry.commits import emitted
 from tasks.telemetry.summaries import completed
 from tests.builders import a_run, a_step
-from tests.databases import make_database
 
 NOW = utcnow()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    url = f"sqlite:///{tmp_path / 'desk.db'}"
-    make_database(url)
-    found = Store(url)
-    yield found
-    found.close()
 
 
 def at(seconds: float) -> dt.datetime:

@@ -18,9 +18,12 @@ from models.database.artifacts import digest_of, keep
 from models.database.store import Store
 from models.events import event_log
 from models.events.envelope import EventType, event
+from models.tables.board import Episode, EpisodeQuestion
+from models.tables.columns import utcnow
 from models.tables.runs import Artifact, Run, ToolCall, Turn
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
+from tests.tools.questions.rows import person_question
 
 _LISTENING = re.compile(r"listening on (http://\S+), the token is in (.+)")
 
@@ -135,3 +138,14 @@ def messages(response: httpx.Response) -> Iterator[Message]:
             id_ = int(fields["id"]) if "id" in fields else None
             yield Message(id_, fields.get("event", "message"), json.loads(fields["data"]))
         fields = {}
+
+
+def a_board(running: Service, run_id: str) -> str:
+    """Give a run a board of one question, with its tally; return the question's id."""
+    with running.store.session() as session:
+        question = person_question(session)
+        session.add(EpisodeQuestion(run_id=run_id, question_id=question.id, label="Q1", baseline=0.3))
+        session.add(
+            Episode(run_id=run_id, account="paper", number=1, rounds=1, content="# Episode 1\n", created_at=utcnow())
+        )
+        return question.id

@@ -23,9 +23,10 @@ from models.tables.threads import KeptThread
 from tests.patience import PATIENCE
 from tests.tasks.views.chain import a_chain
 from tests.tasks.web.kit import Service, service
+from tests.tools.questions.rows import person_question
 
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
-EXAMPLES, SEED = 8, 20102
+EXAMPLES, SEED = 10, 20102
 # What the service is for; a route that goes or comes belongs in this list.
 OPERATIONS = {
     "GET /",
@@ -33,13 +34,18 @@ OPERATIONS = {
     "GET /artifacts/{digest}",
     "GET /orders",
     "GET /orders/{order_id}",
+    "GET /questions",
+    "GET /questions/{question_id}",
     "GET /runs",
     "GET /runs/{run_id}",
+    "GET /runs/{run_id}/board",
     "GET /runs/{run_id}/candidates",
+    "GET /runs/{run_id}/episode",
     "GET /runs/{run_id}/events",
     "GET /runs/{run_id}/lineage/{symbol}",
     "GET /runs/{run_id}/turns",
     "GET /runs/{run_id}/verdicts",
+    "GET /scores",
     "GET /threads",
     "GET /threads/{thread_id}",
     "GET /turns/{turn_id}",
@@ -48,11 +54,16 @@ OPERATIONS = {
     "POST /resume",
     "POST /runs",
     "POST /runs/{run_id}/stop",
+    "POST /runs/{run_id}/voices/{voice}/stop",
     "POST /threads/{thread_id}/turns/{turn_id}/interrupt",
 }
-# These need what no sequence of requests makes: a picture, a symbol that a run ordered, and a turn that a worker runs.
+# These need what no sequence of requests makes: a picture, a symbol that a run ordered, a turn that a worker runs, and
+# an episode.
 NEEDS_MORE = {
     "GET /artifacts/{digest}",
+    "GET /runs/{run_id}/board",
+    "GET /runs/{run_id}/episode",
+    "POST /runs/{run_id}/voices/{voice}/stop",
     "GET /runs/{run_id}/lineage/{symbol}",
     "POST /threads/{thread_id}/turns/{turn_id}/interrupt",
 }
@@ -76,6 +87,7 @@ def fill(running: Service) -> None:
                 thread_id=new_id(), role="risk", subject="KO", mode="kept", model="m", reason="initial", worker="w"
             )
         )
+        person_question(session)
         runs = [run.id for run in session.exec(select(Run)).all()]
     for run_id in runs:
         running.add_events(run_id, 3)

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.tasks.web.conftest import Floor
-from tests.tasks.web.kit import Service, a_picture
+from tests.tasks.web.kit import Service, a_board, a_picture
 
 PATHS = ("/runs", "/openapi.json", "/nothing", "/approvals")
 FORM = "application/x-www-form-urlencoded"
@@ -122,6 +122,7 @@ def test_every_route_that_takes_a_body_takes_json_alone(floor: Floor) -> None:
     assert len(changing) >= 2
     for path, _ in changing:
         names = {"run_id": floor.chain.run_id, "id_": floor.chain.order_id, "thread_id": "thread", "turn_id": "turn"}
+        names["voice"] = "weaver"
         asked = path.format(**names)
         assert problem(floor.client.post(asked, data={"by": "ann"}), 415) == "wrong_content_type"
 
@@ -169,6 +170,7 @@ def test_asking_changes_nothing(floor: Floor) -> None:
     known = {
         "run_id": chain.run_id, "order_id": chain.order_id, "symbol": "ACME", "turn_id": turn_id,
         "thread_id": "thread-trader", "digest": a_picture(floor.service, b"drawn"),
+        "question_id": a_board(floor.service, chain.run_id),
     }  # fmt: skip
     asked = [path.format(**known) for path, operations in paths.items() if "get" in operations]
     # A run that has not ended: its events would go on.

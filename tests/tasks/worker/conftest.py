@@ -11,7 +11,7 @@ import redis
 from celery import Celery
 from kombu import pools
 
-from models.database.store import Store, upgrade
+from models.database.store import Store
 from models.settings import Settings
 from models.settings.sources import load_settings
 from tasks.bootstrap import desk_of
@@ -19,14 +19,6 @@ from tasks.worker.app import create_app
 
 # Other tests may use the same server; nothing else uses this database of it.
 DATABASE = 7
-
-
-@pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated, empty database file to copy: migrating takes longer than most tests."""
-    path = tmp_path_factory.mktemp("queue") / "desk.db"
-    upgrade(f"sqlite:///{path}")
-    return path
 
 
 @pytest.fixture
@@ -40,9 +32,9 @@ def address(redis_server: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def make_app(tmp_path: Path, migrated: Path, address: str) -> Iterator[Callable[..., Celery]]:
+def make_app(tmp_path: Path, template_db: Path, address: str) -> Iterator[Callable[..., Celery]]:
     """Makes apps in one home; keyword arguments change settings, unchecked: tests want shorter limits."""
-    shutil.copy(migrated, tmp_path / "desk.db")
+    shutil.copy(template_db, tmp_path / "desk.db")
     made: list[Celery] = []
 
     def make(**values: object) -> Celery:

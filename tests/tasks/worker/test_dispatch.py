@@ -62,6 +62,14 @@ def test_the_roles_of_each_candidate_are_one_flat_chord(app: Celery) -> None:
             assert task.immutable
 
 
+def test_the_tools_of_a_harvest_and_the_voices_of_a_round_are_flat_chords(app: Celery) -> None:
+    tools = [ReadyStep(f"harvest-{tool}", StepKind.HARVEST, "", "board", tool) for tool in ("momentum", "reversal")]
+    voices = [ReadyStep(f"voice-{key}", StepKind.VOICE, f"voice_{key}", "round", "round-1") for key in ("a", "b")]
+    found = made(app, *tools, *voices)
+    assert [type(canvas) for canvas in found] == [_chord, _chord]
+    assert [sent(canvas.body) for canvas in found] == [("desk.board", "board"), ("desk.round", "round")]
+
+
 def test_a_quick_report_a_lone_role_and_a_lone_shard_are_single_messages(app: Celery) -> None:
     found = made(app, report("IBM", "quick"), report("AAPL", "risk"), shard(0))
     assert [type(canvas) for canvas in found] == [Signature] * 3
@@ -80,7 +88,8 @@ def test_a_lone_role_of_one_candidate_is_in_no_chord_beside_those_of_another(app
 
 
 def test_every_other_kind_is_sent_under_its_own_name(app: Celery) -> None:
-    kinds = [kind for kind in StepKind if kind not in (StepKind.SCREEN_SHARD, StepKind.REPORT)]
+    together = (StepKind.SCREEN_SHARD, StepKind.REPORT, StepKind.HARVEST, StepKind.VOICE)
+    kinds = [kind for kind in StepKind if kind not in together]
     found = made(app, *(single(kind) for kind in kinds))
     assert {sent(task) for task in found} == {(f"desk.{kind.value}", kind.value) for kind in kinds}
 

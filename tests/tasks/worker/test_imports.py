@@ -33,7 +33,8 @@ for role in (*default_roles(), "trader", "screener_technical"):
         named = {"symbols": ["IBM"]} if "symbols" in spec.input_schema["properties"] else {}
         answer = asyncio.run(tools.call(spec.name, named))
         print(spec.name, answer.success, file=sys.stderr)
-heavy = {"litellm", "PIL", "edgar", "trafilatura", "lxml", "pyarrow", "yfinance", "alpaca"}
+graphs = {"langchain_core", "langgraph"}
+heavy = {*graphs, "litellm", "httpx", "mcp", "PIL", "edgar", "trafilatura", "lxml", "pyarrow", "yfinance", "alpaca"}
 print(sorted(heavy & sys.modules.keys()), "pandas" in sys.modules)
 desk.close()
 """

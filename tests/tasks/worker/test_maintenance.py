@@ -162,10 +162,12 @@ def test_the_task_is_the_sweep(app: Celery, store: Store) -> None:
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[str]:
+def database(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, template_db: Path
+) -> Iterator[str]:
     if request.param == "sqlite":
         path = tmp_path_factory.mktemp("sweeps") / "desk.db"
-        shutil.copy(migrated, path)
+        shutil.copy(template_db, path)
         yield f"sqlite:///{path}"
         return
     found = postgres.binaries()

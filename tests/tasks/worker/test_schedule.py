@@ -21,6 +21,7 @@ from models.tables.runs import Run, Step
 from tasks.bootstrap import redis_url
 from tasks.worker.schedule import TICK_EXPIRES_SECONDS, beat_schedule
 from tasks.workflows import screen
+from tasks.workflows.episode import opening
 from tasks.workflows.screen import session_slot
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
@@ -77,6 +78,25 @@ def test_a_late_tick_expires_and_a_sweep_never_piles_up(app: Celery) -> None:
 def test_off_is_off(make_app: Callable[..., Celery]) -> None:
     assert set(make_app(premarket="off", midday="off").conf.beat_schedule) == {"maintain", "orders"}
     assert set(make_app(premarket="off", midday="15:05").conf.beat_schedule) == {"maintain", "orders", "midday"}
+
+
+def test_a_daily_episode_is_one_of_its_own(make_app: Callable[..., Celery]) -> None:
+    entry = make_app(premarket="off", midday="off", episode="16:30").conf.beat_schedule["episode"]
+    assert (entry["task"], entry["kwargs"]) == ("desk.brief", {"schedule": "episode"})
+    assert entry["schedule"]._orig_hour == "16"
+
+
+def test_an_episode_is_opened_once_a_session(make_app: Callable[..., Celery], monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app(episode="16:30")
+    app.loader.import_default_modules()
+    monkeypatch.setattr(opening, "session_slot", lambda: session_slot(FRIDAY))
+    first = app.tasks["desk.brief"](schedule="episode")
+    assert app.tasks["desk.brief"](schedule="episode") is None
+    (run,) = runs(app.desk.store)
+    assert (run.id, run.kind, run.schedule, run.slot) == (first, "episode", "episode", "2026-11-20")
+    assert [name for name, _ in queued(app)["ops"]] == ["desk.brief"]
+    monkeypatch.setattr(opening, "session_slot", lambda: None)
+    assert app.tasks["desk.brief"](schedule="episode") is None, "the exchange is closed"
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from sqlmodel import Session, select
 
 from models.states import OrderState
 from models.tables.orders import Order
 from models.tables.runs import Run, Turn, Verdict
 from tasks.cli.output import paragraph
-from tasks.cli.render.runs import COLUMNS, run_report
-from tasks.views.run_view import view
+from tasks.cli.render.runs import COLUMNS, progress_line, progress_panel, run_report
+from tasks.views.run_view import progress, view
+from tests.builders import a_run
 from tests.tasks.cli.render.console import rendered
 from tests.tasks.views.chain import Chain
 
@@ -57,3 +59,10 @@ def test_an_order_that_waits_for_a_person_is_shown_with_the_command_that_lets_it
 
 def test_the_two_confidences_have_names_of_their_own() -> None:
     assert len(set(COLUMNS)) == len(COLUMNS)
+
+
+@pytest.mark.parametrize(("kind", "shown"), [("episode", False), ("screen", True)])
+def test_only_a_run_that_can_have_candidates_shows_them(session: Session, kind: str, shown: bool) -> None:
+    seen = progress(session, a_run(session, kind=kind).id)
+    assert ("candidates none yet" in progress_line(seen)) is shown
+    assert ("candidates" in rendered(progress_panel(seen))) is shown

@@ -186,6 +186,10 @@ def test_the_demo_runs_the_whole_desk_and_leaves_nothing(tmp_path: Path) -> None
     assert len(shares) == 2
     assert all(found == every and int(found) > 5 for found, every in shares)
     assert re.search(r"\d+%: call \d, option_chain_get /contracts/\d+/rocWeekly = 0\.\d+", output)
+    assert re.search(r"board \w+: signals .*live [1-9]\d*; [1-9]\d* questions", output)
+    cited = re.search(r"\d+ forecasts of 6 voices; (\d+) of (\d+) citations count", output)
+    assert cited
+    assert int(cited[1]) == int(cited[2]) > 5
     charts = sorted((tmp_path / "demo" / "charts").iterdir())
     assert [chart.stem for chart in charts] == sorted(part.split()[0] for part in analysed[1].split(", "))
     for chart in charts:

@@ -10,7 +10,7 @@ import pytest
 
 from models.database.artifacts import path_in_home
 from models.settings.snapshots import PUBLISHED
-from models.tables.columns import new_id
+from models.tables.columns import new_id, utcnow
 from models.tables.threads import KeptThread
 from tests import zygote
 from tests.builders import a_run, a_step, a_turn
@@ -19,6 +19,7 @@ from tests.tasks.views.chain import Chain
 from tests.tasks.web.conftest import Floor
 from tests.tasks.web.kit import a_picture
 from tests.tasks.web.test_security import problem
+from tests.tools.questions.rows import person_question
 from tools.orders.audit.log import record
 
 
@@ -212,3 +213,17 @@ def test_a_picture_that_is_not_known_or_was_changed_is_not_served(floor: Floor) 
     assert f"the file of artifact {digest} was removed on 20" in gone.json()["detail"]
     for wrong in ("..%2fdesk.db", digest.upper(), digest[:63]):
         assert floor.client.get(f"/artifacts/{wrong}").status_code in (404, 422)
+
+
+def test_a_question_is_what_the_command_shows(floor: Floor) -> None:
+    with floor.service.store.session() as session:
+        asked = person_question(session, "Will it rain in Bern?", subjects=["KO"], closes_at=utcnow())
+    path = f"/questions/{asked.id[:20]}"
+    found = get(floor, path)
+    theirs = command(floor, "questions", "show", asked.id)
+    assert found.keys() == theirs.keys()
+    assert (found["question"].keys(), found["question"]["id"]) == (theirs["question"].keys(), theirs["question"]["id"])
+    assert (found["question"]["text"], found["verdicts"], found["forecasts"]) == ("Will it rain in Bern?", [], [])
+    assert [row["id"] for row in get(floor, "/questions", about="ko", state="open")] == [asked.id]
+    assert get(floor, "/questions", source="kalshi") == []
+    assert problem(floor.client.get("/questions/none"), 404) == "not_found"

@@ -5,8 +5,10 @@ One whole worker serves `ops`; `screen` lacks KeepUnacked, `trade` the guard, `r
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -24,6 +26,7 @@ from tests.tasks.worker.patches.tiny import NAME, VISIBILITY_SECONDS, record
 from tests.tasks.worker.steps import until
 
 LACKING = {"ops": "nothing", "screen": "keep", "trade": "guard", "research": "batch"}
+KILLS, HELD_SECONDS = 5, 5.0
 SLOTS = {"ops": 2, "screen": 4, "trade": 2, "research": 2}
 
 
@@ -192,16 +195,21 @@ def test_a_task_longer_than_the_visibility_time_out_is_delivered_once(tiny: Tiny
 
 
 def test_a_worker_outlives_a_killed_redis(tiny: Tiny) -> None:
-    """With a message in work and a free slot, kombu 5.7.0 ends the worker."""
-    tiny.send("ops", "held", 5.0)
-    tiny.send("trade", "held unguarded", 5.0)
-    until(lambda: tiny.count("began", "held") + tiny.count("began", "held unguarded") == 2, "both work")
+    """With a message in work and a free slot, kombu 5.7.0 ends the worker. On a busy machine it may see the connection
+    fail in another place first, and go on; so Redis is killed until it has ended."""
     unguarded = tiny.desk.running.pop("trade")
     try:
-        tiny.desk.end("redis", signal.SIGKILL)
-        time.sleep(0.5)
-        tiny.desk.redis()
-        unguarded.wait(PATIENCE)
+        for number in range(KILLS):
+            for queue in ("ops", "trade"):
+                tiny.send(queue, f"held by {queue}-{number}", HELD_SECONDS)
+            for queue in ("ops", "trade"):
+                until(lambda label=f"held by {queue}-{number}": tiny.count("began", label) > 0, f"{queue} works")
+            tiny.desk.end("redis", signal.SIGKILL)
+            time.sleep(0.5)
+            tiny.desk.redis()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                unguarded.wait(4 * HELD_SECONDS)
+                break
     finally:
         unguarded.kill()
     log = tiny.desk.log("trade")

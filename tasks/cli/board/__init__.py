@@ -1,0 +1,1 @@
+"""Commands about the board: episodes, questions, voices and their scores."""

@@ -1,0 +1,50 @@
+"""`desk graph`: play a LangGraph graph as a run of the desk, and follow it to its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from models.errors import UsageError
+from tasks.cli.shell import Json
+from tasks.cli.start import Wait, connected, see
+from tasks.workflows.graph import open_graphs
+
+commands = typer.Typer()
+
+
+@commands.command()
+def graph(
+    factory: Annotated[str, typer.Argument(help="MODULE:FACTORY; the module is listed in DESK_GRAPHS.")],
+    given: Annotated[
+        list[str], typer.Option("--input", help="JSON object, or @FILE; repeat the option for a graph each.")
+    ],
+    wait: Wait = True,
+    as_json: Json = False,
+) -> None:
+    """Play a LangGraph graph as durable work: each of its model calls is a turn, and it goes on where it was."""
+    inputs = {str(number): _object(text) for number, text in enumerate(given, 1)}
+    app = connected()
+    see(app, open_graphs(app, factory, inputs), wait=wait, as_json=as_json)
+
+
+def _object(given: str) -> dict[str, Any]:
+    """Return the object of JSON or @FILE. Raises UsageError."""
+    text, place = given, "--input"
+    if given.startswith("@"):
+        place = f"--input {given}"
+        try:
+            text = Path(given[1:]).expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{place} cannot be read: {error}", remedy="name a file of JSON after @") from None
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        remedy = """give a JSON object, such as '{"ticker": "IBM"}', or @FILE"""
+        raise UsageError(f"{place} is no JSON: {error}", remedy=remedy) from None
+    if not isinstance(value, dict):
+        raise UsageError(f"{place} is no object but {text:.80}", remedy="""give a JSON object, such as '{"n": 1}'""")
+    return value

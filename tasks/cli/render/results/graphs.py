@@ -1,0 +1,31 @@
+"""Terminal output of the graphs of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tasks.cli.output import inert
+from tasks.workflows.graphs.result import GraphRow
+
+MOST_CHARS = 1200  # --json has the whole output
+
+
+def graphs_report(rows: Sequence[GraphRow]) -> RenderableType:
+    """Return a paragraph for each graph: its state, its chapters and turns, and what it came to."""
+    return Group(*(part for row in rows for part in _graph(row)))
+
+
+def _graph(row: GraphRow) -> list[Text]:
+    chapters = f"{row.chapters} chapter{'s' if row.chapters != 1 else ''}"
+    lines = [Text(f"graph {inert(row.graph)}: {row.state}, {chapters}, {row.turns} turns", style="bold")]
+    if row.reason:
+        lines.append(Text(inert(row.reason), style="yellow"))
+    if row.output is not None:
+        text = orjson.dumps(row.output, option=orjson.OPT_INDENT_2).decode()
+        cut = f"{text[:MOST_CHARS]} ... ({len(text):,} characters; --json has all)" if len(text) > MOST_CHARS else text
+        lines.append(Text(inert(cut)))
+    return lines

@@ -1,0 +1,1 @@
+"""Commands that walk over past days."""

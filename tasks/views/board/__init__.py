@@ -1,0 +1,1 @@
+"""Views of a run's board: signals, forecasts, voices and the tally."""

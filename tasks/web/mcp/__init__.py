@@ -1,0 +1,1 @@
+"""The desk's tools for programs that speak the Model Context Protocol."""

@@ -1,0 +1,116 @@
+"""The Model Context Protocol over streamable HTTP, behind the guard of the HTTP service: its token, Host and Origin."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+import uvicorn
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from models.errors import SettingError, UsageError
+from models.settings import Settings
+from models.urls import is_loopback
+from tasks.services import folders
+from tasks.web.mcp.protocol import protocol_server
+from tasks.web.problems import answer, problem
+from tasks.web.security import Guard, host_names
+from tasks.web.serving import KEEP_ALIVE_SECONDS, STOP_SECONDS, bind, url_of
+from tasks.web.tokens import token_of
+from tools.registry import Toolset
+
+PATH = "/mcp"
+MOST_BYTES = 1024 * 1024  # of a request; a tool's arguments are a few thousand
+_ADDRESS = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]*):)?(?P<port>\d{1,5})")
+LOOPBACK = "127.0.0.1"
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Return host and port of HOST:PORT, where the host may be left out. Raises UsageError."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) > 65535:
+        raise UsageError(f"--http {text!r} is no address", remedy="give PORT or HOST:PORT; port 0 takes a free one")
+    return (found["host"] or LOOPBACK).strip("[]"), int(found["port"])
+
+
+def serve_http(settings: Settings, toolset: Toolset, address: str, announce: Callable[[str, str], None]) -> None:
+    """Serve until SIGINT or SIGTERM. announce: called with the URL and the token's place once the server answers.
+
+    Raises UsageError for an address that cannot be bound, SettingError for one that lets other machines in without
+    DESK_API_TOKEN, and for a token's file that cannot be used.
+    """
+    host, port = address_of(address)
+    if not is_loopback(host) and settings.api_token is None:
+        raise SettingError(
+            f"--http {address} lets other machines in, and DESK_API_TOKEN is not set",
+            remedy="set DESK_API_TOKEN as well, or listen on 127.0.0.1",
+        )
+    here = settings.model_copy(update={"api_host": host})
+    folders.prepare(settings.home)
+    token = token_of(settings)
+    with _bound(host, port) as listening:
+        config = uvicorn.Config(
+            mcp_app(toolset, host_names(here), token.value), lifespan="on", http="httptools", ws="none",
+            access_log=False, log_config=None, log_level="warning", proxy_headers=False, server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=STOP_SECONDS,
+        )  # fmt: skip
+        url = f"{url_of(listening)}{PATH}"
+        _Announcing(config, lambda: announce(url, token.where)).run([listening])
+
+
+def mcp_app(toolset: Toolset, hosts: frozenset[str], token: str) -> ASGIApp:
+    """Return the application: one path, which takes POST alone. A request stands by itself, so nothing is kept between
+    two of them."""
+    manager = StreamableHTTPSessionManager(
+        protocol_server(toolset), json_response=True, stateless=True, max_request_body_size=MOST_BYTES
+    )
+
+    @asynccontextmanager
+    async def running(_app: Starlette) -> AsyncIterator[None]:
+        async with manager.run():
+            yield
+
+    app = Starlette(routes=[Route(PATH, _Endpoint(manager), methods=["POST"])], lifespan=running)
+    app.router.default = _nothing_here
+    return Guard(app, hosts, token)
+
+
+class _Endpoint:
+    """The path's application: Starlette takes a function for one of its own kind."""
+
+    def __init__(self, manager: StreamableHTTPSessionManager) -> None:
+        self._manager = manager
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._manager.handle_request(scope, receive, send)
+
+
+class _Announcing(uvicorn.Server):
+    """A server that announces its start."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._announce()
+
+
+async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "http":
+        found = problem(HTTPStatus.NOT_FOUND, "not_found", "there is nothing at this path", f"POST to {PATH}")
+        await answer(found)(scope, receive, send)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        return bind(host, port)
+    except UsageError as error:
+        raise UsageError(str(error.args[0]), remedy="give another --http; port 0 takes a free one") from None

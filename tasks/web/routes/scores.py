@@ -1,0 +1,24 @@
+"""The route of scores: what time made of forecasts and verdicts."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from models.errors import UsageError
+from tasks.views.scores import ScoreBoard, ScoreKind, scores
+from tasks.web.context import Context
+from tasks.web.schemas import TextFilter
+from tasks.web.security import JsonRoute
+
+router = APIRouter(tags=["scores"], route_class=JsonRoute)
+
+
+@router.get("/scores")
+def show(context: Context, kind: ScoreKind | None = None, name: TextFilter = None) -> ScoreBoard:
+    """Show the scores of the account's voices, tools, lenses, roles and verdicts over resolved questions; of one kind
+    or, with its name, of one source alone."""
+    if name is not None and kind is None:
+        raise UsageError("a name was given without its kind", remedy="give kind too, such as kind=voice")
+    settings = context.settings
+    with context.store.read() as session:
+        return scores(session, settings.account, settings.model_cutoffs, kind, name)

@@ -1,0 +1,63 @@
+"""`desk scores` and `desk calibrate`, as people run them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from models.database.store import Store
+from tests.databases import make_database
+from tests.tasks.cli.running import desk
+from tests.tools.scoring.records.board import a_forecast, a_question, a_run_on
+from tests.tools.scoring.records.test_calibrations import a_verdict
+
+
+def a_home(tmp_path: Path) -> Path:
+    """A home whose database has 30 days of a forecast and a verdict each."""
+    home = tmp_path / "home"
+    url = f"sqlite:///{home / 'desk.db'}"
+    make_database(url)
+    store = Store(url)
+    with store.session() as session:
+        for day in range(30):
+            a_verdict(session, day, "IBM", float(day % 3 != 0))
+            question = a_question(session, f"q{day}", float(day % 4 != 0), day)
+            a_forecast(session, a_run_on(session, day), question, "ada", 0.7)
+    store.close()
+    return home
+
+
+def test_scores_are_shown_and_printed_for_programs(tmp_path: Path) -> None:
+    home = a_home(tmp_path)
+    shown = desk(home, "scores")
+    assert shown.returncode == 0, shown.stderr
+    assert "ada" in shown.stdout
+    found = json.loads(desk(home, "scores", "--voice", "ada", "--json").stdout)
+    (row,) = found["rows"]
+    assert (row["kind"], row["name"], row["brier"]["n"], row["brier"]["dates"]) == ("voice", "ada", 30, 30)
+    assert round(row["brier"]["mean"], 6) == round((22 * 0.09 + 8 * 0.49) / 30, 6)
+    assert [side["name"] for side in row["sides"]] == ["exempt"]
+    rated = json.loads(desk(home, "scores", "--rating", "buy", "--json").stdout)
+    assert [one["name"] for one in rated["rows"]] == ["BUY"]
+    assert json.loads(desk(home, "scores", "--account", "other", "--json").stdout)["rows"] == []
+
+
+def test_wrong_options_end_with_a_remedy(tmp_path: Path) -> None:
+    home = a_home(tmp_path)
+    unknown = desk(home, "scores", "--voice", "dee")
+    assert unknown.returncode == 2
+    assert "known are ada" in unknown.stderr
+    both = desk(home, "scores", "--voice", "ada", "--tool", "momentum")
+    assert both.returncode == 2
+    assert "--voice and --tool were given together" in both.stderr
+    assert desk(home, "calibrate", "--min-n", "5").returncode == 2
+
+
+def test_calibrate_stores_a_probability_once_there_is_enough(tmp_path: Path) -> None:
+    home = a_home(tmp_path)
+    strict = desk(home, "calibrate", "--min-n", "31")
+    assert "not enough: 30 of 31 resolved questions, 30 of 30 dates" in strict.stdout
+    found = json.loads(desk(home, "calibrate", "--json").stdout)
+    assert [(one["rating"], one["confidence"], one["n"], one["dates"]) for one in found] == [("BUY", "high", 30, 30)]
+    assert round(found[0]["probability"], 6) == round(2 / 3, 6)
+    assert "67% beat the median" in desk(home, "calibrate").stdout

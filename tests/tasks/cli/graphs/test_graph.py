@@ -1,0 +1,33 @@
+"""`desk graph` given what it cannot play: the value and the remedy, before anything is looked at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from models.errors import UsageError
+from tasks.cli.root import build
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ("{", "--input is no JSON"),
+        ("[1]", "--input is no object but [1]"),
+        ("@{folder}/none.json", "none.json cannot be read: "),
+        ("@{folder}/list.json", "list.json is no object but [1, 2]"),
+        ("@{folder}/bytes.json", "bytes.json cannot be read: "),
+    ],
+)
+def test_wrong_inputs_are_named(given: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DESK_HOME", str(tmp_path / "none"))
+    (tmp_path / "list.json").write_text("[1, 2]", encoding="utf-8")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
+    text = given.replace("{folder}", str(tmp_path))
+    found = CliRunner().invoke(build("graphs.graph"), ["graph", "a:b", "--input", text])
+    assert isinstance(found.exception, UsageError), found.output
+    assert named in found.exception.args[0]
+    assert found.exception.remedy
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,162 @@
+"""The board of a run as rows of tables, made by hand."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from sqlmodel import Session
+
+from models.errors import UsageError
+from models.states import RunKind, RunState, StepKind, StepState
+from models.tables.board import EpisodeQuestion, Forecast, Signal, SignalCitation
+from models.tables.events import RuntimeConversation
+from models.tables.questions import Question
+from models.tables.runs import Run
+from tasks.cli.render.results.board import board_report
+from tasks.views.board.board_view import board_view
+from tasks.views.board.voices import running_turns, voice_rows
+from tasks.views.lineage import lineage
+from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
+from tests.tasks.cli.render.console import rendered
+
+HOSTILE = "rise\x1b[2J of [bold]1 %[/]"
+
+
+def a_question(session: Session, run: Run, label: str, symbol: str) -> Question:
+    row = Question(
+        source="desk",
+        market="replay",
+        external_id=f"{symbol} {label}",
+        text=f"Will {symbol} beat the median?",
+        rule={"kind": "person"},
+        subjects=[symbol],
+        opens_at=MARKET_NOW,
+        closes_at=MARKET_NOW + dt.timedelta(days=14),
+        baseline=0.5,
+        state="open",
+    )
+    session.add(row)
+    session.flush()
+    session.add(EpisodeQuestion(run_id=run.id, question_id=row.id, label=label, baseline=0.5))
+    return row
+
+
+def a_signal(session: Session, run: Run, label: str, **values: object) -> Signal:
+    defaults = {"tool": label.partition("-")[0], "owner": "desk", "state": "live", "headline": HOSTILE}
+    more = {"direction": "bullish", "confidence": 0.4, "source": "replay", "as_of": MARKET_NOW}
+    row = Signal(run_id=run.id, label=label, **{**defaults, **more, **values})  # type: ignore[arg-type]
+    session.add(row)
+    session.flush()
+    return row
+
+
+def a_forecast(session: Session, run: Run, question: Question, voice: str, probability: float) -> Forecast:
+    step = a_step(
+        session, run, kind=StepKind.VOICE, role=f"voice_{voice}", subject="round-1", state=StepState.DONE,
+        result={"status": "completed", "forecasts": 1, "left_out": ["Q9: no question of this board"]},
+    )  # fmt: skip
+    turn = a_turn(session, step, thread_id=f"thread-{voice}")
+    row = Forecast(
+        run_id=run.id, step_id=step.id, turn_id=turn.id, question_id=question.id, account=run.account, voice=voice,
+        round=1, probability=probability, stake=0.2, because=HOSTILE, chain=["momentum-1"],
+        citations=[{"signal": "momentum-1", "stance": "build", "claim": HOSTILE}], baseline=0.5, author="rules",
+        market_at=MARKET_NOW,
+    )  # fmt: skip
+    session.add(row)
+    session.flush()
+    return row
+
+
+def test_a_board_before_its_tally_has_citations_as_written_and_after_it_as_decided(session: Session) -> None:
+    run = a_run(session, kind=RunKind.EPISODE)
+    question = a_question(session, run, "Q1", "ACME")
+    signal = a_signal(session, run, "momentum-1")
+    a_signal(session, run, "funding-1", state="dormant", confidence=None, direction="neutral")
+    forecast = a_forecast(session, run, question, "weaver", 0.7)
+    found = board_view(session, run)
+    assert [(one.label, one.counts) for one in found.forecasts[0].citations] == [("momentum-1", None)]
+    assert {row.label: row.implied for row in found.signals} == {"funding-1": None, "momentum-1": 0.7}
+    assert found.tally is None
+    session.add(
+        SignalCitation(
+            run_id=run.id, forecast_id=forecast.id, signal_id=signal.id, ordinal=0, label="momentum-1", stance="build",
+            claim=HOSTILE, counts=False, reason="copied: 0.90 of the headline", copied=0.9,
+        )
+    )  # fmt: skip
+    session.flush()
+    (cited,) = board_view(session, run).forecasts[0].citations
+    assert (cited.counts, cited.copied) == (False, 0.9)
+    text = rendered(board_report(board_view(session, run)))
+    assert "\x1b" not in text
+    assert "[bold]1 %[/]" in text, "what a voice wrote is no markup"
+    for part in (
+        "momentum-1 live bullish",
+        "Q1 weaver: 70.0%",
+        "void (copied: 0.90 of the headline)",
+        "Q9: no question",
+    ):
+        assert part in text, text
+
+
+def test_labels_are_in_the_order_of_their_numbers(session: Session) -> None:
+    run = a_run(session, kind=RunKind.EPISODE)
+    for number in (10, 2, 1):
+        a_question(session, run, f"Q{number}", f"S{number}")
+    assert [row.label for row in board_view(session, run).questions] == ["Q1", "Q2", "Q10"]
+
+
+def test_a_run_without_a_board_has_none(session: Session) -> None:
+    run = a_run(session)
+    with pytest.raises(UsageError, match="has no board"):
+        board_view(session, run)
+    assert voice_rows(session, run.id) == []
+
+
+def test_an_episode_without_a_board_has_its_reason(session: Session) -> None:
+    for state, reason in (
+        (RunState.RUNNING, "its questions are not chosen yet"),
+        (RunState.DONE, "it had no question"),
+    ):
+        with pytest.raises(UsageError, match=f"has no board: {reason}"):
+            board_view(session, a_run(session, kind=RunKind.EPISODE, state=state))
+
+
+def test_a_voice_at_work_shows_its_running_turn(session: Session) -> None:
+    run = a_run(session, kind=RunKind.EPISODE)
+    step = a_step(
+        session, run, kind=StepKind.VOICE, role="voice_weaver", subject="round-2", state=StepState.RUNNING
+    )  # fmt: skip
+    session.add(
+        RuntimeConversation(
+            run_id=run.id, step_id=step.id, role="voice_weaver", subject="round-2", runtime_kind="codex",
+            thread_id="thread-1", thread_reason="initial", kept=False, worker="research", active_turn_id="turn-1",
+        )
+    )  # fmt: skip
+    session.flush()
+    rows = voice_rows(session, run.id)
+    assert [(row.voice, row.round, row.thread, row.turn, row.running) for row in rows] == [
+        ("weaver", 2, "thread-1", "turn-1", True)
+    ]
+    assert running_turns(rows, "weaver") == [("thread-1", "turn-1")]
+    assert running_turns(rows, "sizer") == []
+
+
+def test_the_lineage_of_a_symbol_goes_on_to_its_forecasts_citations_and_signals(session: Session) -> None:
+    run = a_run(session)
+    a_candidate(session, run, "ACME")
+    question, other = a_question(session, run, "Q1", "ACME"), a_question(session, run, "Q2", "IBM")
+    signal = a_signal(session, run, "momentum-1")
+    forecast = a_forecast(session, run, question, "weaver", 0.7)
+    a_forecast(session, run, other, "sizer", 0.3)
+    session.add(
+        SignalCitation(
+            run_id=run.id, forecast_id=forecast.id, signal_id=signal.id, ordinal=0, label="momentum-1", stance="build",
+            claim="as it says", counts=True,
+        )
+    )  # fmt: skip
+    session.flush()
+    (found,) = lineage(session, run, "ACME")["forecasts"]
+    assert (found["forecast"], found["voice"], found["thread"]) == (forecast.id, "weaver", "thread-weaver")
+    (cited,) = found["citations"]
+    assert (cited["signal"], cited["tool"], cited["counts"]) == (signal.id, "momentum", True)

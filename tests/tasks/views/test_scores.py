@@ -1,0 +1,188 @@
+"""Scores of everything from one database, and the terminal's tables of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sqlmodel import Session
+
+from models.errors import NotFound
+from models.tables.board import KarmaEntry
+from models.tables.questions import VerdictQuestion
+from models.tables.runs import Run, Verdict
+from tasks.cli.render.results.scores import odds_report, score_report
+from tasks.cli.render.runs import run_report
+from tasks.views.run_view import view
+from tasks.views.scores import ScoreBoard, scores
+from tests.builders import a_candidate, a_report, a_step, a_turn
+from tests.tasks.cli.render.console import rendered
+from tests.tools.scoring.records.board import a_forecast, a_question, a_run_on, a_signal, on_board, on_day
+from tests.tools.scoring.records.test_calibrations import a_verdict
+from tests.tools.scoring.records.test_judgements import a_hit
+from tools.scoring.records.calibrations import store_odds, verdict_odds
+
+CUTOFFS = "gpt-5.5=2010-01-13"
+DAYS = 40
+
+
+@pytest.fixture
+def episodes(session: Session) -> Session:
+    """40 days with a question each: ada knows the chance, bo flips coins, cy is certain of what the dice show.
+
+    Ada's model was trained until the tenth day. On each board a signal with the chance; on each day a verdict BUY with
+    a report and a hit of a lens.
+    """
+    draws = np.random.default_rng(8)
+    for day in range(DAYS):
+        chance = 0.3 if day % 2 else 0.8
+        run, outcome = a_run_on(session, day), float(draws.random() < chance)
+        question = a_question(session, f"q{day}", outcome, day, source="verdict")
+        on_board(session, run, question, "Q1")
+        a_signal(session, run, "momentum", chance, "AAPL")
+        a_forecast(session, run, question, "ada", 0.5, author="codex:gpt-5.5")
+        a_forecast(session, run, question, "ada", chance, round=2, author="codex:gpt-5.5")
+        a_forecast(session, run, question, "bo", float(draws.random()))
+        a_forecast(session, run, question, "cy", 0.98 if draws.random() < 0.5 else 0.02)
+        _judge(session, run, question.id)
+    session.add(_karma(run.id, "conduct", 1.5, "a"))
+    session.add(_karma(run.id, "skill", -2.0, "b"))
+    session.flush()
+    a_forecast(session, run, a_question(session, "open", None, DAYS), "ada", 0.9)
+    return session
+
+
+def _karma(run_id: str, ledger: str, amount: float, key: str) -> KarmaEntry:
+    return KarmaEntry(
+        account="paper", voice="ada", ledger=ledger, reason="alpha", amount=amount, key=key, run_id=run_id,
+        market_at=on_day(0),
+    )  # fmt: skip
+
+
+def _judge(session: Session, run: Run, question_id: str) -> None:
+    a_hit(session, run, "technical", "AAPL")
+    step = a_step(session, run, role="risk")
+    report = a_report(session, step, a_turn(session, step))
+    verdict = Verdict(
+        run_id=run.id, candidate_id=report.candidate_id, symbol="AAPL", rating="BUY", confidence="high", summary=""
+    )
+    session.add(verdict)
+    session.flush()
+    session.add(VerdictQuestion(verdict_id=verdict.id, question_id=question_id))
+    session.flush()
+
+
+def board(session: Session, *which: str) -> ScoreBoard:
+    return scores(session, "paper", CUTOFFS, *which)  # type: ignore[arg-type]
+
+
+def test_every_source_is_scored_as_theory_has_it(episodes: Session) -> None:
+    found = board(episodes)
+    assert found.questions == {"open": 1, "resolved": DAYS}
+    rows = {(row.kind, row.name): row for row in found.rows}
+    assert set(rows) == {
+        ("voice", "ada"), ("voice", "bo"), ("voice", "cy"), ("tool", "momentum"), ("lens", "technical"),
+        ("role", "risk"), ("rating", "BUY"),
+    }  # fmt: skip
+    assert {row.brier.n for row in rows.values()} == {DAYS}
+    ada, bo, cy = (rows["voice", name] for name in ("ada", "bo", "cy"))
+    assert ada.alpha.mean > 0 > bo.alpha.mean > cy.alpha.mean
+    assert ada.brier.mean == pytest.approx(rows["tool", "momentum"].brier.mean)
+    assert bo.alpha.mean == pytest.approx(-1 / 12, abs=0.06)
+    assert cy.brier.mean == pytest.approx(0.48, abs=0.1)
+    assert all(row.alpha.error is not None for row in rows.values())
+    judged = {("lens", "technical"): "high", ("role", "risk"): "CONFIRMED high", ("rating", "BUY"): "BUY high"}
+    for (kind, name), label in judged.items():
+        (rate,) = rows[kind, name].labels  # type: ignore[index]
+        assert (rate.name, rate.rate.n, rate.brier.n) == (label, DAYS, DAYS)
+        assert rows[kind, name].unrecorded == 14, "the first outcome is known on the 15th day"  # type: ignore[index]
+        assert rows[kind, name].alpha.mean == pytest.approx(0, abs=0.02)
+
+
+def test_sides_of_the_cutoff_are_split(episodes: Session) -> None:
+    found = {row.name: row for row in board(episodes, "voice").rows}
+    assert [(side.name, side.brier.n) for side in found["ada"].sides] == [("after", 30), ("before", 10)]
+    assert [(side.name, side.brier.n) for side in found["bo"].sides] == [("exempt", DAYS)]
+    unknown = scores(episodes, "paper", "", "voice", "ada").rows[0]
+    assert [side.name for side in unknown.sides] == ["unknown"]
+
+
+def test_a_voice_is_shown_by_round_with_its_gain_and_its_karma(episodes: Session) -> None:
+    (ada,) = board(episodes, "voice", "ada").rows
+    assert [(part.name, part.brier.n) for part in ada.rounds] == [("round 1", DAYS), ("round 2", DAYS)]
+    assert ada.rounds[0].brier.mean == 0.25
+    assert ada.revision is not None
+    assert ada.revision.mean == pytest.approx(0.25 - ada.brier.mean)
+    assert ada.karma is not None
+    assert (ada.karma.conduct, ada.karma.skill) == (1.5, -2.0)
+    assert [(row.low, row.n) for row in ada.calibration] == [(0.3, 20), (0.8, 20)]
+
+
+def test_the_crowd_is_shown_with_the_round_in_use(episodes: Session) -> None:
+    found = board(episodes).crowd
+    assert found is not None
+    assert found.gain.mean == pytest.approx(found.rounds[0].brier.mean - found.rounds[1].brier.mean)
+    assert found.better_round == 2
+    assert board(episodes, "tool").crowd is None
+
+
+def test_an_unknown_name_is_refused_with_those_there_are(episodes: Session) -> None:
+    with pytest.raises(NotFound, match="known are ada, bo, cy"):
+        board(episodes, "voice", "dee")
+    with pytest.raises(NotFound, match="nothing of the kind"):
+        scores(episodes, "other", "", "tool", "momentum")
+
+
+def test_without_an_outcome_there_are_no_scores(session: Session) -> None:
+    a_forecast(session, a_run_on(session, 0), a_question(session, "q", None), "ada", 0.7)
+    found = board(session, "voice", "ada")
+    assert (found.rows, found.crowd, found.questions) == ([], None, {"open": 1})
+    assert rendered(score_report(found)) == (
+        "Account paper. Questions: 1 open.\nNo forecast of a resolved question to score yet.\n"
+    )
+
+
+def test_the_terminal_shows_them_in_80_columns(episodes: Session) -> None:
+    lines = rendered(score_report(board(episodes))).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "Account paper. Questions: 1 open, 40 resolved."
+    ada = board(episodes, "voice", "ada")
+    assert any(line.split()[:4] == ["ada", "40", "40", f"{ada.rows[0].brier.mean:.4f}"] for line in lines)
+    assert any("round 2 is used" in line for line in lines)
+    detail = rendered(score_report(ada, in_detail=True))
+    for part in ("Karma: conduct +1.5, skill -2.0", "By round", "By the model's cutoff", "before", "30%-40%"):
+        assert part in detail
+    rating = rendered(score_report(board(episodes, "rating", "BUY"), in_detail=True))
+    assert "14 of 40 came before their label had a record: worth the baseline." in rating
+    assert "BUY high" in rating
+
+
+def test_a_verdict_shows_its_probability_once_there_is_one(session: Session) -> None:
+    for day in range(30):
+        a_verdict(session, day, "AAPL", float(day % 3 != 0))
+    run = a_run_on(session, 60)
+    candidate = a_candidate(session, run)
+    session.add(
+        Verdict(run_id=run.id, candidate_id=candidate.id, symbol="AAPL", rating="BUY", confidence="high", summary="")
+    )
+    session.flush()
+    assert view(session, run).candidates[0].verdict_probability is None
+    odds = verdict_odds(session, "paper", {})
+    store_odds(session, "paper", odds)
+    shown = view(session, run)
+    assert shown.candidates[0].verdict_probability == pytest.approx(2 / 3)
+    assert "high 67%" in rendered(run_report(shown))
+    assert "67% beat the median (49% to 85%), 30 questions on 30 dates" in rendered(odds_report(odds, 30), 120)
+
+
+def test_too_few_verdicts_have_their_count_instead_of_a_probability(session: Session) -> None:
+    assert rendered(odds_report([], 30)) == "not enough: 0 of 30 resolved questions on verdicts\n"
+    a_verdict(session, 0, "AAPL", 1.0, model="codex:gpt-5.5")
+    found = rendered(odds_report(verdict_odds(session, "paper", {}), 30), 120)
+    assert found == "codex:gpt-5.5: BUY high: not enough: 1 of 30 resolved questions, 1 of 30 dates\n"
+
+
+def test_a_judgement_before_any_record_is_shown_to_have_none(session: Session) -> None:
+    a_verdict(session, 0, "AAPL", 1.0)
+    shown = rendered(score_report(board(session)))
+    assert "no record yet" in shown
+    assert "+0.0000" not in shown

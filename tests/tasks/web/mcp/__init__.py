@@ -1,0 +1,1 @@
+"""Tests of the Model Context Protocol, by the client of its own SDK."""

@@ -1,0 +1,93 @@
+"""`desk mcp --http`: the SDK's client, the guard of the service around it, and limits of what it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from models.errors import UsageError
+from tasks.web.mcp.http import address_of
+from tests.patience import PATIENCE
+from tests.tasks.web.mcp.kit import Listening, over_http, payload
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+@pytest.fixture(scope="module")
+def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listening]:
+    with over_http(tmp_path_factory.mktemp("mcp"), DESK_REPLAY_DATE="2010-03-10") as found:
+        yield found
+
+
+@pytest.mark.process
+async def test_two_clients_call_tools_at_once(listening: Listening) -> None:
+    async def overview(name: str) -> str:
+        async with listening.session() as session:
+            result = payload(await session.call_tool("symbol_overview", {"symbols": [name]}))
+            assert result["asOf"].startswith("2010-03-10")
+            return str(result["overviews"][0]["symbol"])
+
+    assert await asyncio.gather(overview("IBM"), overview("KO")) == ["IBM", "KO"]
+
+
+@pytest.mark.process
+async def test_a_wrong_call_is_a_result(listening: Listening) -> None:
+    async with listening.session() as session:
+        result = await session.call_tool("news_list", {"symbols": "IBM'; drop table runs"})
+        assert result.isError
+        assert "argument 'symbols' is" in payload(result)["error"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Authorization": ""}, 401),
+        ({"Authorization": "Bearer x"}, 401),
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Content-Type": "text/plain"}, 400),
+    ],
+)
+def test_the_guard_of_the_service_is_around_it(listening: Listening, headers: dict[str, str], status: int) -> None:
+    assert listening.post(PING, **headers).status_code == status
+
+
+@pytest.mark.process
+def test_bodies_that_are_no_messages_are_refused(listening: Listening) -> None:
+    for body in (b"", b"{", b"[]", {"jsonrpc": "1.0"}):
+        assert listening.post(body).status_code == 400, body
+    assert listening.post(b"\xff").is_error
+    assert listening.post(b"[" * 2_000_000).status_code == 413
+    assert listening.post(PING).json()["result"] == {}
+
+
+@pytest.mark.process
+def test_there_is_one_path_and_it_takes_post_alone(listening: Listening) -> None:
+    headers = {"Authorization": f"Bearer {listening.token}", "Accept": "text/event-stream"}
+    assert httpx.get(listening.url, headers=headers, timeout=PATIENCE).status_code == 405
+    assert httpx.get(listening.url.removesuffix("/mcp"), headers=headers, timeout=PATIENCE).status_code == 404
+
+
+@pytest.mark.process
+def test_a_signal_ends_it(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with over_http(tmp_path_factory.mktemp("ends")) as found:
+        assert found.url.startswith("http://127.0.0.1:")
+        found.process.send_signal(signal.SIGTERM)
+        assert found.process.wait(PATIENCE) == 128 + signal.SIGTERM
+
+
+def test_an_address_is_a_port_or_a_host_and_a_port() -> None:
+    assert address_of("8765") == ("127.0.0.1", 8765)
+    assert address_of(":0") == ("127.0.0.1", 0)
+    assert address_of("desk.example:80") == ("desk.example", 80)
+    assert address_of("[::1]:80") == ("::1", 80)
+    for wrong in ("", "host", "host:", "host:65536", "a:b:1", "http://h:1", "1 2"):
+        with pytest.raises(UsageError, match="give PORT or HOST:PORT"):
+            address_of(wrong)

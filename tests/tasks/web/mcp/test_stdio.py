@@ -1,0 +1,180 @@
+"""`desk mcp` over stdio: a run's day, several calls at once, hostile lines, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mcp.types import ImageContent
+
+from agents.outside.offering import READ_TOOLS
+from models.database.store import Store
+from models.settings import Settings
+from models.settings.snapshots import snapshot
+from tests.databases import make_database
+from tests.patience import PATIENCE
+from tests.tasks.cli.running import desk, environment
+from tests.tasks.web.mcp.kit import COMMAND, over_stdio, payload
+from tests.tools.ledger_rows import add_run
+from tools.ledger import ensure_account
+from tools.market.clock import NEW_YORK
+
+pytestmark = pytest.mark.process
+PING = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
+EARLY = dt.datetime(2010, 3, 10, 15, 55, tzinfo=NEW_YORK)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def a_run(home: Path) -> str:
+    """A run of a day in March, in the database of a desk that does not run."""
+    url = f"sqlite:///{home / 'desk.db'}"
+    make_database(url)
+    store = Store(url)
+    try:
+        with store.session() as session:
+            ensure_account(session, "paper", 100_000.0)
+            return add_run(session, EARLY.astimezone(dt.UTC), settings=snapshot(Settings(home=home))).id
+    finally:
+        store.close()
+
+
+async def test_a_client_lists_the_tools_and_calls_several_at_once(home: Path) -> None:
+    async with over_stdio(home) as session:
+        tools = (await session.list_tools()).tools
+        assert [tool.name for tool in tools] == list(READ_TOOLS)
+        assert all(tool.annotations is not None and tool.annotations.readOnlyHint for tool in tools)
+        names = ["IBM", "KO", "GE", "F"]
+        asked = [session.call_tool("symbol_overview", {"symbols": [name]}) for name in names]
+        picture, *found = await asyncio.gather(session.call_tool("chart_render", {"symbols": ["IBM"]}), *asked)
+        assert [payload(one)["overviews"][0]["symbol"] for one in found] == names
+        assert isinstance(picture.content[1], ImageContent)
+        assert picture.content[1].mimeType == "image/png"
+
+
+async def test_wrong_calls_are_results(home: Path) -> None:
+    async with over_stdio(home) as session:
+        for name, arguments, named in (
+            ("orders_submit", {"symbol": "IBM"}, "no tool named orders_submit"),
+            ("orders_preview", {"symbol": "IBM", "action": "open", "quantity": 1}, "no tool named orders_preview"),
+            ("technicals_get", {"symbols": ["$(rm -rf /)"]}, "a symbol is"),
+            ("technicals_get", {"symbols": ["IBM"], "self": 1}, "unknown argument 'self'"),
+            ("technicals_get", None, "'symbols' is needed"),
+            ("portfolio_get", {}, "not available"),
+        ):
+            result = await session.call_tool(name, arguments)
+            assert result.isError
+            assert named in payload(result)["error"]
+        assert not (await session.call_tool("technicals_get", {"symbols": ["IBM"]})).isError
+
+
+async def test_a_run_has_its_day_and_the_dry_run_of_its_orders(home: Path) -> None:
+    async with over_stdio(home, "--run", a_run(home), DESK_REPLAY_DATE="2010-08-12") as session:
+        history = payload(await session.call_tool("price_history_get", {"symbols": ["IBM"]}))
+        assert history["asOf"].startswith("2010-03-10")
+        assert "2010-03-10" in json.dumps(history)
+        assert not any(f"2010-{month:02}" in json.dumps(history) for month in range(4, 13))
+        order = {"symbol": "IBM", "action": "open", "quantity": 1}
+        preview = payload(await session.call_tool("orders_preview", order))
+        assert (preview["dryRun"], preview["cleared"]) == (True, False)
+        assert payload(await session.call_tool("portfolio_get", {}))["portfolio"]["cash"] == 100_000.0
+
+
+def test_without_a_client_it_ends_at_once(home: Path) -> None:
+    done = desk(home, "mcp")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_without_the_extra_the_remedy_is_named(home: Path) -> None:
+    code = "import sys; sys.modules['mcp'] = None; from tasks.cli.main import main; main()"
+    done = subprocess.run(
+        [COMMAND[0], "-P", "-c", code, "mcp"], env=environment(home), cwd=home, capture_output=True, text=True,
+        timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "pip install 'chordesk[mcp]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_refused_start_names_the_remedy(home: Path) -> None:
+    for arguments, named in (
+        (("--tool", "sell"), "no tool named sell"),
+        (("--run", "nope"), "start `desk up`, which makes it"),
+        (("--tool", "orders_preview"), "rests on the verdicts of a run"),
+        (("--http", "host:99999"), "give PORT or HOST:PORT"),
+        (("--http", "0.0.0.0:0"), "set DESK_API_TOKEN as well"),
+    ):
+        done = desk(home, "mcp", *arguments)
+        assert done.returncode == 2, done.stderr
+        assert named in done.stderr
+        assert done.stdout == ""
+
+
+@contextlib.contextmanager
+def started(home: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The server without a client of the SDK."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen(COMMAND, env=environment(home), cwd=home, stderr=subprocess.DEVNULL, **pipes)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def pinged(process: subprocess.Popen[bytes], *before: bytes) -> None:
+    """Send lines and a ping after them, and read on until its answer. Each line of the output is a message."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"\n".join([*before, json.dumps(PING).encode(), b""]))
+    process.stdin.flush()
+    while (found := json.loads(process.stdout.readline())).get("id") != PING["id"]:
+        assert found["jsonrpc"] == "2.0"
+    assert found["result"] == {}
+
+
+def test_lines_that_are_no_messages_do_not_end_it_and_the_end_of_input_does(home: Path) -> None:
+    with started(home) as process:
+        pinged(process, b"\xff\xfe not json", b"[]", b"{}", b'{"jsonrpc":"2.0","id":', b"[" * 5_000_000)
+        assert process.stdin is not None
+        process.stdin.close()
+        process.stdin = None
+        assert process.wait(PATIENCE) == 0
+
+
+def test_a_reader_that_left_ends_it_without_a_traceback(home: Path) -> None:
+    with (home / "log").open("w+", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            COMMAND, env=environment(home), cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+        )
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdout.close()
+            process.stdin.write(json.dumps(PING).encode() + b"\n")
+            process.stdin.flush()
+            assert process.wait(PATIENCE) in (0, 1)
+        finally:
+            process.kill()
+            process.wait(PATIENCE)
+        log.seek(0)
+        assert "Traceback" not in log.read()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_while_it_waits_for_a_line(home: Path, number: signal.Signals) -> None:
+    with started(home) as process:
+        pinged(process)
+        os.kill(process.pid, number)
+        assert process.wait(PATIENCE) == 128 + number
