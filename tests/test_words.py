@@ -7,7 +7,9 @@ import re
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,9 +17,8 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("models", "tools", "agents", "tasks")
 MODULES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py") if path.parent.name != "versions")
 OTHERS = sorted(path for folder in ("tests", "deploy") for path in (ROOT / folder).rglob("*.py"))
-TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in (*MODULES, *OTHERS)}
-CODE = tuple(name for name in TREES if name.split("/")[0] in ROOMS)
-REST = tuple(name for name in TREES if name not in CODE)
+CODE, REST = (tuple(path.relative_to(ROOT).as_posix() for path in paths) for paths in (MODULES, OTHERS))
+ALL = (*CODE, *REST)
 
 DIALECT = re.compile(
     r"(?i)\b(tells?|told|telling|said|says|spoken|speaks?|hears?|heard|words?|who|whom|whoever|whose|nobody)\b",
@@ -33,14 +34,39 @@ MOST_DIALECT = 0.001  # share of all text in docstrings and in comments
 MOST_FILES, MOST_LINES = 15, 400
 
 
+class Defined(NamedTuple):
+    """The definitions of a module. docstrings: (place, text); names: of functions, classes, arguments, variables and
+    fields; classes: those of the module itself."""
+
+    docstrings: list[tuple[str, str]]
+    names: list[str]
+    classes: list[str]
+
+
+@cache
+def defined(name: str) -> Defined:
+    """Return the definitions of the module of a path. Its syntax tree is not kept: all together are large."""
+    tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
+    found = Defined([], [], [node.name for node in tree.body if isinstance(node, ast.ClassDef)])
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.names.append(node.name)
+        elif isinstance(node, ast.arg):
+            found.names.append(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.names.append(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.names.append(node.attr)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            text = ast.get_docstring(node)
+            if text:
+                found.docstrings.append((f"{name}:{getattr(node, 'lineno', 1)}", text))
+    return found
+
+
 def docstrings(names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield (place, text) of every docstring."""
-    for name in names:
-        for node in ast.walk(TREES[name]):
-            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-                text = ast.get_docstring(node)
-                if text:
-                    yield f"{name}:{getattr(node, 'lineno', 1)}", text
+    return (one for name in names for one in defined(name).docstrings)
 
 
 @pytest.mark.parametrize("names", [CODE, REST], ids=["code", "tests"])
@@ -61,7 +87,7 @@ def test_docstrings_use_the_terms_of_the_field(names: Sequence[str]) -> None:
 
 def comments() -> Iterator[tuple[str, str]]:
     """Yield (place, text) of every comment."""
-    for name in TREES:
+    for name in ALL:
         with (ROOT / name).open("rb") as file:
             for token in tokenize.tokenize(file.readline):
                 if token.type == tokenize.COMMENT:
@@ -74,35 +100,22 @@ def test_comments_use_the_terms_of_the_field() -> None:
     assert len(found) <= MOST_DIALECT * sum(len(text.split()) for _, text in texts), "\n".join(found)
 
 
-def names_given(tree: ast.AST) -> Iterator[str]:
-    """Yield the name of each function, class, argument, variable and field that a module defines."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node.name
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr
-
-
 def test_everything_that_the_code_defines_has_a_plain_name() -> None:
-    found = [f"{name}: {given}" for name, tree in TREES.items() for given in names_given(tree) if NAMES.search(given)]
+    found = [f"{name}: {given}" for name in ALL for given in defined(name).names if NAMES.search(given)]
     assert found == [], "\n".join(found)
 
 
 def test_tests_are_named_as_statements() -> None:
-    found = [f"{name}: {given}" for name in REST for given in names_given(TREES[name]) if QUESTION_TEST.match(given)]
+    found = [f"{name}: {given}" for name in REST for given in defined(name).names if QUESTION_TEST.match(given)]
     assert found == [], "\n".join(found)
 
 
 def test_a_public_class_has_a_name_of_its_own() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for name in CODE:
-        for node in TREES[name].body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(name)
+        for given in defined(name).classes:
+            if not given.startswith("_"):
+                places[given].append(name)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 

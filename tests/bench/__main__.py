@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from models.settings.sources import load_settings
 from tasks.worker import logs
 from tests.bench.analysis import analysis_times
 from tests.bench.charts import chart_cost
 from tests.bench.commands import command_cpu
+from tests.bench.episode import episode_times
 from tests.bench.library import library_cost
 from tests.bench.overhead import overhead
 from tests.bench.repeat import repeated
@@ -17,6 +19,7 @@ from tests.bench.scaling import TURNS, crowd, scaling
 from tests.bench.screen import ScreenTimes, screen_times
 from tests.bench.sheet import Sheet
 from tests.bench.throughput import Throughput, throughput
+from tests.bench.walk import walk_pace
 
 PARTS = (
     "throughput",
@@ -30,6 +33,8 @@ PARTS = (
     "charts",
     "library",
     "analysis",
+    "episode",
+    "walk",
 )
 READERS, EVENTS, PACE = 200, 5_000, 500
 # CPU milliseconds a turn, on a machine where an ephemeral turn takes an app-server so many. Another one is slower or
@@ -44,6 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--turns", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sessions", type=int, default=60, help="of the walk")
     parser.add_argument("part", nargs="?", choices=PARTS, help="one part alone")
     given = parser.parse_args()
     logs.configure(load_settings({"DESK_LOG_LEVEL": "WARNING"}))
@@ -60,6 +66,8 @@ def main() -> None:
         "charts": lambda: show_charts(sheet, given.rounds),
         "library": lambda: show_library(sheet, given.turns, given.rounds),
         "analysis": lambda: show_analysis(sheet),
+        "walk": lambda: show_walk(sheet, given.sessions),
+        "episode": lambda: show_episode(sheet),
     }
     for name in [given.part] if given.part else PARTS:
         parts[name]()
@@ -187,6 +195,27 @@ def show_analysis(sheet: Sheet) -> None:
     sheet.line("critical path", f"{found.critical_path:.1f} s", f"{found.longest_chain} calls in sequence")
     sheet.most("wall over it", found.ratio, 1.2, form=".2f")
     sheet.line("CPU of worker and app-servers", f"{found.cpu:.1f} s", f"{found.calls} model calls, charts and chains")
+
+
+def show_walk(sheet: Sheet, sessions: int) -> None:
+    found = walk_pace(sessions)
+    sheet.head(f"(o) a walk over {found.sessions} sessions of the S&P 500, {found.one.turns} turns of the rulebook")
+    for name, walk in (("one worker process", found.one), ("two", found.two)):
+        cpu = ", ".join(f"{one} {seconds:.2f}" for one, seconds in found.cpu_a_session(walk).items())
+        sheet.line(f"on {name}", f"{found.a_minute(walk):.1f}", f"sessions a minute; {os.cpu_count()} processors")
+        sheet.line("    CPU a session", f"{sum(walk.cpu.values()) / found.sessions:.2f} s", cpu)
+    sheet.line("attainable on two processors", f"{found.one.attainable:.2f}", "by the CPU time of the processes")
+    sheet.least("two over one", found.faster, 1.7, form=".2f", note="with two processors or more to spare for them")
+
+
+def show_episode(sheet: Sheet) -> None:
+    found = episode_times(1.0)
+    what = f"{found.voices} voices, 2 rounds, {found.questions} questions, {found.turns} turns"
+    sheet.head(f"(n) an episode: {what}, 1.0 s a model call")
+    sheet.line("wall", f"{found.wall:.2f} s", ", ".join(f"{name} {at:.2f}" for name, at in found.stages.items()))
+    path = f"the slowest tool, {found.tools:.2f} s, then {found.calls} calls in sequence"
+    sheet.line("critical path", f"{found.critical_path:.2f} s", path)
+    sheet.most("wall over it", found.ratio, 1.2, form=".2f")
 
 
 if __name__ == "__main__":

@@ -22,14 +22,9 @@ class CpuTime:
     @classmethod
     def spent(cls, desk: Processes) -> CpuTime:
         """Return the seconds that a running desk's processes have spent since they started."""
-        worker = psutil.Process(desk.running["research"].pid)
-        times = worker.cpu_times()
-        children = times.children_user + times.children_system  # those that have ended
-        for child in worker.children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                children += sum(child.cpu_times()[:2])
-        redis = psutil.Process(desk.running["redis"].pid).cpu_times()
-        return cls(times.user + times.system, children, redis.user + redis.system)
+        worker, redis = (psutil.Process(desk.running[name].pid) for name in ("research", "redis"))
+        own = seconds_of(worker)
+        return cls(own, seconds_of(worker, children=True) - own, seconds_of(redis))
 
     def since(self, before: CpuTime, turns: int) -> CpuTime:
         """Return the milliseconds a turn between two moments."""
@@ -39,3 +34,16 @@ class CpuTime:
             (self.app_servers - before.app_servers) * share,
             (self.redis - before.redis) * share,
         )
+
+
+def seconds_of(process: psutil.Process, *, children: bool = False) -> float:
+    """Return the seconds of user and system time of a process. children: with those of its children, ended ones too."""
+    times = process.cpu_times()
+    spent = times.user + times.system
+    if not children:
+        return float(spent)
+    spent += times.children_user + times.children_system
+    for child in process.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            spent += sum(child.cpu_times()[:2])
+    return float(spent)

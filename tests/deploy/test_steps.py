@@ -80,7 +80,20 @@ def test_every_dependency_of_the_project_is_in_its_set() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     extras = project["optional-dependencies"]
-    fleet = ["demo", "yahoo", "alpaca", "litellm", "filings", "pages", "parquet", "postgres", "otel"]
+    fleet = [
+        "demo",
+        "yahoo",
+        "alpaca",
+        "litellm",
+        "filings",
+        "pages",
+        "parquet",
+        "events",
+        "langchain",
+        "mcp",
+        "postgres",
+        "otel",
+    ]
     sets = {"demo": ["demo"], "fleet": fleet, "dev": [*fleet, "dev"], "docs": ["docs"]}
     assert {extra for included in sets.values() for extra in included} == set(extras)
     for name, included in sets.items():

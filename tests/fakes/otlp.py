@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import ThreadingHTTPServer
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -13,6 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.fakes.serving import PromptHandler
 from tests.patience import PATIENCE
 
 PROTOBUF = "application/x-protobuf"
@@ -42,7 +44,8 @@ class Collector:
         self.refused: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, name="otlp", daemon=True)
+        serve = partial(self._server.serve_forever, poll_interval=0.02)
+        self._thread = threading.Thread(target=serve, name="otlp", daemon=True)
 
     def spans(self, trace: str | None = None) -> list[Seen]:
         """All spans, or those of one trace."""
@@ -75,10 +78,8 @@ class Collector:
         self._thread.join(PATIENCE)
 
 
-def _handler(collector: Collector) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+def _handler(collector: Collector) -> type[PromptHandler]:
+    class Handler(PromptHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             taken = collector.take(self.path, self.headers["content-type"], body)
@@ -88,9 +89,6 @@ def _handler(collector: Collector) -> type[BaseHTTPRequestHandler]:
             self.send_header("content-length", str(len(answer)))
             self.end_headers()
             self.wfile.write(answer)
-
-        def log_message(self, *arguments: object) -> None:
-            pass
 
     return Handler
 

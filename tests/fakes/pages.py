@@ -44,8 +44,12 @@ def half(body: str) -> Answer:
 
 
 def bomb(megabytes: int) -> Answer:
-    """So many megabytes of spaces, gzipped."""
-    return reply(gzip.compress(b" " * (megabytes * 2**20)), Content_Encoding="gzip")
+    """So many megabytes of spaces, gzipped when they are asked for, which takes a second."""
+
+    def answer(peer: socket.socket) -> None:
+        reply(gzip.compress(b" " * (megabytes * 2**20)), Content_Encoding="gzip")(peer)
+
+    return answer
 
 
 def drip(head: bytes, seconds: float = 0.05) -> Answer:

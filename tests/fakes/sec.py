@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
+
+from tests.fakes.serving import PromptHandler
 
 # Of each filing, one value in a column.
 COLUMNS = (
@@ -19,9 +21,8 @@ _TEXTS = (
 )
 
 
-class SecHandler(BaseHTTPRequestHandler):
+class SecHandler(PromptHandler):
     server: FarSec
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
@@ -33,9 +34,6 @@ class SecHandler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(payload)))
         self.end_headers()
         self.wfile.write(payload)
-
-    def log_message(self, *args: Any) -> None:
-        """Quiet."""
 
 
 class FarSec(ThreadingHTTPServer):

@@ -1,12 +1,27 @@
-"""Server of a stand-in, which ends at once."""
+"""Servers of stand-ins, which answer and end at once."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from http.server import BaseHTTPRequestHandler
 from types import FrameType
+from typing import Any
 
 import uvicorn
+
+
+class PromptHandler(BaseHTTPRequestHandler):
+    """A handler of the standard library's server, without a log of its own.
+
+    It sends an answer's head and body by themselves, and the body would wait 40 ms until the head is acknowledged.
+    """
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *args: Any) -> None:
+        """Quiet."""
 
 
 class PromptServer(uvicorn.Server):

@@ -6,19 +6,20 @@ from __future__ import annotations
 import datetime as dt
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from curl_cffi import requests
 
+from tests.fakes.serving import PromptHandler
+
 REGULAR_HOURS = (dt.time(9, 30), dt.time(16))
 NEW_YORK_OFFSET = dt.timezone(dt.timedelta(hours=-5))
 
 
-class YahooHandler(BaseHTTPRequestHandler):
+class YahooHandler(PromptHandler):
     server: FarYahoo
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         self._answer(self.path)
@@ -38,9 +39,6 @@ class YahooHandler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(payload)))
         self.end_headers()
         self.wfile.write(payload)
-
-    def log_message(self, *args: Any) -> None:
-        """Quiet."""
 
 
 class FarYahoo(ThreadingHTTPServer):

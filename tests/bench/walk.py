@@ -1,0 +1,108 @@
+"""(o) a walk over past sessions, played by the rulebook: sessions a minute on one worker process and on two."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import psutil
+
+from models.states import RUN_FINAL, RunState
+from models.tables.runs import Run
+from tasks.bootstrap import desk_of
+from tasks.workflows.backtest import open_backtest
+from tasks.workflows.research import open_research
+from tests.bench.cpu import seconds_of
+from tests.stack import Processes, processes
+
+# A session takes some seconds of CPU, and a busy machine gives the walk a small part of its processors.
+LEAST_SECONDS, SECONDS_A_SESSION = 600.0, 60.0
+# Seconds between two looks at the run: more often, and the bench would take time from what it measures.
+POLL = 0.5
+FIRST = dt.date(2010, 3, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """One walk. seconds: wall; cpu: seconds of user and system time of each process, by its name."""
+
+    turns: int
+    seconds: float
+    cpu: Mapping[str, float]
+
+    @property
+    def research(self) -> float:
+        """CPU seconds of the workers that more of them share."""
+        return sum(spent for name, spent in self.cpu.items() if name.startswith("research"))
+
+    @property
+    def attainable(self) -> float:
+        """Times that two workers are faster when all processes share two processors that nothing else uses.
+
+        One research worker is as long at work as its CPU time; with two, both processors have half of all.
+        """
+        return 2 * self.research / sum(self.cpu.values())
+
+
+@dataclass(frozen=True, slots=True)
+class WalkPace:
+    """The same walk on one worker process and on two."""
+
+    sessions: int
+    one: Walked
+    two: Walked
+
+    @property
+    def faster(self) -> float:
+        return self.one.seconds / self.two.seconds
+
+    def a_minute(self, walk: Walked) -> float:
+        return 60 * self.sessions / walk.seconds
+
+    def cpu_a_session(self, walk: Walked) -> dict[str, float]:
+        """Return the CPU seconds a session of each process, the most first."""
+        spent = sorted(walk.cpu.items(), key=lambda pair: -pair[1])
+        return {name: seconds / self.sessions for name, seconds in spent}
+
+
+def walk_pace(sessions: int) -> WalkPace:
+    one = _walk(sessions, ["research"])
+    two = _walk(sessions, ["research-1", "research-2"])
+    return WalkPace(sessions, one, two)
+
+
+def _walk(sessions: int, workers: Sequence[str]) -> Walked:
+    with processes(forked=False) as desk:
+        desk.rulebook()
+        desk.workers(*workers, "ops", "trade")
+        limit = max(LEAST_SECONDS, sessions * SECONDS_A_SESSION)
+        _ended(desk, open_research(desk.app, ["IBM", "KO"]), limit)
+        days = [day for day in desk_of(desk.app).market.recorded() if day >= FIRST][:sessions]  # type: ignore[attr-defined]
+        before = _cpu(desk)
+        run = _ended(desk, open_backtest(desk.app, days[0], days[-1]), limit)
+        after = _cpu(desk)
+        assert run.state == RunState.DONE, run.notes
+        assert run.summary["sessions"] == sessions
+        assert run.summary["missing"] == [], run.summary["missing"]
+        assert run.finished_at is not None
+        seconds = (run.finished_at - run.created_at).total_seconds()
+        return Walked(run.summary["turns"], seconds, {name: after[name] - before[name] for name in after})
+
+
+def _cpu(desk: Processes) -> dict[str, float]:
+    """Return the CPU seconds that each process of a desk has spent with its children, and this one."""
+    spent = {name: seconds_of(psutil.Process(process.pid), children=True) for name, process in desk.running.items()}
+    return {**spent, "bench": seconds_of(psutil.Process())}
+
+
+def _ended(desk: Processes, run: Run, limit: float) -> Run:
+    store, until = desk_of(desk.app).store, time.monotonic() + limit
+    while True:
+        with store.read() as session:
+            row = session.get_one(Run, run.id)
+        if row.state in RUN_FINAL:
+            return row
+        assert time.monotonic() < until, f"not within {limit:g} s: the {run.kind} ends"
+        time.sleep(POLL)
