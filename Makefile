@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 SET ?= fleet
 ROOMS := models tools agents tasks
 CODE := $(ROOMS) tests docs
-FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra filings --extra pages --extra parquet --extra postgres --extra otel
+FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra filings --extra pages --extra parquet --extra events --extra langchain --extra mcp --extra postgres --extra otel
 
 SAMPLE := $(VENV)/samples/msft-chain
 
@@ -25,7 +25,7 @@ test: check ## Everything that must pass: check, then all tests with coverage
 	@echo "-- tests"
 	@$(BIN)/python -m pytest -n 4 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=85 $(TESTS)
 
-test-fast: $(VENV)/.dev ## Only the tests that start no process and take no long, without coverage (2 to 3 minutes on 2 cores)
+test-fast: $(VENV)/.dev ## Only the tests that start no process and take no long, without coverage (1 to 2 minutes on 2 idle cores)
 	@$(BIN)/python -m pytest --fast -n 2 --dist worksteal -q $(TESTS)
 
 check: $(VENV)/.dev ## Lint, format, types and import rules
