@@ -13,13 +13,13 @@ FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra filin
 SAMPLE := $(VENV)/samples/msft-chain
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format bench faults docs up install lock clean
+.PHONY: help demo test test-fast check format bench faults docs up install lock vendor clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
 
-demo: $(VENV)/.demo $(SAMPLE) ## Screen the S&P on real prices, research, decide, analyse; nothing left running (LIVE=1: fill on paper)
-	@$(BIN)/desk demo --sample $(SAMPLE) $(if $(filter 1,$(LIVE)),--live)
+demo: $(VENV)/.demo $(SAMPLE) ## Screen the S&P on real prices, research, decide, analyse; nothing left running (LIVE=1: fill on paper, PAGE=1: look at it)
+	@$(BIN)/desk demo --sample $(SAMPLE) $(if $(filter 1,$(LIVE)),--live) $(if $(filter 1,$(PAGE)),--page)
 
 test: check ## Everything that must pass: check, then all tests with coverage
 	@echo "-- tests"
@@ -85,6 +85,9 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
 	    $(if $(filter 1,$(UPGRADE)),--upgrade) --output-file $$file >/dev/null || exit 1; \
 	done
+
+vendor: $(VENV)/.dev ## Fetch the page's libraries anew (needs npm on the PATH), as named in deploy/vendor.py
+	@$(BIN)/python deploy/vendor.py
 
 clean: ## Remove the environment, the demo's folder and the built pages
 	rm -rf $(VENV) .demo site .cache

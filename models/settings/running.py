@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,41 @@ def places(settings: Settings) -> dict[str, str]:
 def has_settings(table: Mapping[str, Any]) -> bool:
     """Return whether a table has the settings of a running desk, besides addresses."""
     return "provider" in table
+
+
+def api_path(home: Path) -> Path:
+    return home / "run" / "api.json"
+
+
+def write_api(home: Path, url: str) -> None:
+    """Write where this process serves the home over HTTP. The file stays, so that the next start can take the same
+    port: open pages go on there."""
+    with replacing(api_path(home)) as file:
+        file.write((json.dumps({"url": url, "pid": os.getpid()}) + "\n").encode())
+
+
+def read_api(home: Path) -> tuple[str, bool] | None:
+    """Return the URL at which the home was last served over HTTP, and whether that process lives; None when it never
+    was."""
+    try:
+        table = json.loads(api_path(home).read_text(encoding="utf-8"))
+        url, pid = str(table["url"]), int(table["pid"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return url, False
+    except PermissionError:
+        return url, True
+    return url, True
+
+
+def last_api_port(home: Path) -> int:
+    """Return the port at which the home was last served; 0 when it never was."""
+    found = read_api(home)
+    port = found[0].rpartition(":")[2] if found is not None else ""
+    return int(port) if port.isdecimal() else 0
 
 
 def _unreadable(path: Path, why: str) -> SettingError:

@@ -93,6 +93,9 @@ MODULES: dict[str, dict[str, str]] = {
     "data.folders": {
         "data": "Own data: a folder of bars, headlines and chains.",
     },
+    "services.page": {
+        "page": "Open the page; over SSH only print its link.",
+    },
     "services.api": {
         "api": "Serve the desk over HTTP: runs, threads, orders, approvals, stop, and live events.",
     },

@@ -108,14 +108,14 @@ def fresh_home(home: Path) -> Path:
     return home
 
 
-def make_plan(environ: Mapping[str, str], home: Path, live: bool) -> Plan:
-    """Return the demo's plan: Redis, the rulebook model, the workers and the sweep; no web page. Raises SettingError
-    for a day that cannot be replayed, UsageError for a universe that the market does not carry on it."""
+def make_plan(environ: Mapping[str, str], home: Path, live: bool, page: bool = False) -> Plan:
+    """Return the demo's plan: Redis, the rulebook model, the workers and the sweep; page: the desk's page too. Raises
+    SettingError for a day that cannot be replayed, UsageError for a universe that the market does not carry on it."""
     own = environment(environ, home, live)
     loaded = load(own, home)
     resolve_universe(loaded.settings.universe, build_market(loaded.settings))
     # The demo's processes work in its home: the path of a file is that of this folder.
-    return plan.make(loaded, {**own, "DESK_UNIVERSE": loaded.settings.universe}, home, Choice(flower=False))
+    return plan.make(loaded, {**own, "DESK_UNIVERSE": loaded.settings.universe}, home, Choice(flower=False, api=page))
 
 
 def sample_plan(environ: Mapping[str, str], home: Path, data: Path) -> Plan:

@@ -84,7 +84,8 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
         suffix = "" if "redis_url" in urls else _suffix(where.home)
         started += programs.workers(choice, flower_port, suffix)
     if choice is not None and choice.api:
-        started.append(programs.api(loaded.settings.api_host, _port("api", loaded.settings.api_port, api_port)))
+        at = _port("api", loaded.settings.api_port, _again(where.home, api_port))
+        started.append(programs.api(loaded.settings.api_host, at))
     given = {name: found.value for name, found in loaded.origins.items()}
     drain = min(loaded.settings.drain_seconds, DRAIN_SECONDS)
     settings = Settings(**{**given, **urls, "drain_seconds": drain})
@@ -106,6 +107,12 @@ def _port(name: str, wanted: int, free: int) -> int:
         remedy = f"set another port, or 0 for a free one, or start the desk without {name}"
         raise UsageError(f"DESK_{name.upper()}_PORT={wanted} is taken on {LOOPBACK}", remedy=remedy)
     return wanted or free
+
+
+def _again(home: Path, free: int) -> int:
+    """Return the port at which the home was last served, if it is free: open pages go on after a restart."""
+    last = running.last_api_port(home)
+    return last if last and is_free(last) else free
 
 
 def _suffix(home: Path) -> str:

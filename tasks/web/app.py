@@ -10,8 +10,9 @@ from pydantic.json_schema import models_json_schema
 
 from models.events.envelope import Envelope
 from tasks.web.context import ServiceContext
+from tasks.web.page import assets
 from tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
-from tasks.web.routes import artifacts, board, desk, events, orders, questions, runs, scores, threads, trading
+from tasks.web.routes import artifacts, board, desk, events, orders, questions, runs, scores, session, threads, trading
 from tasks.web.security import Guard, host_names
 from tasks.web.tokens import Token
 
@@ -27,6 +28,8 @@ ROUTERS = (
     trading.router,
     questions.router,
     events.router,
+    session.router,
+    assets.router,
 )
 
 
@@ -46,7 +49,7 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     add_handlers(app, [route for router in ROUTERS for route in router.routes])
-    app.add_middleware(Guard, hosts=host_names(context.settings), token=token.value)
+    app.add_middleware(Guard, hosts=host_names(context.settings), token=token.value, sessions=context.sessions)
     plain = app.openapi
     app.openapi = lambda: _described(plain())  # type: ignore[method-assign]
     return app
@@ -60,6 +63,7 @@ def _described(schema: dict[str, Any]) -> dict[str, Any]:
             content = operation["responses"]["default"]["content"]
             (problem,) = content.values()
             operation["responses"]["default"]["content"] = {MEDIA_TYPE: problem}
+    schema["paths"]["/session"]["post"]["security"] = []  # its code stands for the token
     _, envelope = models_json_schema([(Envelope, "serialization")], ref_template="#/components/schemas/{model}")
     schema["components"]["schemas"].update(envelope["$defs"])
     return schema

@@ -14,6 +14,7 @@ from models.settings import Settings, running
 from models.settings.snapshots import PUBLISHED, differing, snapshot, with_values
 from tasks.bootstrap import Desk
 from tasks.events.feed import Feed
+from tasks.web.page.sessions import Sessions
 from tasks.worker.notifier import WorkerNotifier
 
 AGAIN = "start this service again: it then has the settings of the running desk"
@@ -26,6 +27,7 @@ class ServiceContext:
     desk: Desk
     feed: Feed
     notifier: WorkerNotifier
+    sessions: Sessions
 
     @property
     def settings(self) -> Settings:

@@ -29,6 +29,7 @@ from models.errors import (
     kind_of,
 )
 from models.research import Frozen
+from tasks.web.page.sessions import TooManyCodes, WrongCode
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +42,8 @@ _STATUS: tuple[tuple[type[DeskError], HTTPStatus], ...] = (
     (OrderError, HTTPStatus.CONFLICT),
     (NotWaiting, HTTPStatus.CONFLICT),
     (HistoryTrimmed, HTTPStatus.GONE),
+    (WrongCode, HTTPStatus.FORBIDDEN),
+    (TooManyCodes, HTTPStatus.TOO_MANY_REQUESTS),
     (ServiceError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 

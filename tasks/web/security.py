@@ -1,5 +1,8 @@
 """Access control: a request needs the token, and may come from no web page but one of this server's own.
 
+Three requests need no token: for the page's own files, which hold nothing of the desk; for a session in exchange for a
+one-time code; and the navigation to `/`, a link on a foreign site too, which opens the page's shell and nothing else.
+
 A page in a browser on this machine can reach a server on loopback, too. It has no token; and even with one it is
 refused: its Origin is another, and a name of its own that resolves to 127.0.0.1 (DNS rebinding) is no allowed Host.
 There is no CORS answer, so no preflight passes either.
@@ -10,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import time
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any
@@ -18,13 +22,17 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from models.errors import DeskError
 from models.settings import Settings
-from tasks.web.problems import Problem, answer, problem
+from tasks.web.page.assets import PREFIX
+from tasks.web.page.sessions import Sessions
+from tasks.web.problems import Problem, answer, problem, problem_of
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("", "0.0.0.0", "::")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MOST_BYTES = 64 * 1024
+CHECK_SECONDS = 5.0  # between two looks at whether the session of an open stream has ended
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
 _ORIGIN = re.compile(r"https?://([^/]+)")
 _LENGTH = re.compile(r"\d{1,12}")
@@ -46,49 +54,102 @@ def host_names(settings: Settings) -> frozenset[str]:
 
 
 class Guard:
-    """Middleware around every path, unknown ones too. hosts: allowed Host names, in lower case and without port."""
+    """Middleware around every path, unknown ones too. hosts: allowed Host names, in lower case and without port.
+    sessions: those of the page; None where there is no page, and so no request without the token."""
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], token: str) -> None:
-        self._app, self._hosts, self._token = app, hosts, _digest(token.encode())
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], token: str, sessions: Sessions | None = None) -> None:
+        self._app, self._hosts, self._token, self._sessions = app, hosts, _digest(token.encode()), sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answering = _hardened(send)
-        refused = self._refusal(Headers(scope))
+        answering, headers = _hardened(send), Headers(scope)
+        opens = self._sessions is not None and _opens_page(scope, headers)
+        if opens:
+            scope = {**scope, "path": PREFIX, "raw_path": PREFIX.encode()}
+        refused = self._place_refusal(headers, opens)
+        if refused is None and (self._sessions is None or not _needs_no_token(scope)):
+            session = bearer(headers)
+            refused = None if self._is_token(session) else await self._session_refusal(session)
+            answering = answering if self._is_token(session) else self._while_it_lasts(session, answering)
         if refused is None:
             await self._app(scope, receive, answering)
             return
         extra = {"WWW-Authenticate": "Bearer"} if refused.status == HTTPStatus.UNAUTHORIZED else None
-        await answer(refused, extra)(scope, receive, answering)
+        await answer(refused, extra)(scope, receive, _hardened(send))
 
-    def _refusal(self, headers: Headers) -> Problem | None:
+    def _place_refusal(self, headers: Headers, opens: bool) -> Problem | None:
+        """opens: a person opens the page, by a link on any site."""
         host = headers.only("host").lower()
         if not self._is_ours(host):
             return problem(
                 HTTPStatus.MISDIRECTED_REQUEST, "wrong_host", "this server does not accept that Host name",
                 "use the address it printed, or add the name to DESK_API_HOSTS",
             )  # fmt: skip
-        if not _same_site(headers, host):
+        if not opens and not _same_site(headers, host):
             return problem(
                 HTTPStatus.FORBIDDEN, "foreign_origin", "the request comes from a web page of another server",
                 "call the service from a program",
             )  # fmt: skip
-        if not self._is_known(headers.only("authorization")):
-            return problem(
-                HTTPStatus.UNAUTHORIZED, "no_token", "the token is missing or wrong",
-                "send Authorization: Bearer TOKEN; the server printed where the token is as it started",
-            )  # fmt: skip
         return None
+
+    async def _session_refusal(self, session: str) -> Problem | None:
+        try:
+            if self._sessions is not None and await self._sessions.find(session) is not None:
+                return None
+        except DeskError as error:
+            return problem_of(error)
+        return problem(
+            HTTPStatus.UNAUTHORIZED, "no_token", "the token is missing or wrong, or its session has ended",
+            "send Authorization: Bearer TOKEN; the server printed where the token is as it started. `desk page` logs "
+            "a browser in",
+        )  # fmt: skip
 
     def _is_ours(self, host: str) -> bool:
         found = _HOST.fullmatch(host)
         return found is not None and found[1].strip("[]") in self._hosts
 
-    def _is_known(self, authorization: str) -> bool:
-        scheme, _, token = authorization.partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(_digest(token.strip().encode()), self._token)
+    def _is_token(self, token: str) -> bool:
+        return hmac.compare_digest(_digest(token.encode()), self._token)
+
+    def _while_it_lasts(self, session: str, send: Send) -> Send:
+        """Wrap `send` to end an answer that goes on, an event stream, soon after its session has ended."""
+        checked, over = time.monotonic(), False
+
+        async def guarded(message: Message) -> None:
+            nonlocal checked, over
+            if over:
+                return
+            if message["type"] == "http.response.body" and time.monotonic() - checked > CHECK_SECONDS:
+                over = await self._session_refusal(session) is not None
+                checked = time.monotonic()
+                message = {"type": "http.response.body", "body": b"", "more_body": False} if over else message
+            await send(message)
+
+        return guarded
+
+
+def bearer(headers: Headers) -> str:
+    """Return the token of a request's Authorization; empty without one."""
+    scheme, _, token = headers.only("authorization").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _opens_page(scope: Scope, headers: Headers) -> bool:
+    """Return whether a person opens `/` in a browser: as a whole page, not in a frame, and not by a program. Browsers
+    name their intent on loopback and over TLS; elsewhere they accept HTML, and have no Authorization to send."""
+    if scope["method"] != "GET" or scope["path"] not in ("/", PREFIX):
+        return False
+    if "sec-fetch-mode" in headers or "sec-fetch-dest" in headers:
+        return (headers.only("sec-fetch-mode"), headers.only("sec-fetch-dest")) == ("navigate", "document")
+    return "authorization" not in headers and "text/html" in headers.only("accept")
+
+
+def _needs_no_token(scope: Scope) -> bool:
+    """Return whether a request is for a file of the page, or for a session."""
+    method, path = scope["method"], str(scope["path"])
+    return (method == "GET" and path.startswith(PREFIX)) or (method == "POST" and path == "/session")
 
 
 class Headers:

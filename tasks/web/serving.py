@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 
 import uvicorn
 
 from models.database.store import require_current
 from models.errors import SettingError, UsageError
-from models.settings import Settings
+from models.settings import Settings, running
 from models.urls import is_loopback
 from tasks.bootstrap import Desk, redis_url
 from tasks.events.feed import Feed
 from tasks.services import folders
 from tasks.web.app import create_app
 from tasks.web.context import ServiceContext
+from tasks.web.page.sessions import Sessions
 from tasks.web.tokens import token_of
 from tasks.worker.notifier import WorkerNotifier
 
@@ -29,17 +30,18 @@ class ApiServer(uvicorn.Server):
     """A server that announces its start, and on shutdown ends the event streams first: uvicorn waits for open
     responses."""
 
-    def __init__(self, config: uvicorn.Config, feed: Feed, announce: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, context: ServiceContext, announce: Callable[[], None]) -> None:
         super().__init__(config)
-        self._feed, self._announce = feed, announce
+        self._context, self._announce = context, announce
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._feed.close()
+        await self._context.feed.close()
         await super().shutdown(sockets)
+        await self._context.sessions.close()
 
 
 def serve(settings: Settings, port: int, announce: Callable[[str, str], None]) -> None:
@@ -54,15 +56,29 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None]) -
     folders.prepare(settings.home)
     token = token_of(settings)
     desk = Desk(settings, "api")
-    with closing(desk), bind(settings.api_host, port) as listening:
-        context = ServiceContext(desk, Feed(desk.store, address, settings), WorkerNotifier(settings))
+    with closing(desk), _listening(settings, port) as listening:
+        context = ServiceContext(desk, Feed(desk.store, address, settings), WorkerNotifier(settings), Sessions(address))
         config = uvicorn.Config(
             create_app(context, token), lifespan="off", http="httptools", ws="none", access_log=False, log_config=None,
             log_level="warning", proxy_headers=False, server_header=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
         )  # fmt: skip
         url = url_of(listening)
-        ApiServer(config, context.feed, lambda: announce(url, token.where)).run([listening])
+
+        def started() -> None:
+            running.write_api(settings.home, url)
+            announce(url, token.where)
+
+        ApiServer(config, context, started).run([listening])
+
+
+def _listening(settings: Settings, port: int) -> socket.socket:
+    """Return a listening socket. Where any port will do it is that of the last time, if it is free: the pages that are
+    still open there go on."""
+    if port == 0 and (last := running.last_api_port(settings.home)):
+        with suppress(UsageError):
+            return bind(settings.api_host, last)
+    return bind(settings.api_host, port)
 
 
 def url_of(listening: socket.socket) -> str:

@@ -16,6 +16,7 @@ from rich.console import Console
 from models.settings import Settings
 from tasks.cli.output import console, print_line, relative
 from tasks.cli.render.results.grounding import citation_lines
+from tasks.cli.services import page
 from tasks.services import demo, signals
 from tasks.services.demo import Proofs, SeenProcesses
 from tasks.services.demo_analysis import AnalysisProofs, analysis_proofs, candidates_to_analyse
@@ -26,6 +27,8 @@ from tasks.services.stack import Stack
 from tasks.services.up import desk_stack
 from tools.market.factory import build_market
 
+WATCH_SECONDS = 1.0
+
 commands = typer.Typer()
 
 
@@ -33,6 +36,9 @@ commands = typer.Typer()
 def run(
     home: Annotated[Path, typer.Option(help="The demo's own folder; wiped at the start.")] = Path(".demo"),
     live: Annotated[bool, typer.Option("--live", help="Fill the orders on the paper account.")] = False,
+    with_page: Annotated[
+        bool, typer.Option("--page", help="Leave the desk up with its page until Ctrl-C; without the sample.")
+    ] = False,
     sample: Annotated[
         Path | None,
         typer.Option(help="Folder of `desk data import msft-chain`: look for a put on its real option chain, too."),
@@ -44,7 +50,7 @@ def run(
     """
     out = console()
     began = time.monotonic()
-    made = demo.make_plan(os.environ, demo.fresh_home(home), live)
+    made = demo.make_plan(os.environ, demo.fresh_home(home), live, with_page)
     out.print(
         f"demo in {made.folders.home}, {made.settings.market} of {made.settings.replay_date}: own home, paper account, "
         "no keys; starting Redis, model and workers ...",
@@ -64,8 +70,10 @@ def run(
                 analysed = analysis_proofs(made.settings.database, made.folders.home)
                 code = code or _hold_round(out, stack, seen)
                 episode = episode_proofs(made.settings.database)
+                if with_page and not code:
+                    _leave_up(out, made)
                 members = stack.members()
-            if not code and sample is not None:
+            if not code and sample is not None and not with_page:
                 code, real = _search_sample(out, made, sample, seen)
         except signals.StopRequested as stop:
             out.print(f"stopped ({stop})")
@@ -92,6 +100,17 @@ def _hold_round(out: Console, stack: Stack, seen: SeenProcesses) -> int:
     """Hold an episode with one round over the candidates; return the command's exit code."""
     out.print(f"\nrunning `desk {' '.join(COMMAND)}`: tools post signals, voices forecast questions by citing them\n")
     return demo.follow(stack, seen, *COMMAND)
+
+
+def _leave_up(out: Console, made: Plan) -> None:
+    """Print the link to the page of the demo's desk, and wait for Ctrl-C."""
+    out.print("\nthe desk stays up with its page; Ctrl-C stops all and prints the evidence", highlight=False)
+    page.offer(made.settings)
+    try:
+        while True:
+            time.sleep(WATCH_SECONDS)
+    except signals.StopRequested as stop:
+        out.print(f"stopping ({stop})")
 
 
 def _search_sample(out: Console, made: Plan, data: Path, seen: SeenProcesses) -> tuple[int, AnalysisProofs | None]:

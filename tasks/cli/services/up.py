@@ -15,6 +15,7 @@ from models.settings.standing import standing_of
 from models.urls import masked
 from tasks.cli.output import console, print_line, relative, table, warn
 from tasks.cli.render.standing import standing_line
+from tasks.cli.services import page
 from tasks.services import plan, signals
 from tasks.services.plan import Plan
 from tasks.services.programs import Choice
@@ -34,18 +35,21 @@ def up(
     beat: Annotated[bool, typer.Option(help="Start the schedule.")] = True,
     flower: Annotated[bool, typer.Option(help="Start Flower, the queue's web page.")] = True,
     api: Annotated[bool, typer.Option("--api", help="Start the service for programs (`desk api`) as well.")] = False,
+    with_page: Annotated[bool, typer.Option("--page", help="Serve the page too (as --api), and open it.")] = False,
 ) -> None:
     """Start Redis, the rulebook model, the workers, the schedule and Flower; Ctrl-C stops all of them."""
     out = console()
     loaded = load(join=False)
     warn(loaded.warnings)
-    made = plan.make(loaded, os.environ, Path.cwd(), Choice(workers, beat, flower, api))
+    made = plan.make(loaded, os.environ, Path.cwd(), Choice(workers, beat, flower, api or with_page))
     with signals.raised():
         try:
             out.print(f"starting the desk on {made.folders.home} ...", highlight=False)
             out.print(standing_line(standing_of(made.settings)))
             with desk_stack(made, print_line) as stack:
                 show(out, stack)
+                if with_page:
+                    page.offer(made.settings)
                 _watch(out, stack)
         except signals.StopRequested as stop:
             out.print(f"stopped ({stop})")

@@ -95,7 +95,7 @@ def test_two_that_start_at_once_share_one_token(stack: Processes) -> None:
     assert [asked(url[0], token) for url in urls if url] == [200] * 4
     for name in names:
         stack.end(name)
-    assert sorted(path.name for path in (stack.home / "run").iterdir()) == ["api-token", "redis.sock"]
+    assert sorted(path.name for path in (stack.home / "run").iterdir()) == ["api-token", "api.json", "redis.sock"]
 
 
 def test_the_users_own_token_is_taken_from_the_setting(stack: Processes) -> None:

@@ -1,0 +1,1 @@
+"""The page in the browser: its login, and the files that it consists of."""

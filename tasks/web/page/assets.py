@@ -1,0 +1,76 @@
+"""The page's files, and the policy under which a browser runs them: nothing from elsewhere, and no text as code."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
+
+STATIC = Path(__file__).parent / "static"
+PREFIX = "/page/"
+SHELL = "index.html"
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+    ".LICENSE": "text/plain; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+}
+_INLINE = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
+
+router = APIRouter(include_in_schema=False)
+
+
+def files(folder: Path = STATIC) -> dict[str, Path]:
+    """Return every file of the page by its path below the prefix: a name that is not among them leads nowhere."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.suffix in TYPES)
+    return {path.relative_to(folder).as_posix(): path for path in found}
+
+
+def policy(shell: bytes) -> str:
+    """Return the content security policy of the shell: its one inline text is the import map, allowed by its hash."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'" for text in _INLINE.findall(shell)
+    )
+    return "; ".join(
+        (
+            "default-src 'none'", f"script-src 'self' {hashes}", "style-src 'self'", "connect-src 'self'",
+            "img-src 'self' blob:", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'", "trusted-types 'none'",
+        )
+    )  # fmt: skip
+
+
+def answer_for(found: Mapping[str, Path], name: str, known: str | None) -> Response:
+    """Return a file of the page. known: the tag of the copy that the browser has. Raises HTTPException without such a
+    file."""
+    path = found.get(name)
+    if path is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND, "the page has no such file")
+    data = path.read_bytes()
+    tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+    # It asks each time, and gets the bytes only when they are others: after an update no old module is left.
+    headers = {"Cache-Control": "no-cache", "ETag": tag}
+    if name == SHELL:
+        headers |= {"Content-Security-Policy": policy(data), "Cross-Origin-Opener-Policy": "same-origin"}
+    if known == tag:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(data, media_type=TYPES[path.suffix], headers=headers)
+
+
+_FILES = files()
+
+
+@router.get(PREFIX + "{name:path}")
+def asset(request: Request, name: str) -> Response:
+    """Send a file of the page; without a name its shell."""
+    return answer_for(_FILES, name or SHELL, request.headers.get("if-none-match"))

@@ -1,0 +1,175 @@
+"""The page's login: one-time codes and sessions, in the desk's Redis, where `desk page` and the service both see them.
+
+Redis has hashes alone, and forgets them by itself: whoever reads it finds nothing to log in with. Ending all sessions
+raises a number that each code and session was made with, so it needs no list of them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import re
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from models.errors import DeskError, RedisDown
+from models.research import Frozen
+from models.tables.columns import utcnow
+from tasks import redis_clients
+
+CODE_SECONDS = 60
+SESSION_SECONDS = 12 * 3600
+REDIS_SECONDS = 2.0
+MOST_WRONG = 10  # codes within a minute; the next one, right or wrong, waits
+WRONG_SECONDS = 60.0
+BYTES = 32
+GENERATION = "desk:page:generation"
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+class WrongCode(DeskError):
+    """A login code that never was one, was used, or is too old."""
+
+    remedy = "run `desk page` again: it makes a new link, which works once and for a minute"
+
+
+class TooManyCodes(DeskError):
+    """More wrong login codes than a person mistypes."""
+
+    remedy = "wait a minute, then run `desk page` again"
+
+
+class PageSession(Frozen):
+    """A login of the page. by: the person's name, for the record; until: its end."""
+
+    by: str
+    until: dt.datetime
+
+
+class NewSession(PageSession):
+    """A login as it begins. token: for the Authorization header; it is shown this once."""
+
+    token: str
+
+
+def code_key(code: str) -> str:
+    return f"desk:page:code:{_digest(code)}"
+
+
+def session_key(token: str) -> str:
+    return f"desk:page:session:{_digest(token)}"
+
+
+def new_code(address: str, by: str) -> str:
+    """Return a code that logs a person in once within a minute. Raises RedisDown, SettingError."""
+    server = redis_clients.client(address, REDIS_SECONDS)
+    code = secrets.token_urlsafe(BYTES)
+    try:
+        kept = json.dumps({"by": by, "generation": _number(server.get(GENERATION))})
+        server.set(code_key(code), kept, ex=CODE_SECONDS)
+    except redis.RedisError as error:
+        raise RedisDown(f"Redis does not answer: {error}") from None
+    finally:
+        server.close()
+    return code
+
+
+def end_all(address: str) -> None:
+    """End every session, and make every code useless. Raises RedisDown, SettingError."""
+    server = redis_clients.client(address, REDIS_SECONDS)
+    try:
+        server.incr(GENERATION)
+    except redis.RedisError as error:
+        raise RedisDown(f"Redis does not answer: {error}") from None
+    finally:
+        server.close()
+
+
+class Sessions:
+    """The sessions as the service sees them; of one event loop. Each method raises RedisDown."""
+
+    def __init__(self, address: str, now: Callable[[], float] = time.monotonic) -> None:
+        self._redis = redis.asyncio.Redis.from_url(
+            address, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS,
+            retry=Retry(NoBackoff(), 1), decode_responses=True,
+        )  # fmt: skip
+        self._now = now
+        self._wrong: deque[float] = deque(maxlen=MOST_WRONG)
+
+    async def begin(self, code: str) -> NewSession:
+        """Take a code for a session. Raises WrongCode, TooManyCodes."""
+        if len(self._wrong) == MOST_WRONG and self._now() - self._wrong[0] < WRONG_SECONDS:
+            raise TooManyCodes("there were too many wrong login codes")
+        # To read and delete is one step: of two that show a code at once, one is let in.
+        kept, generation = await self._taken(code)
+        if kept is None or kept["generation"] != generation:
+            self._wrong.append(self._now())
+            raise WrongCode("this login link was used already, is older than a minute, or is not one of this desk's")
+        token, until = secrets.token_urlsafe(BYTES), utcnow() + dt.timedelta(seconds=SESSION_SECONDS)
+        text = json.dumps({"by": kept["by"], "until": until.isoformat(), "generation": generation})
+        try:
+            await self._redis.set(session_key(token), text, ex=SESSION_SECONDS)
+        except redis.RedisError as error:
+            raise _down(error) from None
+        return NewSession(by=kept["by"], until=until, token=token)
+
+    async def _taken(self, code: str) -> tuple[dict[str, str | int] | None, int]:
+        if not _TOKEN.fullmatch(code):
+            return None, 0
+        try:
+            kept = await self._redis.getdel(code_key(code))
+            return (json.loads(kept) if kept else None), _number(await self._redis.get(GENERATION))
+        except redis.RedisError as error:
+            raise _down(error) from None
+
+    async def find(self, token: str) -> PageSession | None:
+        """Return the session of a token; None when it has ended or never was."""
+        if not _TOKEN.fullmatch(token):
+            return None
+        try:
+            text, generation = await self._redis.mget(session_key(token), GENERATION)
+        except redis.RedisError as error:
+            raise _down(error) from None
+        if text is None:
+            return None
+        kept = json.loads(text)
+        if kept["generation"] != _number(generation):
+            return None
+        return PageSession(by=kept["by"], until=dt.datetime.fromisoformat(kept["until"]))
+
+    async def end(self, token: str) -> None:
+        """End one session."""
+        try:
+            await self._redis.delete(session_key(token))
+        except redis.RedisError as error:
+            raise _down(error) from None
+
+    async def end_all(self) -> None:
+        """End every session, and make every code useless."""
+        try:
+            await self._redis.incr(GENERATION)
+        except redis.RedisError as error:
+            raise _down(error) from None
+
+    async def close(self) -> None:
+        await self._redis.aclose()
+
+
+def _down(error: redis.RedisError) -> RedisDown:
+    return RedisDown(f"Redis does not answer, so no login can be looked up: {error}")
+
+
+def _number(text: object) -> int:
+    return int(text) if isinstance(text, (str, bytes)) else 0
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,152 @@
+// The page: logs in, finds the view of the address, and frames it.
+
+import { render } from 'preact';
+import { html, useEffect, useState } from './lib/html.js';
+import { begin, login, codeIn, logout, session } from './lib/session.js';
+import { get } from './lib/api.js';
+import { go, href, match, place } from './lib/router.js';
+import { bind, bindings, moveRow } from './lib/keys.js';
+import { moment, setZone, zone } from './lib/format.js';
+import { usePreference, useResource } from './lib/store.js';
+import { Badge, Confirm, Dialog, Empty, Loading, ProblemBox, Segments, Shielded, useAction } from './lib/ui.js';
+import { plain } from './lib/text.js';
+import { VIEWS } from './views.js';
+
+const STATUS_MS = 15_000;
+const SHEETS = new Set();
+
+function App() {
+  const { path, query } = place.value;
+  const found = match(VIEWS, path);
+  const [help, setHelp] = useState(false);
+  useEffect(() => bind([
+    ...VIEWS.filter((view) => view.key).map((view) => ({ keys: `g ${view.key}`, what: view.name, group: 'Go to', run: () => go(view.path) })),
+    { keys: '?', what: 'The keys', group: 'Everywhere', run: () => setHelp(true) },
+    { keys: 'j', what: 'Next row', group: 'Everywhere', run: () => moveRow(1) },
+    { keys: 'k', what: 'Previous row', group: 'Everywhere', run: () => moveRow(-1) },
+    { keys: '/', what: 'To the first filter', group: 'Everywhere', run: () => document.querySelector('main input, main select')?.focus() },
+    { keys: 'z', what: 'New York or local time', group: 'Everywhere', run: () => setZone(zone.value === 'ny' ? 'local' : 'ny') },
+  ]), []);
+  const { state } = session.value;
+  if (state === 'unknown') return html`<${Loading} what="the page" />`;
+  const seen = session.value.logins > 0;
+  return html`
+    ${seen && html`<${Frame} path=${path} onHelp=${() => setHelp(true)}>
+      <${Shielded} name=${path}>${found ? html`<${View} key=${found.view.path} view=${found.view} params=${found.params} query=${query} />` : html`<${Empty} title="There is no such view"><a href=${href('/')}>To the desk</a><//>`}<//>
+    <//>`}
+    ${state === 'out' && html`<${Login} over=${seen} />`}
+    ${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
+}
+
+function View({ view, params, query }) {
+  const [module, setModule] = useState(null);
+  const [problem, setProblem] = useState(null);
+  const load = () => {
+    setProblem(null);
+    if (view.css && !SHEETS.has(view.css)) {
+      SHEETS.add(view.css);
+      document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href: `/page/views/${view.css}` }));
+    }
+    view.load().then(setModule, (error) => setProblem({ title: 'The view does not load', detail: String(error.message), remedy: 'is the desk up? Try again when it is' }));
+  };
+  useEffect(load, [view]);
+  const title = module?.title?.(params) ?? view.name;
+  useEffect(() => {
+    document.title = `${title} - Chordesk`;
+  }, [title]);
+  if (problem) return html`<${ProblemBox} problem=${problem} again=${load} />`;
+  if (!module) return html`<${Loading} what=${view.name} />`;
+  return html`<${module.default} params=${params} query=${query} />`;
+}
+
+function Frame({ path, children, onHelp }) {
+  const status = useResource(({ signal }) => get('/', {}, { signal }), [], { every: STATUS_MS });
+  const [theme, setTheme] = usePreference('theme', 'auto');
+  const [leaving, setLeaving] = useState(null);
+  useEffect(() => {
+    if (theme === 'auto') delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+  }, [theme]);
+  const standing = status.data?.standing;
+  const danger = standing?.real_money;
+  return html`
+    <a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.querySelector('main').focus(); }}>To the content</a>
+    <header class=${`top ${danger ? 'real' : ''}`}>
+      <nav aria-label="Views"><a class="brand" href=${href('/')}>Chordesk</a>
+        ${VIEWS.filter((view) => view.menu).map((view) => html`<a href=${href(view.path)} aria-current=${isIn(view.path, path) ? 'page' : undefined} title=${view.key && `g ${view.key}`}>${view.name}</a>`)}</nav>
+      <div class="standing">${standing && html`<${Standing} standing=${standing} running=${status.data.running} />`}
+        ${status.problem && html`<${Badge} tone="bad" title=${plain(status.problem.detail)}>no connection<//>`}</div>
+      <div class="own">
+        <${Clock} />
+        <${Segments} label="Theme" value=${theme} onChange=${setTheme} options=${[['auto', 'Auto'], ['light', 'Light'], ['dark', 'Dark']]} />
+        <button type="button" onClick=${onHelp} aria-label="The keys">?</button>
+        <details class="menu"><summary>${plain(session.value.by) || 'session'}</summary><div>
+          <button type="button" onClick=${() => setLeaving('one')}>Log out</button>
+          <button type="button" onClick=${() => setLeaving('all')}>End all sessions</button></div></details>
+      </div>
+    </header>
+    <main id="content" tabindex="-1">${children}</main>
+    ${leaving && html`<${Confirm} title=${leaving === 'all' ? 'End all sessions' : 'Log out'} action=${leaving === 'all' ? 'End all' : 'Log out'} danger=${false}
+      run=${() => logout(leaving === 'all')} onClose=${() => setLeaving(null)}>
+      <p>${leaving === 'all' ? 'Every browser that is logged in to this desk is logged out, this one too.' : 'The tabs of this session are logged out.'} Runs go on. <code>desk page</code> makes a new link.</p><//>`}`;
+}
+
+const isIn = (view, path) => (view === '/' ? path === '/' : path === view || path.startsWith(`${view}/`));
+
+function Standing({ standing, running }) {
+  const live = standing.live;
+  return html`<${Badge} tone=${standing.real_money ? 'bad' : live ? 'warn' : 'plain'} title=${`broker ${standing.broker}, account ${standing.account}`}>
+      ${standing.real_money ? 'LIVE, REAL MONEY' : live ? 'live, play money' : 'preview'}<//>
+    <span class="quiet">${plain(standing.account)} · ${plain(standing.market)} ${plain(standing.day)} · ${plain(standing.model)}</span>
+    ${!running && html`<${Badge} tone="warn" title="start it: desk up">no desk up<//>`}`;
+}
+
+function Clock() {
+  const [now, setNow] = useState(new Date());
+  useEffect(() => {
+    const timer = setInterval(() => !document.hidden && setNow(new Date()), 1_000);
+    return () => clearInterval(timer);
+  }, []);
+  const ny = zone.value === 'ny';
+  return html`<button type="button" class="clock plain num" title="z: New York or local time" onClick=${() => setZone(ny ? 'local' : 'ny')}>
+    <span class=${ny ? '' : 'quiet'}>${moment(now, 'time', 'ny')} NY</span> <span class=${ny ? 'quiet' : ''}>${moment(now, 'minute', 'local')} local</span></button>`;
+}
+
+function Login({ over }) {
+  const [typed, setTyped] = useState('');
+  const { problem } = session.value;
+  const act = useAction(async () => {
+    const found = codeIn(typed);
+    if (!found) throw { title: 'This is no login link', detail: 'it ends with # and 43 characters', remedy: 'run `desk page` in a terminal of the desk and copy its link' };
+    const failed = await login(found.code);
+    if (failed) throw failed;
+  });
+  const submit = (event) => {
+    event.preventDefault();
+    act.run();
+  };
+  return html`<div class=${over ? 'login over' : 'login'}><form class="panel" onSubmit=${submit} aria-label="Log in">
+    <h1>Chordesk</h1>
+    <p>${over ? 'The session has ended. What you typed is kept.' : 'You are not logged in.'} In a terminal of the desk run</p>
+    <pre>desk page</pre>
+    <p>and open the link that it prints, or paste it here. It works once, for a minute.</p>
+    <label>Link or code<input type="text" value=${typed} onInput=${(event) => setTyped(event.target.value)} autocomplete="off" spellcheck="false" /></label>
+    <${ProblemBox} problem=${act.problem ?? (problem?.kind === 'no_token' ? null : problem)} />
+    <div class="buttons"><button type="submit" class="primary" disabled=${!typed || act.busy}>Log in</button></div>
+  </form></div>`;
+}
+
+function Help({ onClose }) {
+  const groups = Object.groupBy(bindings.value, (one) => one.group);
+  return html`<${Dialog} title="The keys" onClose=${onClose}><div class="keys">${Object.entries(groups).map(([group, keys]) => html`<section><h3>${group}</h3>
+    <dl>${keys.map((one) => html`<div><dt>${one.keys.split(' ').map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${one.what}</dd></div>`)}</dl></section>`)}</div><//>`;
+}
+
+await begin();
+render(html`<${App} />`, Object.assign(document.getElementById('app'), { textContent: '' }));
+window.addEventListener('hashchange', () => {
+  const found = codeIn(location.hash);
+  if (!found) return;
+  history.replaceState(null, '', href(found.path));
+  login(found.code).then(() => go(found.path));
+});

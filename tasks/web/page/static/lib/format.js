@@ -1,0 +1,110 @@
+// Figures, money and times as text. What is missing is shown as missing, never as zero.
+
+import { signal } from '@preact/signals';
+
+export const MISSING = '\u2014';
+const formats = new Map();
+
+function format(digits, options) {
+  const key = `${digits}|${JSON.stringify(options)}`;
+  if (!formats.has(key)) {
+    formats.set(key, new Intl.NumberFormat('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits, ...options }));
+  }
+  return formats.get(key);
+}
+
+const isFigure = (value) => value !== null && value !== undefined && value !== '' && Number.isFinite(Number(value));
+
+/** A figure with a fixed number of decimals, so that a column aligns at the point. */
+export const figure = (value, digits = 2) => (isFigure(value) ? format(digits, {}).format(Number(value)) : MISSING);
+
+/** A whole number: 12,345. */
+export const count = (value) => figure(value, 0);
+
+/** Money in US dollars: $1,234.50, -$3.00. */
+export const money = (value, digits = 2) => (isFigure(value) ? format(digits, { style: 'currency', currency: 'USD' }).format(Number(value)) : MISSING);
+
+/** A change of money, with its sign. */
+export const signedMoney = (value, digits = 2) => (isFigure(value) ? format(digits, { style: 'currency', currency: 'USD', signDisplay: 'exceptZero' }).format(Number(value)) : MISSING);
+
+/** A fraction as percent: 0.0123 is 1.23 %. */
+export const percent = (value, digits = 2) => (isFigure(value) ? `${format(digits, {}).format(Number(value) * 100)}\u202f%` : MISSING);
+
+/** A change as percent, with its sign. */
+export const signedPercent = (value, digits = 2) => (isFigure(value) ? `${format(digits, { signDisplay: 'exceptZero' }).format(Number(value) * 100)}\u202f%` : MISSING);
+
+/** A number of bytes, tokens or the like, short: 1.2k, 3.4M. */
+export function compact(value) {
+  if (!isFigure(value)) return MISSING;
+  return new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 }).format(Number(value));
+}
+
+/** A span of time: 340 ms, 12.3 s, 4 m 05 s, 2 h 10 m. ms: null for one that is not known. */
+export function span(ms) {
+  if (!isFigure(ms)) return MISSING;
+  const seconds = Number(ms) / 1000;
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} m ${String(Math.floor(seconds % 60)).padStart(2, '0')} s`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${String(Math.floor((seconds % 3600) / 60)).padStart(2, '0')} m`;
+  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+}
+
+/** Milliseconds between two times of the desk; the end may be missing: until now. */
+export function between(from, until = null) {
+  const begin = date(from);
+  if (!begin) return null;
+  return (date(until) ?? new Date()).getTime() - begin.getTime();
+}
+
+/** A time of the desk as a Date; null for none. Times without a zone are UTC. */
+export function date(value) {
+  if (value === null || value === undefined || value === '') return null;
+  if (value instanceof Date) return value;
+  const text = String(value);
+  const found = new Date(/T.*(Z|[+-]\d\d:?\d\d)$/.test(text) || !text.includes('T') ? text : `${text}Z`);
+  return Number.isNaN(found.getTime()) ? null : found;
+}
+
+/** Whose clock times are shown in: 'ny' or 'local'; the other one is in the tooltip. */
+export const zone = signal(localStorage.getItem('desk-zone') === 'local' ? 'local' : 'ny');
+export function setZone(name) {
+  localStorage.setItem('desk-zone', name);
+  zone.value = name;
+}
+
+const clocks = new Map();
+function clock(name, parts) {
+  const key = `${name}|${parts}`;
+  if (!clocks.has(key)) {
+    const shown = {
+      time: { hour: '2-digit', minute: '2-digit', second: '2-digit' },
+      minute: { hour: '2-digit', minute: '2-digit' },
+      day: { year: 'numeric', month: '2-digit', day: '2-digit' },
+      both: { year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit', second: '2-digit' },
+      zone: { hour: '2-digit', timeZoneName: 'short' },
+    }[parts];
+    clocks.set(key, new Intl.DateTimeFormat('sv-SE', { ...shown, hourCycle: 'h23', ...(name === 'ny' ? { timeZone: 'America/New_York' } : {}) }));
+  }
+  return clocks.get(key);
+}
+
+/** A time as text. parts: 'time', 'minute', 'day' or 'both'. name: 'ny' or 'local'; that of the page by default. */
+export function moment(value, parts = 'both', name = zone.value) {
+  const at = date(value);
+  return at ? clock(name, parts).format(at) : MISSING;
+}
+
+/** The tooltip of a time: New York, local and UTC. */
+export function moments(value) {
+  const at = date(value);
+  if (!at) return 'missing';
+  const local = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  return `${moment(at, 'both', 'ny')} New York\n${moment(at, 'both', 'local')} ${local}\n${at.toISOString()}`;
+}
+
+/** How long ago: 5 s ago, 3 m 10 s ago. */
+export function ago(value) {
+  const ms = between(value);
+  return ms === null ? MISSING : `${span(Math.max(ms, 0))} ago`;
+}

@@ -1,0 +1,73 @@
+// Addresses: the view and its filters are in the fragment, `#/runs?kind=screen`, so the server sees only `/`. A login
+// code is a fragment too; it never begins with a slash.
+
+import { computed, signal } from '@preact/signals';
+
+const here = signal(read());
+window.addEventListener('hashchange', () => {
+  here.value = read();
+});
+
+/** The place: path, and query as a table of texts. */
+export const place = computed(() => here.value);
+
+function read() {
+  const text = location.hash.startsWith('#/') ? location.hash.slice(1) : '/';
+  const [path, query = ''] = text.split(/\?(.*)/s);
+  return { path: decodePath(path), query: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+function decodePath(path) {
+  return path.length > 1 ? path.replace(/\/+$/, '') : path;
+}
+
+/** A path with a query; empty values are left out. */
+export function pathWith(path, query = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== '');
+  const text = new URLSearchParams(given.flatMap(([name, value]) => (Array.isArray(value) ? value.map((one) => [name, one]) : [[name, value]])));
+  return text.size ? `${path}?${text}` : path;
+}
+
+/** The address of a view: `href('/runs', {kind: 'screen'})`. Parts of a path go through `part`. */
+export const href = (path, query = {}) => `#${pathWith(path, query)}`;
+
+/** One part of a path, escaped. */
+export const part = (value) => encodeURIComponent(String(value));
+
+export function go(path, query = {}) {
+  location.hash = pathWith(path, query);
+}
+
+/** Change some of the view's filters in place: the address stays shareable, and Back leaves the view. */
+export function setQuery(changes) {
+  const { path, query } = here.value;
+  history.replaceState(null, '', href(path, { ...query, ...changes }));
+  here.value = read();
+}
+
+/** The view of a path and its parameters, of views with patterns such as `/runs/:run`; null for none. */
+export function match(views, path) {
+  for (const view of views) {
+    const params = matched(view.path, path);
+    if (params) return { view, params };
+  }
+  return null;
+}
+
+function matched(pattern, path) {
+  const wanted = pattern.split('/');
+  const given = path.split('/');
+  if (wanted.length !== given.length) return null;
+  const params = {};
+  for (let index = 0; index < wanted.length; index += 1) {
+    if (wanted[index].startsWith(':')) {
+      try {
+        params[wanted[index].slice(1)] = decodeURIComponent(given[index]);
+      } catch {
+        return null;
+      }
+      if (!given[index]) return null;
+    } else if (wanted[index] !== given[index]) return null;
+  }
+  return params;
+}

@@ -1,0 +1,130 @@
+// The login: a one-time code for a token, which stays in this tab's sessionStorage and goes in a header, never in a URL
+// or a cookie. A new tab of this page asks the open ones for it.
+
+import { signal } from '@preact/signals';
+
+const KEPT = 'desk-session';
+const CODE = /^#?([A-Za-z0-9_-]{43})(\/.*)?$/;
+const ASK_MS = 250;
+
+/** state: 'unknown', 'in' or 'out'. logins: how many there were, so that whoever failed without one tries again. */
+export const session = signal({ state: 'unknown', by: '', until: null, problem: null, logins: 0 });
+
+let token = null;
+const tabs = 'BroadcastChannel' in window ? new BroadcastChannel(KEPT) : null;
+if (tabs) {
+  tabs.onmessage = ({ data }) => {
+    if (data?.ask && token) tabs.postMessage({ token });
+    if (data?.ended && data.ended === token) drop();
+  };
+}
+
+/** The headers that each request to the desk carries. */
+export const authorization = () => (token ? { Authorization: `Bearer ${token}` } : {});
+
+/** The code in a fragment or in a whole link, and the view that it opens; null when there is none. */
+export function codeIn(text) {
+  const found = CODE.exec(text.includes('#') ? text.slice(text.indexOf('#')).trim() : text.trim());
+  return found ? { code: found[1], path: found[2] || '/' } : null;
+}
+
+/** Log in with the address bar's code, the token that this tab has, or that of another tab. */
+export async function begin() {
+  const found = codeIn(location.hash);
+  if (found) {
+    // Before anything else: no history entry and no copied address holds the code.
+    history.replaceState(null, '', `${location.pathname}#${found.path}`);
+    await login(found.code);
+    return;
+  }
+  const kept = sessionStorage.getItem(KEPT) || (await asked());
+  if (kept && (await take(kept))) return;
+  drop();
+}
+
+/** Exchange a code for a session. Returns the problem, or null. */
+export async function login(code) {
+  const answer = await send('POST', '/session', { code });
+  if (answer.ok) {
+    const made = await answer.json();
+    enter(made.token, made);
+    return null;
+  }
+  const problem = await problemOf(answer);
+  const kept = sessionStorage.getItem(KEPT);
+  // A used link in a tab that is logged in: reloading it is no reason to log it out.
+  if (kept && (await take(kept))) return null;
+  session.value = { ...session.value, state: 'out', problem };
+  return problem;
+}
+
+/** End this session, or every one of the desk. */
+export async function logout(all = false) {
+  const ended = token;
+  const answer = await send('POST', '/session/end', { all });
+  if (!answer.ok && answer.status !== 401) throw Object.assign(new Error('not logged out'), await problemOf(answer));
+  tabs?.postMessage({ ended });
+  drop();
+}
+
+/** Forget the token: the desk does not know it any more. */
+export function drop(problem = null) {
+  token = null;
+  sessionStorage.removeItem(KEPT);
+  session.value = { ...session.value, state: 'out', problem };
+}
+
+async function take(kept) {
+  token = kept;
+  const answer = await send('GET', '/session');
+  if (answer.ok) {
+    enter(kept, await answer.json());
+    return true;
+  }
+  if (answer.status === 401) {
+    token = null;
+    return false;
+  }
+  // The desk does not answer now: the token may be good, and each view shows what is wrong.
+  enter(kept, { by: session.value.by, until: null });
+  return true;
+}
+
+function enter(found, { by, until }) {
+  token = found;
+  sessionStorage.setItem(KEPT, found);
+  session.value = { state: 'in', by, until, problem: null, logins: session.value.logins + 1 };
+}
+
+function asked() {
+  if (!tabs) return null;
+  return new Promise((resolve) => {
+    const heard = ({ data }) => {
+      if (!data?.token) return;
+      tabs.removeEventListener('message', heard);
+      resolve(data.token);
+    };
+    tabs.addEventListener('message', heard);
+    tabs.postMessage({ ask: true });
+    setTimeout(() => {
+      tabs.removeEventListener('message', heard);
+      resolve(null);
+    }, ASK_MS);
+  });
+}
+
+async function send(method, path, body) {
+  const headers = { ...authorization(), ...(body ? { 'Content-Type': 'application/json' } : {}) };
+  try {
+    return await fetch(path, { method, headers, body: body && JSON.stringify(body), credentials: 'omit' });
+  } catch {
+    return { ok: false, status: 0 };
+  }
+}
+
+async function problemOf(answer) {
+  if (!answer.status) {
+    return { title: 'The desk does not answer', detail: 'no connection', remedy: 'is `desk up` running?', kind: 'away' };
+  }
+  return answer.json();
+}

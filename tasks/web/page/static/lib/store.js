@@ -1,0 +1,122 @@
+// What a view has loaded: its data, its age, and what went wrong; and lists that do not grow for ever.
+
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { session } from './session.js';
+
+/** Load something, show it, and keep what was shown when a later load fails.
+ *
+ * load: gets {signal}. deps: what it depends on; when they change, the old data are dropped. every: ms between loads
+ * while the tab is seen. Returns {data, problem, loading, stale, at, reload, soon}; stale: the data are of an earlier
+ * load, and the last one failed; soon(ms): reload within that time, however often it is asked for. */
+export function useResource(load, deps = [], { every = 0 } = {}) {
+  const [found, setFound] = useState({ data: undefined, problem: null, loading: true, at: null });
+  const latest = useRef(load);
+  latest.current = load;
+  const state = useRef({ cut: null, timer: null });
+  const logins = session.value.logins;
+
+  const reload = useCallback(async () => {
+    state.current.cut?.abort();
+    const cut = (state.current.cut = new AbortController());
+    setFound((before) => ({ ...before, loading: true }));
+    try {
+      const data = await latest.current({ signal: cut.signal });
+      if (!cut.signal.aborted) setFound({ data, problem: null, loading: false, at: new Date() });
+    } catch (problem) {
+      if (cut.signal.aborted || problem.name === 'AbortError') return;
+      setFound((before) => ({ ...before, problem, loading: false }));
+    }
+  }, []);
+
+  const soon = useCallback((ms = 500) => {
+    if (state.current.timer) return;
+    state.current.timer = setTimeout(() => {
+      state.current.timer = null;
+      if (!document.hidden) reload();
+    }, ms);
+  }, []);
+
+  useEffect(() => {
+    setFound({ data: undefined, problem: null, loading: true, at: null });
+  }, deps);
+  useEffect(() => {
+    if (session.value.state === 'in') reload();
+    return () => state.current.cut?.abort();
+  }, [...deps, logins]);
+  useEffect(() => {
+    const seen = () => !document.hidden && session.value.state === 'in' && reload();
+    const timer = every ? setInterval(seen, every) : null;
+    document.addEventListener('visibilitychange', seen);
+    return () => {
+      clearInterval(timer);
+      clearTimeout(state.current.timer);
+      state.current.timer = null;
+      document.removeEventListener('visibilitychange', seen);
+    };
+  }, [every]);
+
+  return { ...found, stale: Boolean(found.problem && found.data !== undefined), reload, soon };
+}
+
+/** A list of the newest `most` items. add(items) drops the oldest beyond; dropped counts them. */
+export class Bounded {
+  constructor(most = 5_000) {
+    this.most = most;
+    this.items = [];
+    this.dropped = 0;
+  }
+
+  add(items) {
+    const all = this.items.concat(items);
+    const over = Math.max(all.length - this.most, 0);
+    this.dropped += over;
+    this.items = over ? all.slice(over) : all;
+    return this;
+  }
+
+  clear() {
+    this.items = [];
+    this.dropped = 0;
+  }
+}
+
+/** A bounded list as state: [list, add, clear]; list.items and list.dropped. */
+export function useBounded(most = 5_000) {
+  const list = useMemo(() => new Bounded(most), [most]);
+  const [, draw] = useState(0);
+  const add = useCallback((items) => {
+    list.add(items);
+    draw((n) => n + 1);
+  }, [list]);
+  const clear = useCallback(() => {
+    list.clear();
+    draw((n) => n + 1);
+  }, [list]);
+  return [list, add, clear];
+}
+
+/** Text that a person typed: it outlives a reload, a lost login and a failed request. [text, set, forget]. */
+export function useDraft(name, initial = '') {
+  const key = `desk-draft:${name}`;
+  const [text, setText] = useState(() => sessionStorage.getItem(key) ?? initial);
+  const set = (value) => {
+    sessionStorage.setItem(key, value);
+    setText(value);
+  };
+  const forget = () => {
+    sessionStorage.removeItem(key);
+    setText(initial);
+  };
+  return [text, set, forget];
+}
+
+/** A preference of this browser, such as the theme. */
+export function usePreference(name, initial) {
+  const key = `desk-${name}`;
+  const [value, setValue] = useState(() => localStorage.getItem(key) ?? initial);
+  const set = (next) => {
+    localStorage.setItem(key, next);
+    setValue(next);
+  };
+  return [value, set];
+}

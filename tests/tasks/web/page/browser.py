@@ -1,0 +1,41 @@
+"""The headless browser of the tests: which one, and where none is, the remedy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+NAMES = (
+    "chromium", "chromium-browser", "chromium-headless-shell", "google-chrome", "google-chrome-stable",
+    "microsoft-edge",
+)  # fmt: skip
+REMEDY = "install chromium-headless-shell or Chromium, or name a browser in DESK_TEST_BROWSER"
+
+
+def find() -> str | None:
+    """Return the path of DESK_TEST_BROWSER, else of the first Chromium on the PATH; None without any."""
+    if named := os.environ.get("DESK_TEST_BROWSER"):
+        return shutil.which(named)
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """A browser; without one the test is skipped, or failed where DESK_TEST_BROWSER_REQUIRED is set."""
+    path = find()
+    if path is None:
+        outcome = pytest.fail if os.environ.get("DESK_TEST_BROWSER_REQUIRED") else pytest.skip
+        outcome(f"no browser: {REMEDY}")
+    # Chromium's sandbox does not work as root.
+    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=flags)
+        try:
+            yield browser
+        finally:
+            browser.close()

@@ -1,0 +1,150 @@
+"""A desk with its page: a finished screen, a run with turns in flight, and a browser that is logged in."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import axe_playwright_python
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
+from sqlmodel import col, select
+
+from models.database.store import Store
+from models.states import RUN_FINAL, StepState
+from models.tables.orders import Order
+from models.tables.runs import Run, Step
+from tasks.bootstrap import desk_of
+from tasks.web.page.sessions import new_code
+from tasks.workflows.research import open_research
+from tasks.workflows.screen import open_screen
+from tests.patience import PATIENCE
+from tests.stack import processes, wait_for
+from tests.tasks.web.kit import Service, start
+
+SYMBOLS = "AAPL,IBM,KO,MMM,XOM,JPM,GE,WMT"
+AXE = (next(iter(axe_playwright_python.__path__)) + "/axe.min.js",)
+BY = "Ann"
+
+expect.set_options(timeout=PATIENCE * 1000)
+
+
+def short(id_: str) -> str:
+    """The form in which the page shows an id."""
+    return id_[:12]
+
+
+@dataclass
+class DeskPage:
+    """The desk behind the page. run: a screen that has ended, with orders that wait and one that is filled; flying: a
+    research run with turns in flight, for as long as nothing calls `thaw`."""
+
+    service: Service
+    run: str
+    flying: str
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return self.service.url
+
+    def code(self, by: str = BY) -> str:
+        return new_code(self.service.processes.environ["DESK_REDIS_URL"], by)
+
+    def link(self, way: str = "") -> str:
+        """A login link of its own, as `desk page` prints it. way: the view, `/runs`."""
+        return f"{self.url}/#{self.code()}{way}"
+
+    def freeze(self) -> None:
+        """Let the model answer nothing from here on: turns stay in flight."""
+        self.service.processes.running["rulebook"].send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.service.processes.running["rulebook"].send_signal(signal.SIGCONT)
+
+    def watch(self, context: BrowserContext) -> None:
+        """Note what the pages of a context ask for, and what the browser complains of."""
+        context.on("request", self._note)
+        context.on("console", self._complain)
+        context.on("weberror", lambda error: self.complaints.append(str(error.error)))
+
+    def _note(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+    def _complain(self, message: ConsoleMessage) -> None:
+        # A request that fails on purpose is a line of the browser's own, and no error of the page.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.complaints.append(message.text)
+
+    def open(self, page: Page, way: str, name: str | None = None) -> None:
+        """Go to a view as its menu does, within the page; name: the heading that must show."""
+        page.goto(f"{self.url}/#{way}")
+        if name is not None:
+            expect(page.get_by_role("heading", level=1, name=name)).to_be_visible()
+
+
+@contextlib.contextmanager
+def desk_page() -> Iterator[DeskPage]:
+    """A desk of real workers on the replay; a person approves its orders."""
+    with processes(TRADER_LIVE="1", DESK_APPROVAL="manual", DESK_REPLAY_DATE="2010-08-12") as desk:
+        desk.rulebook()
+        desk.workers("research", "ops", "trade")
+        store = desk_of(desk.app).store
+        screen = open_screen(desk.app, SYMBOLS, max_candidates=4)
+        assert screen is not None
+        wait_for(lambda: _state(store, screen.id) in RUN_FINAL, "the screen ends")
+        url, token = start(desk)
+        service = Service(desk, store, url, token)
+        _approve_one(service, screen.id)
+        found = DeskPage(service, screen.id, "")
+        found.freeze()
+        found.flying = open_research(desk.app, ["IBM", "KO"]).id
+        wait_for(lambda: _in_flight(store, found.flying), "its turns are in flight")
+        try:
+            yield found
+        finally:
+            found.thaw()
+
+
+def _state(store: Store, run_id: str) -> str:
+    with store.read() as session:
+        return str(session.get_one(Run, run_id).state)
+
+
+def _in_flight(store: Store, run_id: str) -> bool:
+    running = select(Step.id).where(Step.run_id == run_id, Step.state == StepState.RUNNING.value)
+    with store.read() as session:
+        return session.exec(running.where(col(Step.role) != "")).first() is not None
+
+
+def _approve_one(service: Service, run_id: str) -> None:
+    def filled() -> bool:
+        with service.store.read() as session:
+            found = select(Order.id).where(Order.run_id == run_id, Order.state == "filled")
+            return session.exec(found).first() is not None
+
+    with service.client() as client:
+        waiting = client.get("/approvals").json()
+        assert waiting, "no order waits"
+        answer = client.post(f"/approvals/{waiting[0]['order']}", json={"answer": "approve", "by": BY})
+        assert answer.status_code == 200, answer.text
+    wait_for(filled, "the approved order is filled")
+
+
+@contextlib.contextmanager
+def logged_in(browser: Browser, desk: DeskPage, **options: object) -> Iterator[Page]:
+    """A page in a context of its own that is logged in and shows the desk."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)  # type: ignore[arg-type]
+    context.set_default_timeout(PATIENCE * 1000)
+    desk.watch(context)
+    try:
+        page = context.new_page()
+        page.goto(desk.link())
+        expect(page).to_have_url(re.compile(r"#/$"))
+        expect(page.get_by_role("navigation", name="Views")).to_be_visible()
+        yield page
+    finally:
+        context.close()
