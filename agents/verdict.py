@@ -10,6 +10,7 @@ from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance
 MIN_COMPLETED = 2  # fewer reports than this decide nothing but a PASS
 COMPANY = ("fundamentals", "catalyst", "research")  # roles that look beyond the price: one of them must have had data
 SUMMARY_CHARS = 300  # of one role's summary
+_NOT_BUY = "Not BUY:"
 _STRENGTH = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
 
 
@@ -34,7 +35,7 @@ def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> Ve
     held_back = []
     if rating is Rating.BUY and lacking:
         rating = Rating.HOLD
-        held_back.append(f"Not BUY: no completed report of {', '.join(lacking)}, which a BUY requires.")
+        held_back.append(f"{_NOT_BUY} no completed report of {', '.join(lacking)}, which a BUY requires.")
     if rating is Rating.BUY and roles.isdisjoint(COMPANY):
         confidence = Confidence.LOW
         held_back.append(f"Low confidence: none of {', '.join(COMPANY)} had any data.")
@@ -67,6 +68,28 @@ def _rating(stances: Sequence[Stance | None]) -> Rating:
     if 2 * cautions >= len(stances):
         return Rating.CAUTION
     return Rating.HOLD if cautions else Rating.BUY
+
+
+def deciding_rule(rating: str, stances: Mapping[str, str], summary: str) -> str:
+    """Return the rule that gave a verdict its rating. stances: of its completed reports by role; summary: of the
+    verdict, which names what kept it from a BUY."""
+    count, cautions = len(stances), [role for role, stance in stances.items() if stance == Stance.CAUTION]
+    match rating:
+        case Rating.PASS:
+            rejecting = [role for role, stance in stances.items() if stance == Stance.REJECT]
+            return f"any REJECT is a PASS: {', '.join(rejecting)}"
+        case Rating.INSUFFICIENT:
+            return f"{count} completed reports; fewer than {MIN_COMPLETED} decide nothing"
+        case Rating.CAUTION:
+            return f"{len(cautions)} of {count} reports are CAUTION, at least half: {', '.join(cautions)}"
+        case Rating.HOLD if cautions:
+            return f"any CAUTION is a HOLD: {', '.join(cautions)}"
+        case Rating.HOLD:
+            lacking = next((line for line in summary.splitlines() if line.startswith(_NOT_BUY)), "")
+            return lacking.removeprefix(_NOT_BUY).strip().rstrip(".") or "a required report is missing"
+        case Rating.BUY:
+            return f"all {count} completed reports are CONFIRMED"
+    return ""
 
 
 def _confidence(stated: Sequence[Confidence], capped: bool) -> Confidence:

@@ -19,6 +19,7 @@ from tasks.cli.render.results.grounding import grounding_report
 from tasks.cli.render.runs import artifacts_report, progress_line, run_list, run_report
 from tasks.cli.shell import Json, opened
 from tasks.views import run_view
+from tasks.views.history.listing import RunFilter, run_page
 from tasks.views.lineage import lineage
 from tasks.views.run_detail import RunDetail, detail
 
@@ -31,8 +32,9 @@ def list_runs(
     as_json: Json = False,
 ) -> None:
     """List runs, the newest first."""
-    with opened()[1].read() as session:
-        runs = run_view.list_runs(session, limit)
+    settings, store = opened()
+    with store.read() as session:
+        runs = run_page(session, settings, RunFilter(), limit).runs
     nothing = "no runs yet; start one with: desk screen"
     emit(runs, lambda found: run_list(found) if found else nothing, as_json=as_json)
 
@@ -50,7 +52,7 @@ def show(
         if symbol is not None:
             emit(lineage(session, row, symbol), partial(lineage_report, home=settings.home), as_json=as_json)
             return
-        whole = detail(session, row)
+        whole = detail(session, settings, row)
     emit(whole, partial(_report, settings.home), as_json=as_json)
 
 

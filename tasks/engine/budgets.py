@@ -6,14 +6,14 @@ A budget is checked before a turn begins and not while it runs, so it is overrun
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy
 from sqlalchemy import ColumnElement, Select, bindparam, case, func, or_
 from sqlmodel import Session, col, select
 
-from models.prices import prices
+from models.prices import Price, prices
 from models.research import Frozen, ReportStatus
 from models.settings import Settings
 from models.settings.accounts import BACKTEST, is_backtest
@@ -131,9 +131,20 @@ def skipped(steps: Iterable[Step]) -> list[str]:
 def cost_of(session: Session, settings: Settings, run_id: str) -> Cost:
     """Return the estimate for a run, as far as it has come: what runtimes know their turns to cost, and the listed
     prices of the tokens of all others."""
-    rows = session.execute(_spent(run_id)).all()
-    models = [row for row in rows if row.provider != RULES]
+    return costs_of(session, settings, [run_id])[run_id]
+
+
+def costs_of(session: Session, settings: Settings, run_ids: Sequence[str]) -> dict[str, Cost]:
+    """Return the estimates for several runs, by one query."""
+    rows: dict[str, list[Any]] = {run_id: [] for run_id in run_ids}
+    for row in session.execute(_spent(run_ids)).all():
+        rows[row.run_id].append(row)
     known = prices(settings.prices)
+    return {run_id: _cost(found, known) for run_id, found in rows.items()}
+
+
+def _cost(rows: Sequence[Any], known: Mapping[str, Price]) -> Cost:
+    models = [row for row in rows if row.provider != RULES]
     usd = [row.usd for row in models if row.usd is not None]
     others = [row for row in models if row.usd is None]
     usd += [
@@ -149,17 +160,18 @@ def cost_of(session: Session, settings: Settings, run_id: str) -> Cost:
     )
 
 
-def _spent(run_id: str) -> Select[Any]:
-    """Return the statement of provider, label, tokens read, cached and written, turns without figures, and the cost
-    that the runtime knows, of turns with and of turns without such a cost."""
+def _spent(run_ids: Sequence[str]) -> Select[Any]:
+    """Return the statement of run, provider, label, tokens read, cached and written, turns without figures, and the
+    cost that the runtime knows, of turns with and of turns without such a cost."""
     without = or_(col(Turn.input_tokens).is_(None), col(Turn.output_tokens).is_(None))
     names = {"read": "input_tokens", "cached": "cached_input_tokens", "written": "output_tokens", "usd": "cost_usd"}
     sums = (func.sum(getattr(Turn, name)).label(key) for key, name in names.items())
     count = func.sum(case((without, 1), else_=0)).label("without")
+    by = (col(Turn.run_id), col(Turn.provider), col(Turn.model))
     return (
-        sqlalchemy.select(col(Turn.provider), col(Turn.model), *sums, count)
-        .where(col(Turn.run_id) == run_id, was_run())
-        .group_by(col(Turn.provider), col(Turn.model), col(Turn.cost_usd).is_(None))
+        sqlalchemy.select(*by, *sums, count)
+        .where(col(Turn.run_id).in_(run_ids), was_run())
+        .group_by(*by, col(Turn.cost_usd).is_(None))
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from sqlmodel import Session
 
+from models.settings import Settings
 from models.tables.runs import Run
+from tasks.engine.budgets import Cost, cost_of
 from tasks.views.artifacts import ArtifactRow, artifacts
 from tasks.views.attempts import AttemptRow, attempts
 from tasks.views.board.voices import VoiceRow, voice_rows
@@ -14,10 +16,11 @@ from tasks.views.run_view import Progress, RunView, progress, view
 
 
 class RunDetail(RunView):
-    """The view of a run, its progress, each attempt at its steps, their conversations and pictures, where the figures
-    of its reports came from, and each voice in each round with its conversation."""
+    """The view of a run, its progress and cost so far, each attempt at its steps, their conversations and pictures,
+    where the figures of its reports came from, and each voice in each round with its conversation."""
 
     progress: Progress
+    cost: Cost
     attempts: list[AttemptRow]
     conversations: list[ConversationRow]
     artifacts: list[ArtifactRow]
@@ -25,11 +28,13 @@ class RunDetail(RunView):
     voices: list[VoiceRow]
 
 
-def detail(session: Session, run: Run) -> RunDetail:
+def detail(session: Session, settings: Settings, run: Run) -> RunDetail:
+    """settings: of this process; their prices count."""
     whole = view(session, run)
     return RunDetail(
         **dict(whole),
         progress=progress(session, run.id),
+        cost=cost_of(session, settings, run.id),
         attempts=attempts(session, run),
         conversations=conversations(session, run.id),
         artifacts=artifacts(session, run.id),

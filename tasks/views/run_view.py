@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import func
@@ -154,15 +153,6 @@ def find_run(session: Session, run_id: str) -> Run:
     if found:
         raise UsageError(f"more than one run begins with {run_id!r}", remedy=remedy)
     raise NotFound(f"there is no run {run_id!r}", remedy=remedy)
-
-
-def list_runs(
-    session: Session, limit: int, *, offset: int = 0, kind: str | None = None, state: str | None = None
-) -> Sequence[Run]:
-    """Return runs, the newest first; None as a filter matches everything."""
-    filters = ((Run.kind, kind), (Run.state, state))
-    query = select(Run).where(*(col(column) == wanted for column, wanted in filters if wanted is not None))
-    return session.exec(query.order_by(col(Run.created_at).desc()).offset(offset).limit(limit)).all()
 
 
 def progress(session: Session, run_id: str) -> Progress:

@@ -13,6 +13,7 @@ from tasks.web.context import ServiceContext
 from tasks.web.page import assets
 from tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
 from tasks.web.routes import artifacts, board, desk, events, orders, questions, runs, scores, session, threads, trading
+from tasks.web.routes.history import course
 from tasks.web.security import Guard, host_names
 from tasks.web.tokens import Token
 
@@ -20,6 +21,7 @@ VERSION = "1"  # of the interface
 ROUTERS = (
     desk.router,
     runs.router,
+    course.router,
     scores.router,
     artifacts.router,
     board.router,

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
-from pydantic import Field, StrictBool, StringConstraints, ValidationError
+from pydantic import BeforeValidator, Field, StrictBool, StringConstraints, ValidationError
+from pydantic.json_schema import SkipJsonSchema
 
 from models.analysis import AnalysisRequest, Depth, Strategy
 from models.errors import UsageError
@@ -23,6 +26,7 @@ from models.tables.runs import Report, ToolCall, Turn, Verdict
 _ID = r"^[0-9A-Za-z_.-]+$"
 # Printable text: databases reject a NUL, and other control characters may steer a terminal.
 _TEXT = r"^[^\x00-\x1f\x7f]*$"
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 MOST_SEQUENCE = 2**53 - 1  # what every JSON reader takes for a whole number
 
 Id = Annotated[str, Path(max_length=64, pattern=_ID, description="the id, or the only beginning of one")]
@@ -31,6 +35,16 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="how many")]
 Offset = Annotated[int, Query(ge=0, le=1_000_000, description="how many to skip first")]
 IdFilter = Annotated[str | None, Query(max_length=64, pattern=_ID)]
 TextFilter = Annotated[str | None, Query(max_length=64, pattern=_TEXT)]
+
+
+def _iso(value: object) -> object:
+    """Raises ValueError for what is no date in ISO form: a number would be taken for seconds."""
+    if isinstance(value, str) and not _DAY.fullmatch(value):
+        raise ValueError("write it as YYYY-MM-DD")
+    return value
+
+
+DayFilter = Annotated[dt.date | SkipJsonSchema[None], BeforeValidator(_iso), Query()]
 Person = Annotated[
     str,
     StringConstraints(min_length=1, max_length=80, pattern=r"^\w[\w .,'@+-]*$"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.verdict import COMPANY, SUMMARY_CHARS, cap_confidence
+from agents.verdict import COMPANY, SUMMARY_CHARS, cap_confidence, deciding_rule
 from agents.verdict import reduce_reports as reduce_with
 from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance, VerdictResult
 from models.settings import Settings
@@ -248,3 +248,24 @@ def test_order_does_not_matter_and_nothing_tradable_rests_on_one_report(reports:
         assert result.confidence is not HIGH
     if result.rating is Rating.BUY:
         assert {report.verdict for report in reports if report.status is ReportStatus.COMPLETED} == {OK}
+
+
+RULES = [
+    ((OK, NO, CARE), "any REJECT is a PASS: fundamentals"),
+    ((OK,), "1 completed reports; fewer than 2 decide nothing"),
+    ((OK, CARE), "1 of 2 reports are CAUTION, at least half: fundamentals"),
+    ((OK, OK, CARE), "any CAUTION is a HOLD: risk"),
+    ((OK, OK), "all 2 completed reports are CONFIRMED"),
+]
+
+
+@pytest.mark.parametrize(("stances", "rule"), RULES)
+def test_the_rule_that_decided_a_verdict_is_named(stances: tuple[Stance, ...], rule: str) -> None:
+    verdict = reduce_reports(all_of(*stances))
+    assert deciding_rule(verdict.rating, dict(zip(ROLES, stances, strict=False)), verdict.summary) == rule
+
+
+def test_the_role_whose_absence_kept_a_verdict_from_a_buy_is_named() -> None:
+    verdict = reduce_reports(all_of(OK, OK), required=("risk",))
+    rule = deciding_rule(verdict.rating, {"quick": OK, "fundamentals": OK}, verdict.summary)
+    assert (verdict.rating, rule) == (Rating.HOLD, "no completed report of risk, which a BUY requires")

@@ -18,7 +18,6 @@ from rich.text import Text
 
 from models.database.artifacts import removal_note
 from models.states import OrderState, RunKind, StepKind
-from models.tables.runs import Run
 from tasks.cli.output import inert, paragraph
 from tasks.cli.render import spending
 from tasks.cli.render.indented import Indented
@@ -31,6 +30,7 @@ from tasks.cli.render.sizes import count_text, units_text
 from tasks.cli.render.standing import standing_line
 from tasks.engine import kinds
 from tasks.views.artifacts import ArtifactRow
+from tasks.views.history.listing import RunRow
 from tasks.views.order_view import by_code
 from tasks.views.run_view import ActionRow, CandidateRow, Portfolio, Progress, RunView
 
@@ -119,7 +119,7 @@ def _phases(candidates: dict[str, int]) -> Text:
     return Text.assemble(*parts) if parts else Text("none yet")
 
 
-def run_list(runs: Sequence[Run]) -> Table:
+def run_list(runs: Sequence[RunRow]) -> Table:
     """Return one line per run; ids are cut to what `desk runs show` needs."""
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
     for name in ("Run", "Kind", "State"):
@@ -134,7 +134,7 @@ def run_list(runs: Sequence[Run]) -> Table:
             f"{run.created_at:%Y-%m-%d %H:%M}",
             f"{run.market} {run.market_now:%Y-%m-%d}",
             Text(run.model),
-            _tally(run.summary.get("verdicts", {}), "-"),
+            _tally((run.summary or {}).get("verdicts", {}), "-"),
         )
     return table
 

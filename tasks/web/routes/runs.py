@@ -13,13 +13,15 @@ from models.errors import RedisDown
 from models.states import RunState
 from models.tables.runs import Run, Turn
 from tasks.engine import kinds
+from tasks.views.history.listing import RunFilter, RunRow, run_page
 from tasks.views.lineage import lineage
 from tasks.views.run_detail import RunDetail, detail
-from tasks.views.run_view import CandidateRow, candidates, find_run, list_runs
+from tasks.views.run_view import CandidateRow, candidates, find_run
 from tasks.web.context import Context, ServiceContext
 from tasks.web.reads import find_turn, tool_calls, turns, verdicts
 from tasks.web.schemas import (
     AnalyzeRequest,
+    DayFilter,
     EpisodeRequest,
     Id,
     IdFilter,
@@ -60,15 +62,33 @@ def _known(kind: str | None) -> str | None:
 RunKindFilter = Annotated[
     str | None, Query(json_schema_extra={"enum": [*kinds.run_kinds(), None]}), AfterValidator(_known)
 ]
+Short = Annotated[bool, Query(description="leave out params, settings and summary: they are null")]
+TOTAL = "X-Total-Count"
+_LISTED: dict[int | str, dict[str, Any]] = {
+    200: {"headers": {TOTAL: {"schema": {"type": "integer"}, "description": "how many match, on all pages"}}}
+}
 
 
-@router.get("/runs")
+@router.get("/runs", responses=_LISTED)
 def runs(
-    context: Context, kind: RunKindFilter = None, state: RunState | None = None, limit: Limit = 20, offset: Offset = 0
-) -> list[Run]:
-    """List runs, the newest first."""
+    context: Context,
+    response: Response,
+    kind: RunKindFilter = None,
+    state: RunState | None = None,
+    day: DayFilter = None,
+    market_day: DayFilter = None,
+    symbol: IdFilter = None,
+    limit: Limit = 20,
+    offset: Offset = 0,
+    short: Short = False,
+) -> list[RunRow]:
+    """List runs with their progress, tokens and money, the newest first. day: New York date on which a run was opened;
+    market_day: the date its market was on; symbol: one of its candidates or orders."""
+    wanted = RunFilter(kind, state, day, market_day, symbol)
     with context.store.read() as session:
-        return list(list_runs(session, limit, offset=offset, kind=kind, state=state))
+        found = run_page(session, context.settings, wanted, limit, offset, short=short)
+    response.headers[TOTAL] = str(found.total)
+    return found.runs
 
 
 @router.post("/runs", status_code=HTTPStatus.CREATED)
@@ -101,7 +121,7 @@ def start(context: Context, asked: RunRequest) -> Run:
 def run(context: Context, run_id: Id) -> RunDetail:
     """Show a whole run: its progress, its candidates, the trader's actions, and each attempt at its steps."""
     with context.store.read() as session:
-        return detail(session, find_run(session, run_id))
+        return detail(session, context.settings, find_run(session, run_id))
 
 
 @router.get("/runs/{run_id}/candidates")

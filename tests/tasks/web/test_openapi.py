@@ -40,9 +40,13 @@ OPERATIONS = {
     "GET /runs/{run_id}",
     "GET /runs/{run_id}/board",
     "GET /runs/{run_id}/candidates",
+    "GET /runs/{run_id}/compare/{other_id}",
     "GET /runs/{run_id}/episode",
     "GET /runs/{run_id}/events",
+    "GET /runs/{run_id}/funnel",
     "GET /runs/{run_id}/lineage/{symbol}",
+    "GET /runs/{run_id}/table",
+    "GET /runs/{run_id}/timeline",
     "GET /runs/{run_id}/turns",
     "GET /runs/{run_id}/verdicts",
     "GET /scores",
@@ -61,11 +65,12 @@ OPERATIONS = {
     "POST /threads/{thread_id}/turns/{turn_id}/interrupt",
 }
 # These need what no sequence of requests makes: a picture, a symbol that a run ordered, a turn that a worker runs,
-# an episode, and a code that `desk page` made.
+# an episode, a code that `desk page` made, two runs of one kind, and a thread that a role goes on in.
 NEEDS_MORE = {
     "POST /session",
     "GET /artifacts/{digest}",
     "GET /runs/{run_id}/board",
+    "GET /runs/{run_id}/compare/{other_id}",
     "GET /runs/{run_id}/episode",
     "POST /runs/{run_id}/voices/{voice}/stop",
     "GET /runs/{run_id}/lineage/{symbol}",

@@ -1,0 +1,1 @@
+"""Views of runs and symbols as they went: lists, timelines, funnels, comparisons."""

@@ -1,0 +1,187 @@
+"""The table of a run's candidates: one cell a role, then the verdict with the rule that decided it, and the orders."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from sqlmodel import Session, col, select
+
+from agents.roles import validators
+from agents.verdict import deciding_rule
+from models.research import Frozen, ReportStatus
+from models.states import StepKind
+from models.tables.analysis import Analysis
+from models.tables.orders import Order
+from models.tables.runs import Candidate, CandidateHit, Report, Run, ScreenHit, Step, Turn, Verdict, VerdictReport
+
+
+class ReportCell(Frozen):
+    """What a role made of a candidate. state: of its step; the others are null before it has reported. counts: whether
+    the verdict rests on it; earlier: it is an earlier run's. confidence: what counts; figures, supported: those of its
+    texts, and of them those with a source."""
+
+    role: str
+    state: str
+    report_id: str | None = None
+    run_id: str | None = None
+    status: str | None = None
+    verdict: str | None = None
+    confidence: str | None = None
+    reason: str | None = None
+    turn_id: str | None = None
+    thread_id: str | None = None
+    tokens: int | None = None
+    figures: int | None = None
+    supported: int | None = None
+    counts: bool = False
+    earlier: bool = False
+
+
+class VerdictCell(Frozen):
+    """rule: which rule gave the rating; missing: roles without a completed report, with the reason."""
+
+    id: str
+    rating: str
+    confidence: str
+    rule: str
+    summary: str
+    key_risks: list[str]
+    missing: list[str]
+
+
+class OrderCell(Frozen):
+    id: str
+    action: str
+    state: str
+    side: str | None
+    quantity: float | None
+    contract: str | None
+    denial_code: str | None
+    denial_reason: str | None
+
+
+class TableRow(Frozen):
+    """A candidate. lenses: of its hits; cells: by role, those that there are."""
+
+    candidate_id: str
+    symbol: str
+    instrument: str
+    origin: str
+    rank: int
+    score: float
+    confidence: str | None
+    lenses: list[str]
+    cells: dict[str, ReportCell]
+    verdict: VerdictCell | None
+    orders: list[OrderCell]
+
+
+class CandidateTable(Frozen):
+    """The candidates by rank. run_id: the run that was researched, for a trade run its source; roles: columns."""
+
+    run_id: str
+    roles: list[str]
+    rows: list[TableRow]
+
+
+def candidate_table(session: Session, run: Run) -> CandidateTable:
+    """Return the table of a run's candidates; for a trade run its source run's, with its own orders."""
+    source = str(run.params.get("source_run") or run.id)
+    candidates = session.exec(select(Candidate).where(Candidate.run_id == source).order_by(col(Candidate.rank))).all()
+    cells = _cells(session, source)
+    lenses, verdicts, orders = _lenses(session, source), _verdicts(session, source, cells), _orders(session, run.id)
+    rows = [
+        TableRow.of(
+            row,
+            candidate_id=row.id,
+            lenses=lenses[row.symbol],
+            cells=cells[row.symbol],
+            verdict=verdicts.get(row.symbol),
+            orders=orders[row.symbol],
+        )
+        for row in candidates
+    ]
+    return CandidateTable(run_id=source, roles=_columns(cells.values()), rows=rows)
+
+
+def _columns(cells: Iterable[Mapping[str, ReportCell]]) -> list[str]:
+    found = {role for row in cells for role in row}
+    known = [role for role in validators() if role in found]
+    return known + sorted(found - set(known))
+
+
+def _cells(session: Session, run_id: str) -> dict[str, dict[str, ReportCell]]:
+    """Return the cells by symbol and role: of the run's steps and reports, and of earlier reports that count."""
+    found: dict[str, dict[str, ReportCell]] = defaultdict(dict)
+    steps = select(Step.subject, Step.role, Step.state).where(Step.run_id == run_id, Step.kind == StepKind.REPORT)
+    for symbol, role, state in session.exec(steps).all():
+        found[symbol][role] = ReportCell(role=role, state=state)
+    own = session.exec(select(Report, Turn).join(Turn).where(Report.run_id == run_id)).all()
+    counted = session.exec(
+        select(Report, Turn)
+        .join(Turn, col(Turn.id) == col(Report.turn_id))
+        .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
+        .join(Verdict, col(Verdict.id) == col(VerdictReport.verdict_id))
+        .where(Verdict.run_id == run_id)
+    ).all()
+    for counts, rows in ((False, own), (True, counted)):
+        for report, turn in rows:
+            state = cell.state if (cell := found[report.symbol].get(report.role)) is not None else "done"
+            grounding = report.grounding or {}
+            found[report.symbol][report.role] = ReportCell.of(
+                report,
+                report_id=report.id,
+                state=state,
+                turn_id=turn.id,
+                thread_id=turn.thread_id,
+                tokens=turn.total_tokens,
+                figures=grounding.get("figures"),
+                supported=grounding.get("supported"),
+                counts=counts,
+                earlier=report.run_id != run_id,
+            )
+    return found
+
+
+def _lenses(session: Session, run_id: str) -> dict[str, list[str]]:
+    rows = session.exec(
+        select(Candidate.symbol, ScreenHit.lens)
+        .join(CandidateHit, col(CandidateHit.candidate_id) == col(Candidate.id))
+        .join(ScreenHit, col(ScreenHit.id) == col(CandidateHit.hit_id))
+        .where(Candidate.run_id == run_id)
+    ).all()
+    found: dict[str, list[str]] = defaultdict(list)
+    for symbol, lens in sorted(set(rows)):
+        found[symbol].append(lens)
+    return found
+
+
+def _verdicts(session: Session, run_id: str, cells: Mapping[str, Mapping[str, ReportCell]]) -> dict[str, VerdictCell]:
+    reasons = dict(session.exec(select(Analysis.verdict_id, Analysis.reasons).where(Analysis.run_id == run_id)).all())
+    rows = session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()
+    return {
+        row.symbol: VerdictCell.of(row, rule=rule_of(row, _stances(cells.get(row.symbol, {})), reasons.get(row.id)))
+        for row in rows
+    }
+
+
+def rule_of(verdict: Verdict, stances: Mapping[str, str], reasons: Sequence[str] | None) -> str:
+    """Return the rule that gave a verdict its rating. stances: of its completed reports; reasons: of its analysis, None
+    where there is none."""
+    if reasons:
+        return "; ".join(reasons)
+    return deciding_rule(verdict.rating, stances, verdict.summary)
+
+
+def _stances(cells: Mapping[str, ReportCell]) -> dict[str, str]:
+    counted = (one for one in cells.values() if one.counts and one.status == ReportStatus.COMPLETED)
+    return {one.role: one.verdict for one in counted if one.verdict is not None}
+
+
+def _orders(session: Session, run_id: str) -> dict[str, list[OrderCell]]:
+    rows = session.exec(select(Order).where(Order.run_id == run_id).order_by(col(Order.ordinal))).all()
+    found: dict[str, list[OrderCell]] = defaultdict(list)
+    for row in rows:
+        found[row.symbol].append(OrderCell.of(row))
+    return found

@@ -1,0 +1,181 @@
+"""The timeline of a run: each step with its attempts and turns, those that have not begun, and who held what."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from sqlmodel import Session, col, select
+
+from models.research import Frozen
+from models.states import AttemptEnd, RunState, StepState
+from models.tables.columns import utcnow
+from models.tables.runs import Attempt, Run, Step, Turn
+from tasks.engine import kinds
+from tasks.views.attempts import RUNNING
+
+
+class TimelineTurn(Frozen):
+    """A turn that has ended. turn_id: the row's; codex_turn_id: the runtime's own."""
+
+    turn_id: str
+    codex_turn_id: str | None
+    thread_id: str | None
+    thread_reason: str | None
+    model: str
+    outcome: str
+    tokens: int | None
+    started_at: dt.datetime
+    finished_at: dt.datetime
+
+
+class TimelineAttempt(Frozen):
+    """An attempt at a step. worker: the process that made it; outcome: how it ended, or `running`; waited: seconds from
+    the moment when it could have begun, null where that is not known; taken_over: the one before it was lost with its
+    worker."""
+
+    attempt: int
+    worker: str
+    started_at: dt.datetime
+    ended_at: dt.datetime | None
+    outcome: str
+    reason: str | None
+    waited: float | None
+    taken_over: bool
+    turns: list[TimelineTurn]
+
+
+class TimelineStep(Frozen):
+    """A step. title: of its kind in a run's progress, empty without one; begun: a worker has started it; pending: how
+    many steps it still waits for."""
+
+    id: str
+    parent_id: str | None
+    kind: str
+    title: str
+    role: str
+    subject: str
+    state: str
+    begun: bool
+    pending: int
+    attempt: int
+    max_attempts: int
+    created_at: dt.datetime
+    due_at: dt.datetime
+    started_at: dt.datetime | None
+    finished_at: dt.datetime | None
+    error: str | None
+    attempts: list[TimelineAttempt]
+
+
+class Timeline(Frozen):
+    """A run's steps in the order in which they were added. now: of the database's reader, where open bars end. workers:
+    in the order in which they first took a step. expected: kinds of steps that the last whole run of this kind went
+    through, and this one has none of yet; empty when it has ended."""
+
+    run_id: str
+    kind: str
+    state: str
+    created_at: dt.datetime
+    finished_at: dt.datetime | None
+    now: dt.datetime
+    workers: list[str]
+    steps: list[TimelineStep]
+    expected: list[str]
+
+
+def timeline(session: Session, run: Run) -> Timeline:
+    """Return the timeline of a run as far as it has come."""
+    steps = session.exec(select(Step).where(Step.run_id == run.id).order_by(col(Step.created_at), col(Step.id))).all()
+    ended = _ended(session, run.id)
+    turns = _turns(session, run.id)
+    parents = {step.parent_id for step in steps}
+    rows = [_step(step, _attempts(step, ended[step.id], turns, joins=step.id in parents)) for step in steps]
+    begun = sorted((one for row in rows for one in row.attempts), key=lambda one: one.started_at)
+    return Timeline.of(
+        run,
+        run_id=run.id,
+        now=utcnow(),
+        workers=list(dict.fromkeys(one.worker for one in begun if one.worker)),
+        steps=rows,
+        expected=_expected(session, run, {step.kind for step in steps}),
+    )
+
+
+def _step(step: Step, attempts: list[TimelineAttempt]) -> TimelineStep:
+    spec = kinds.find_step(step.kind)
+    title = spec.title if spec is not None else ""
+    return TimelineStep.of(step, title=title, begun=step.started_at is not None, attempts=attempts)
+
+
+def _ended(session: Session, run_id: str) -> dict[str, list[Attempt]]:
+    rows = session.exec(
+        select(Attempt)
+        .join(Step, col(Step.id) == col(Attempt.step_id))
+        .where(Step.run_id == run_id)
+        .order_by(col(Attempt.attempt), col(Attempt.started_at))
+    ).all()
+    found: dict[str, list[Attempt]] = defaultdict(list)
+    for row in rows:
+        found[row.step_id].append(row)
+    return found
+
+
+def _turns(session: Session, run_id: str) -> dict[tuple[str, int], list[TimelineTurn]]:
+    """Return the turns of a run by step and attempt."""
+    rows = session.exec(select(Turn).where(Turn.run_id == run_id).order_by(col(Turn.started_at), col(Turn.ordinal)))
+    found: dict[tuple[str, int], list[TimelineTurn]] = defaultdict(list)
+    for row in rows.all():
+        one = TimelineTurn.of(row, turn_id=row.id, tokens=row.total_tokens)
+        found[row.step_id, row.attempt].append(one)
+    return found
+
+
+def _attempts(
+    step: Step, ended: Sequence[Attempt], turns: Mapping[tuple[str, int], list[TimelineTurn]], *, joins: bool
+) -> list[TimelineAttempt]:
+    """Return the attempts at a step in their order. joins: it waits for other steps."""
+    found: list[TimelineAttempt] = []
+    for row in ended:
+        found.append(_attempt(step, row.attempt, row.owner, row.started_at, row, found, turns, joins=joins))
+    if step.state == StepState.RUNNING:
+        begun = step.claimed_at or step.created_at
+        found.append(_attempt(step, step.attempt, step.owner or "", begun, None, found, turns, joins=joins))
+    return found
+
+
+def _attempt(
+    step: Step, number: int, worker: str, begun: dt.datetime, ended: Attempt | None, before: list[TimelineAttempt],
+    turns: Mapping[tuple[str, int], list[TimelineTurn]], *, joins: bool,
+) -> TimelineAttempt:  # fmt: skip
+    ready = before[-1].ended_at if before else _ready_at(step, begun, joins=joins)
+    return TimelineAttempt(
+        attempt=number,
+        worker=worker,
+        started_at=begun,
+        ended_at=ended.ended_at if ended is not None else None,
+        outcome=ended.outcome if ended is not None else RUNNING,
+        reason=ended.reason if ended is not None else None,
+        waited=max((begun - ready).total_seconds(), 0.0) if ready is not None else None,
+        taken_over=bool(before) and before[-1].outcome == AttemptEnd.LOST,
+        turns=turns.get((step.id, number), []),
+    )
+
+
+def _ready_at(step: Step, begun: dt.datetime, *, joins: bool) -> dt.datetime | None:
+    """Return when a step could first begin; None for one that waited for others and was due again since."""
+    if not joins:
+        return step.created_at
+    return step.due_at if step.due_at <= begun else None
+
+
+def _expected(session: Session, run: Run, seen: set[str]) -> list[str]:
+    if run.finished_at is not None:
+        return []
+    whole = (Run.kind == run.kind, Run.state == RunState.DONE, col(Run.id) < run.id)
+    last = session.exec(select(Run.id).where(*whole).order_by(col(Run.id).desc()).limit(1)).first()
+    if last is None:
+        return []
+    known = session.exec(select(Step.kind).where(Step.run_id == last).order_by(col(Step.created_at), col(Step.id)))
+    return [kind for kind in dict.fromkeys(known.all()) if kind not in seen]

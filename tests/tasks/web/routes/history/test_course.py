@@ -1,0 +1,116 @@
+"""The course of a run over HTTP: of a screen that real workers finished, and of one that is only begun."""
+
+from __future__ import annotations
+
+from tests.builders import a_run
+from tests.tasks.web.routes.history.conftest import UNIVERSE, Screened
+from tests.tasks.web.test_security import problem
+
+STAGES = ["universe", "hits", "candidates", "verdicts", "orders", "fills"]
+
+
+def test_a_row_has_the_progress_tokens_and_money_of_its_run(screened: Screened) -> None:
+    row = next(one for one in screened.get("/runs", limit=1000) if one["id"] == screened.run_id)
+    whole = screened.get(f"/runs/{screened.run_id}")
+    assert (row["final"], row["steps"]) == (True, row["steps_ended"])
+    assert row["steps"] == sum(total for _, total in whole["progress"]["steps"].values())
+    assert (row["turns"], row["tokens"]) == (whole["progress"]["turns"], whole["progress"]["tokens"])
+    assert row["cost"] == whole["summary"]["cost"] == whole["cost"]
+    assert row["symbols"] == [one["symbol"] for one in whole["candidates"]]
+
+
+def test_the_list_is_narrowed_and_says_how_many_match(screened: Screened) -> None:
+    symbol = screened.get(f"/runs/{screened.run_id}")["candidates"][0]["symbol"]
+    row = screened.get("/runs", limit=1000)[0]
+    with screened.service.store.session() as session:
+        a_run(session, kind="research", state="failed", finished_at=None)
+    by_symbol = screened.client.get("/runs", params={"symbol": symbol.lower(), "limit": 1})
+    assert [one["id"] for one in by_symbol.json()] == [screened.run_id]
+    assert by_symbol.headers["X-Total-Count"] == "1"
+    assert screened.get("/runs", symbol="NOPE") == []
+    assert screened.get("/runs", day="1999-01-04") == []
+    assert screened.client.get("/runs", params={"day": "1999-13-04"}).status_code == 422
+    market_day = screened.get("/")["standing"]["day"]
+    assert screened.run_id in {one["id"] for one in screened.get("/runs", market_day=market_day)}
+    short = screened.get("/runs", short=True, symbol=symbol)[0]
+    assert (short["settings"], short["params"], short["summary"]) == (None, None, None)
+    assert short["tokens"] == row["tokens"] or row["id"] != screened.run_id
+
+
+def test_the_funnel_counts_what_it_lists(screened: Screened) -> None:
+    found = screened.get(f"/runs/{screened.run_id}/funnel")
+    assert [one["stage"] for one in found["stages"]] == STAGES
+    stages = {one["stage"]: one for one in found["stages"]}
+    summary = screened.get(f"/runs/{screened.run_id}")["summary"]
+    assert stages["universe"]["count"] == len(UNIVERSE) == summary["symbols"]
+    assert stages["hits"]["count"] == summary["hits"] > 0
+    assert stages["candidates"]["count"] == summary["candidates"] > 0
+    assert stages["verdicts"]["labels"] == summary["verdicts"]
+    for stage in found["stages"]:
+        assert len(stage["items"]) == stage["count"]
+        assert sum(stage["labels"].values()) in (0, stage["count"])
+    hit = next(one for one in stages["hits"]["items"])
+    assert hit["symbol"] in UNIVERSE
+    order = stages["orders"]["items"][0]
+    assert screened.get(f"/orders/{order['id']}")["order"]["symbol"] == order["symbol"]
+
+
+def test_the_timeline_has_every_step_with_its_workers_and_turns(screened: Screened) -> None:
+    found = screened.get(f"/runs/{screened.run_id}/timeline")
+    row = next(one for one in screened.get("/runs", limit=1000) if one["id"] == screened.run_id)
+    assert len(found["steps"]) == row["steps"]
+    assert sum(len(attempt["turns"]) for step in found["steps"] for attempt in step["attempts"]) == row["turns"]
+    assert found["expected"] == []
+    assert all(step["begun"] and step["attempts"] for step in found["steps"])
+    workers = {attempt["worker"] for step in found["steps"] for attempt in step["attempts"]}
+    assert workers == set(found["workers"])
+    assert len(workers) > 1
+    for step in found["steps"]:
+        for attempt in step["attempts"]:
+            assert attempt["waited"] is None or attempt["waited"] >= 0
+            assert not attempt["taken_over"]
+
+
+def test_a_run_that_has_only_begun_shows_what_is_still_to_come(screened: Screened) -> None:
+    with screened.service.store.session() as session:
+        run_id = a_run(session, kind="screen").id
+    found = screened.get(f"/runs/{run_id}/timeline")
+    assert found["steps"] == []
+    assert {"screen", "screen_shard", "merge", "report", "conclude", "decide", "finish"} <= set(found["expected"])
+    stages = screened.get(f"/runs/{run_id}/funnel")["stages"]
+    assert [one["count"] for one in stages] == [0] * len(STAGES)
+
+
+def test_the_table_has_a_cell_a_role_and_the_rule_of_each_verdict(screened: Screened) -> None:
+    found = screened.get(f"/runs/{screened.run_id}/table")
+    whole = screened.get(f"/runs/{screened.run_id}")
+    assert [row["symbol"] for row in found["rows"]] == [row["symbol"] for row in whole["candidates"]]
+    assert found["roles"][0] == "quick"
+    for row, seen in zip(found["rows"], whole["candidates"], strict=True):
+        assert set(row["cells"]) <= set(found["roles"])
+        assert row["verdict"]["rating"] == seen["verdict"]
+        assert row["verdict"]["rule"]
+        assert row["lenses"] == sorted(set(seen["screeners"]))
+        counted = [cell for cell in row["cells"].values() if cell["counts"]]
+        assert counted
+        assert sum(cell["tokens"] for cell in counted) <= seen["tokens"]
+    rejected = [row for row in found["rows"] if any(cell["verdict"] == "REJECT" for cell in row["cells"].values())]
+    assert all(row["verdict"]["rating"] == "PASS" and "REJECT" in row["verdict"]["rule"] for row in rejected)
+
+
+def test_two_runs_of_a_kind_are_compared(screened: Screened) -> None:
+    with screened.service.store.session() as session:
+        other, trade = a_run(session, kind="screen").id, a_run(session, kind="trade").id
+    found = screened.get(f"/runs/{screened.run_id}/compare/{other}")
+    funnel = screened.get(f"/runs/{screened.run_id}/funnel")["stages"]
+    assert (found["ours"]["id"], found["theirs"]["id"]) == (screened.run_id, other)
+    assert found["only_ours"] == sorted(one["symbol"] for one in funnel[2]["items"])
+    assert found["only_theirs"] == []
+    assert all(one["changed"] and one["theirs"] is None for one in found["candidates"])
+    assert sum(one["ours_tokens"] for one in found["roles"]) == found["ours"]["tokens"]
+    same = screened.get(f"/runs/{screened.run_id}/compare/{screened.run_id}")
+    assert (same["only_ours"], same["settings"], same["params"]) == ([], [], [])
+    assert not any(one["changed"] for one in same["candidates"])
+    refused = screened.client.get(f"/runs/{screened.run_id}/compare/{trade}")
+    assert problem(refused, 409) == "usage_error"
+    assert "compare it with another screen" in refused.json()["remedy"]
