@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import redis
 import redis.asyncio
@@ -20,7 +21,9 @@ from models.errors import DatabaseDown, NotFound, UsageError
 from models.events import event_log
 from models.events.envelope import DESK, Envelope
 from models.settings import Settings
+from models.tables.columns import utcnow
 from models.tables.runs import Run
+from tasks.events.cursor import DeskPlace
 from tasks.events.reading import Pages, read_on
 from tasks.events.sources import AWAY, DeskSource, RunSource, Source, StoredEvents
 from tasks.events.streams import ALL, Stream, key_of
@@ -33,6 +36,13 @@ T = TypeVar("T")
 THREADS = 4
 # A Redis that does not answer must not delay the checks of the database.
 REDIS_SECONDS = CHECK_SECONDS + 1.0
+
+
+class Placed(NamedTuple):
+    """An event of any run, and the place after it; the place alone where there is no event."""
+
+    event: Envelope | None
+    place: str
 
 
 class Feed:
@@ -82,12 +92,38 @@ class Feed:
     async def follow_desk(self, *, deltas: bool = False) -> AsyncGenerator[Envelope]:
         """Yield the events of all runs, and of none, from now on; never end. Each run's events are in order and without
         a gap. Raises HistoryTrimmed, DatabaseDown."""
+        async with aclosing(self.follow_all(None, deltas=deltas)) as placed:
+            async for one in placed:
+                if one.event is not None:
+                    yield one.event
+
+    async def check_place(self, place: DeskPlace | None) -> None:
+        """Check a request for all runs before its first event is sent. Raises UsageError, HistoryTrimmed,
+        DatabaseDown."""
+        await self._query(DeskSource(self._store).progress, place)
+
+    async def follow_all(self, place: DeskPlace | None, *, deltas: bool = False) -> AsyncGenerator[Placed]:
+        """Yield the events of all runs, and of none, after a place, without one from now on; never end. First comes the
+        place itself, without an event. Each run's events are in order, without a gap or a repeat.
+
+        Raises as `check_place` does, also when a slow reader needs events that were trimmed meanwhile.
+        """
         with suppress(Closed):
             async with self._tail(ALL, DeskSource(self._store)) as tail:
-                reading = read_on(tail, self._pages, dict(tail.order.positions), tail.ring.end, deltas=deltas)
+                begun, known = tail.confirmed_at, dict(tail.order.positions)
+                has = await self._query(DeskSource(self._store).progress, place)
+                if place is None:
+                    # What was written while that was read belongs to what comes from now on.
+                    has = replace(has, positions=known, at=begun)
+                yield Placed(None, str(has.place()))
+                reading = read_on(
+                    tail, self._pages, has.positions, None, deltas=deltas, caught_up=has.caught_up
+                )  # fmt: skip
                 async with aclosing(reading):
                     async for one in reading:
-                        yield one
+                        if one.sequence is not None:
+                            has.got(one.run_id, utcnow())
+                        yield Placed(one, str(has.place()))
 
     async def close(self) -> None:
         """End all readers: each one's iteration stops after the events in memory."""

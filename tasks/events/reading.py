@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
@@ -54,12 +55,14 @@ class Pages:
 
 
 async def read_on(
-    tail: Tail, pages: Pages, positions: dict[str, int], cursor: int | None, *, deltas: bool = False
-) -> AsyncGenerator[Envelope]:
+    tail: Tail, pages: Pages, positions: dict[str, int], cursor: int | None, *, deltas: bool = False,
+    caught_up: Callable[[dt.datetime], None] = lambda _: None,
+) -> AsyncGenerator[Envelope]:  # fmt: skip
     """Yield the events after these positions, with `deltas` those too; end after the last event of a tail that is over.
 
     positions: the last sequence that the reader has, by run; kept up to date. cursor: its place in the tail's ring,
-    None when not all the events it lacks are there. Raises HistoryTrimmed.
+    None when not all the events it lacks are there. caught_up: called whenever the reader has everything that was
+    committed at a time, with that time. Raises HistoryTrimmed.
     """
     while True:
         events = tail.ring.since(cursor, BATCH) if cursor is not None else None
@@ -79,6 +82,7 @@ async def read_on(
             if deltas or one.sequence is not None:
                 yield one
         if not events:
+            caught_up(tail.confirmed_at)
             if tail.over:
                 if tail.error is not None:
                     raise tail.error

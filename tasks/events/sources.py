@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import or_
+from sqlalchemy import func, or_
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session, col, select
 
 from models.database.store import Store
+from models.errors import UsageError
 from models.events import event_log
 from models.events.envelope import DESK, Envelope
 from models.states import ORDER_OPEN, RUN_FINAL, ApprovalState
 from models.tables.columns import utcnow
-from models.tables.events import EventHead, RuntimeApproval
+from models.tables.events import EventBatch, EventHead, RuntimeApproval
 from models.tables.orders import Approval, Order
 from models.tables.runs import Run
+from tasks.events.cursor import SLACK, DeskPlace, Head, Progress, from_now_on, resumed, unknown
 
 # A head's time is its writer's clock before the commit: each query starts this long before the one before it.
-LOOK_BACK = dt.timedelta(minutes=10)
+LOOK_BACK = SLACK
+_AT_ONCE = 400  # runs in one query: databases bound the number of parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,21 @@ class StoredEvents:
             return event_log.read(session, run_id, after, limit)
 
 
+def _stored_before(session: Session, place: DeskPlace, heads: Sequence[Head]) -> dict[str, int]:
+    """Return the last sequence of these runs before the horizon of a place; none of a run that had none then."""
+    found: dict[str, int] = {}
+    names = [head.run_id for head in heads]
+    for start in range(0, len(names), _AT_ONCE):
+        some = col(EventBatch.run_id).in_(names[start : start + _AT_ONCE])
+        rows = session.exec(
+            select(EventBatch.run_id, func.max(EventBatch.last))
+            .where(some, EventBatch.newest_at < place.horizon)
+            .group_by(EventBatch.run_id)
+        ).all()
+        found |= {run_id: int(last) for run_id, last in rows}
+    return found
+
+
 class RunSource(StoredEvents):
     """Events of one run."""
 
@@ -90,6 +108,20 @@ class DeskSource(StoredEvents):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._since = dt.datetime.min.replace(tzinfo=dt.UTC)
+
+    def progress(self, place: DeskPlace | None) -> Progress:
+        """Return what a reader of all runs has at a place, without one everything up to now. Raises UsageError for a
+        place that is of another desk, HistoryTrimmed."""
+        now = utcnow()
+        with self._store.read() as session:
+            columns = (EventHead.run_id, EventHead.last, EventHead.trimmed, EventHead.updated_at)
+            heads = [Head(*row) for row in session.exec(select(*columns)).all()]
+            if place is None:
+                return from_now_on(heads, now)
+            if place.at > now + SLACK:
+                reason = f"the place {str(place)[:40]!r} is of a later time"
+                raise UsageError(reason, remedy="send an id that the stream gave")
+            return resumed(place, heads, _stored_before(session, place, unknown(place, heads)))
 
     def heads(self) -> Heads:
         now = utcnow()

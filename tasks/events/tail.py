@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ import structlog
 
 from models.errors import HistoryTrimmed
 from models.events.envelope import Envelope, EventType
+from models.tables.columns import utcnow
 from tasks.events.order import EventSequencer, Ring
 from tasks.events.sources import AWAY, Heads, Source
 from tasks.events.streams import Stream
@@ -21,6 +23,7 @@ CHECK_SECONDS = 1.0  # between two checks of the database, for events that a str
 LATE_SECONDS = 0.02  # how long a missing event may come late, from another process, before it is read
 BATCH = 500
 RING = 2_000
+_LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 # Runs a function that waits for the database off the loop, and returns its result.
 InThread = Callable[..., Awaitable[Any]]
@@ -45,6 +48,7 @@ class Tail:
         self.order = EventSequencer({})
         self._source, self._stream, self._in_thread = source, stream, in_thread
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.confirmed_at = _LONG_AGO  # what was committed then is in the ring, or was before the first of it
         self._checked_at = self._gap_since = 0.0
         self._outages: set[str] = set()
         self._task = asyncio.create_task(self._run())
@@ -120,13 +124,15 @@ class Tail:
                 self._unavailable("database", error)
 
     async def _check(self) -> None:
-        self._checked_at = self._now()
+        self._checked_at, begun = self._now(), utcnow()
         try:
             heads = await self._in_thread(self._source.heads)
             if not self._ready.done():
+                self.confirmed_at = begun
                 self._begin(heads)
                 return
             await self._read(heads.lasts)
+            self.confirmed_at = begun
         except AWAY as error:
             if self._ready.done():
                 # Also when only a page at the run's end failed: its readers wait for the rest before they end.

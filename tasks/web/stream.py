@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from typing import Generic, TypeVar
 
 import structlog
 from fastapi.responses import StreamingResponse
@@ -20,6 +22,7 @@ log = structlog.get_logger(__name__)
 QUIET_SECONDS = 15.0  # after which a comment shows that the connection stands
 AHEAD = 256  # events encoded before the reader takes them
 _END = b""
+Item = TypeVar("Item")
 # One message, as OpenAPI describes those of a stream; an envelope's own description is beside it.
 MESSAGE = {
     "type": "object",
@@ -36,14 +39,17 @@ MESSAGE = {
 }
 
 
-class EventStream(StreamingResponse):
-    """A response that ends with the events, or as soon as the reader leaves, and cleans up in both cases. A slow reader
-    delays only itself: no more events are read meanwhile."""
+class EventStream(StreamingResponse, Generic[Item]):
+    """A response of server-sent events. It ends with them, or as soon as the reader leaves, and cleans up in both
+    cases. A slow reader delays only itself: no more events are read meanwhile."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[Envelope], quiet_seconds: float = QUIET_SECONDS) -> None:
-        self._events, self._quiet_seconds = events, quiet_seconds
+    def __init__(
+        self, events: AsyncIterator[Item], framed: Callable[[Item], bytes], quiet_seconds: float = QUIET_SECONDS
+    ) -> None:
+        """framed: returns a message; empty for an item that has none."""
+        self._events, self._framed, self._quiet_seconds = events, framed, quiet_seconds
         self._ready: asyncio.Queue[bytes] = asyncio.Queue(AHEAD)
         # nginx would keep events back until its buffer is full.
         super().__init__(self._chunks(), headers={"X-Accel-Buffering": "no"})
@@ -59,7 +65,8 @@ class EventStream(StreamingResponse):
         try:
             async with aclosing(self._events) as events:  # type: ignore[type-var]
                 async for one in events:
-                    await self._ready.put(frame(one))
+                    if message := self._framed(one):
+                        await self._ready.put(message)
         except DeskError as error:
             await self._ready.put(_problem_message(problem_of(error)))
         except Exception as error:
@@ -87,7 +94,14 @@ def _problem_message(why: Problem) -> bytes:
     return format_sse_event(event="problem", data_str=why.model_dump_json(exclude_none=True))
 
 
-def frame(one: Envelope) -> bytes:
-    """Return one event as a message. A delta has no id, so that a reader resumes from the last stored event."""
-    id_ = str(one.sequence) if one.sequence is not None else None
-    return format_sse_event(id=id_, data_str=one.model_dump_json())
+def frame(one: Envelope, id_: str | None = None) -> bytes:
+    """Return one event as a message. id_: its sequence by default; a delta has none, so that a reader resumes from the
+    last stored event."""
+    if one.sequence is None:
+        return format_sse_event(data_str=one.model_dump_json())
+    return format_sse_event(id=id_ or str(one.sequence), data_str=one.model_dump_json())
+
+
+def place_frame(place: str) -> bytes:
+    """Return a message without an event: the place from which a reader that gets nothing else can resume."""
+    return format_sse_event(id=place, event="place", data_str=json.dumps({"place": place}))

@@ -233,7 +233,7 @@ def test_the_end_of_the_server_ends_the_streams_and_the_readers_know_it() -> Non
         assert "rror" not in log, log
 
 
-def sent_by(stream: EventStream) -> list[bytes]:
+def sent_by(stream: EventStream[Envelope]) -> list[bytes]:
     """Return the pieces that a stream sends to a reader that stays."""
     sent: list[bytes] = []
 
@@ -253,7 +253,7 @@ def test_a_stream_in_which_nothing_happens_shows_that_it_stands() -> None:
         await asyncio.sleep(0.25)
         yield event(EventType.RUN_COMPLETED, "r").model_copy(update={"sequence": 1})
 
-    sent = sent_by(EventStream(quiet(), quiet_seconds=0.1))
+    sent = sent_by(EventStream(quiet(), frame, quiet_seconds=0.1))
     assert [one for one in sent if one.startswith(b":")] == [b": ping\n\n"] * 2
     assert b"id: 1\n" in b"".join(sent)
 
@@ -272,7 +272,7 @@ def test_an_error_that_ends_a_stream_is_sent_in_it(error: Exception, kind: str, 
         yield event(EventType.TOOL_COMPLETED, "r").model_copy(update={"sequence": 1})
         raise error
 
-    text = b"".join(sent_by(EventStream(failing()))).decode()
+    text = b"".join(sent_by(EventStream(failing(), frame))).decode()
     assert text.startswith('data: {"event_id"')
     _, problem_text, _ = text.split("\n\n")
     assert problem_text.startswith("event: problem\ndata: {")
