@@ -14,6 +14,7 @@ from tasks.web.page import assets
 from tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
 from tasks.web.routes import artifacts, board, desk, events, orders, questions, runs, scores, session, threads, trading
 from tasks.web.routes.history import course
+from tasks.web.routes.history import course, reports, symbols
 from tasks.web.security import Guard, host_names
 from tasks.web.tokens import Token
 
@@ -22,6 +23,8 @@ ROUTERS = (
     desk.router,
     runs.router,
     course.router,
+    reports.router,
+    symbols.router,
     scores.router,
     artifacts.router,
     board.router,

@@ -37,6 +37,8 @@ OPERATIONS = {
     "GET /orders/{order_id}",
     "GET /questions",
     "GET /questions/{question_id}",
+    "GET /reports",
+    "GET /reports/{report_id}",
     "GET /runs",
     "GET /runs/{run_id}",
     "GET /runs/{run_id}/board",
@@ -52,9 +54,13 @@ OPERATIONS = {
     "GET /runs/{run_id}/verdicts",
     "GET /scores",
     "GET /session",
+    "GET /symbols",
+    "GET /symbols/{symbol}",
+    "GET /symbols/{symbol}/bars",
     "GET /threads",
     "GET /threads/{thread_id}",
     "GET /turns/{turn_id}",
+    "GET /verdicts/{verdict_id}",
     "POST /approvals/{id_}",
     "POST /halt",
     "POST /resume",
@@ -65,6 +71,8 @@ OPERATIONS = {
     "POST /session/end",
     "POST /threads/{thread_id}/turns/{turn_id}/interrupt",
 }
+# A stream without an end, which a client of one request after another would wait for.
+ENDLESS = {"GET /events"}
 # These need what no sequence of requests makes: a picture, a symbol that a run ordered, a turn that a worker runs,
 # an episode, a code that `desk page` made, two runs of one kind, and a thread that a role goes on in.
 NEEDS_MORE = {

@@ -1,0 +1,260 @@
+"""A symbol across the runs of an account: hits, verdicts, reports, notes, orders, fills, memory and position."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import func
+from sqlmodel import Session, col, select
+
+from models.errors import DeskError
+from models.market import Listing
+from models.research import Frozen
+from models.tables.orders import Fill, Order, Position, TraderNote
+from models.tables.runs import Candidate, Report, Run, ScreenHit, Verdict
+from tasks.views.history.reports import ReportRow, report_row
+from tasks.workflows.memory import symbol_memory
+from tools.orders.stops.holdings import left_of, working_protection
+from tools.registry import ToolContext
+from tools.risk import underlying_of
+
+
+class SymbolRow(Frozen):
+    """A symbol that runs of an account had as a candidate. rating, confidence: of its last verdict."""
+
+    symbol: str
+    runs: int
+    last_run: str
+    last_at: dt.datetime
+    rating: str | None
+    confidence: str | None
+
+
+class SymbolHit(Frozen):
+    """A hit. market_at: market time of its run; created_at: real time at which the run was opened, as below."""
+
+    id: str
+    run_id: str
+    turn_id: str
+    lens: str
+    confidence: str
+    thesis: str
+    market_at: dt.datetime
+    created_at: dt.datetime
+
+
+class SymbolVerdict(Frozen):
+    id: str
+    run_id: str
+    rating: str
+    confidence: str
+    summary: str
+    missing: list[str]
+    market_at: dt.datetime
+    created_at: dt.datetime
+
+
+class SymbolOrder(Frozen):
+    """An order. market_at: when it was decided."""
+
+    id: str
+    run_id: str
+    action: str
+    side: str | None
+    quantity: float | None
+    contract: str | None
+    order_type: str | None
+    limit_price: float | None
+    stop_price: float | None
+    state: str
+    denial_code: str | None
+    denial_reason: str | None
+    protects: str | None
+    market_at: dt.datetime
+    created_at: dt.datetime
+
+
+class SymbolFill(Frozen):
+    """A fill of one of its orders. market_at: when it was filled."""
+
+    id: str
+    order_id: str
+    symbol: str
+    side: str
+    quantity: float
+    price: float
+    commission: float
+    market_at: dt.datetime
+    created_at: dt.datetime
+
+
+class SymbolNote(Frozen):
+    """A line of the trader's notes."""
+
+    id: str
+    decision_id: str
+    action: str
+    outcome: str
+    line: str
+    market_at: dt.datetime
+
+
+class PositionStop(Frozen):
+    """An order that protects a position. left: shares that it may still sell, or buy back."""
+
+    order: str
+    state: str
+    side: str | None
+    order_type: str | None
+    stop_price: float | None
+    limit_price: float | None
+    trail_percent: float | None
+    time_in_force: str
+    left: float
+
+
+class SymbolPosition(Frozen):
+    """What the books hold of a symbol, or of an option on it. quantity: negative when short; average_cost a share;
+    filled_at: market time of the last fill."""
+
+    symbol: str
+    quantity: float
+    average_cost: float
+    filled_at: dt.datetime
+    protected_by: list[PositionStop]
+
+
+class SymbolDetail(Frozen):
+    """A symbol in an account's runs on one market, each list the newest first. name, sector: of the market, null where
+    it does not know the symbol. memory: what a prompt of this moment would be given of it, null without any;
+    memory_off: no prompt gets one."""
+
+    symbol: str
+    name: str | None
+    sector: str | None
+    account: str
+    market: str
+    as_of: dt.datetime
+    memory: str | None
+    memory_off: bool
+    positions: list[SymbolPosition]
+    hits: list[SymbolHit]
+    verdicts: list[SymbolVerdict]
+    reports: list[ReportRow]
+    orders: list[SymbolOrder]
+    fills: list[SymbolFill]
+    notes: list[SymbolNote]
+
+
+def list_symbols(
+    session: Session, account: str, limit: int, offset: int = 0, part: str | None = None
+) -> list[SymbolRow]:
+    """Return the symbols that an account's runs researched, the last researched first. part: of the symbol."""
+    researched: Any = (
+        sqlalchemy.select(
+            col(Candidate.symbol).label("symbol"), func.count().label("runs"), func.max(col(Candidate.id)).label("last")
+        )
+        .join(Run, col(Run.id) == col(Candidate.run_id))
+        .where(col(Run.account) == account)
+        .group_by(col(Candidate.symbol))
+    )
+    if part is not None:
+        researched = researched.where(col(Candidate.symbol).contains(part.upper(), autoescape=True))
+    page = researched.order_by(func.max(col(Candidate.id)).desc()).offset(offset).limit(limit).subquery()
+    last = (
+        sqlalchemy.select(func.max(col(Verdict.id)))
+        .join(Run, col(Run.id) == col(Verdict.run_id))
+        .where(col(Verdict.symbol) == page.c.symbol, col(Run.account) == account)
+        .correlate(page)
+        .scalar_subquery()
+    )
+    rows = session.execute(
+        sqlalchemy.select(page.c.symbol, page.c.runs, col(Run.id), col(Run.created_at), Verdict)
+        .join(Candidate, col(Candidate.id) == page.c.last)
+        .join(Run, col(Run.id) == col(Candidate.run_id))
+        .join(Verdict, col(Verdict.id) == last, isouter=True)
+        .order_by(page.c.last.desc())
+    ).all()
+    return [
+        SymbolRow(
+            symbol=symbol,
+            runs=runs,
+            last_run=run_id,
+            last_at=at,
+            rating=verdict.rating if verdict is not None else None,
+            confidence=verdict.confidence if verdict is not None else None,
+        )
+        for symbol, runs, run_id, at, verdict in rows
+    ]
+
+
+def listing_of(context: ToolContext, symbol: str) -> Listing:
+    """Return a symbol's listing; one without a name where the market does not know it."""
+    try:
+        return context.market.listing(symbol)
+    except DeskError:
+        return Listing(symbol=symbol)
+
+
+def symbol_detail(session: Session, context: ToolContext, listing: Listing, limit: int) -> SymbolDetail:
+    """Return a symbol as an account knows it. limit: of each list."""
+    symbol, account = listing.symbol, context.account
+    of_run = (_of_run(session, table, account, symbol, limit) for table in (ScreenHit, Verdict, Report, Order))
+    hits, verdicts, reports, orders = of_run
+    fills = session.exec(
+        select(Fill)
+        .join(Order, col(Order.id) == col(Fill.order_id))
+        .where(Order.symbol == symbol, Order.account == account)
+        .order_by(col(Fill.filled_at).desc(), col(Fill.id).desc())
+        .limit(limit)
+    ).all()
+    notes = session.exec(
+        select(TraderNote)
+        .where(TraderNote.symbol == symbol, TraderNote.account == account)
+        .order_by(col(TraderNote.market_at).desc(), col(TraderNote.id).desc())
+        .limit(limit)
+    ).all()
+    return SymbolDetail(
+        **listing.model_dump(include={"symbol", "name", "sector"}),
+        account=account,
+        market=context.market.name,
+        as_of=context.clock.now(),
+        memory=symbol_memory(session, context, symbol),
+        memory_off=context.settings.memory == "off",
+        positions=_positions(session, account, symbol),
+        hits=[SymbolHit.of(row, market_at=run.market_now, created_at=run.created_at) for row, run in hits],
+        verdicts=[SymbolVerdict.of(row, market_at=run.market_now) for row, run in verdicts],
+        reports=[report_row(row) for row, _ in reports],
+        orders=[SymbolOrder.of(row) for row, _ in orders],
+        fills=[SymbolFill.of(row, market_at=row.filled_at) for row in fills],
+        notes=[SymbolNote.of(row) for row in notes],
+    )
+
+
+def _of_run(session: Session, table: Any, account: str, symbol: str, limit: int) -> Sequence[tuple[Any, Run]]:
+    """Return the newest rows of a table on a symbol, each with its run."""
+    newest = (col(Run.created_at).desc(), col(table.id).desc())
+    query = select(table, Run).join(Run, col(Run.id) == col(table.run_id))
+    return session.exec(
+        query.where(table.symbol == symbol, Run.account == account).order_by(*newest).limit(limit)
+    ).all()
+
+
+def _positions(session: Session, account: str, symbol: str) -> list[SymbolPosition]:
+    """Return the shares of a symbol and the contracts on it that the books hold."""
+    held = session.exec(select(Position).where(Position.account == account).order_by(col(Position.symbol))).all()
+    stops = working_protection(session, account, symbol)
+    return [
+        SymbolPosition.of(
+            row, protected_by=[_stop(session, one) for one in stops if (one.contract or one.symbol) == row.symbol]
+        )
+        for row in held
+        if underlying_of(row.symbol) == symbol
+    ]
+
+
+def _stop(session: Session, order: Order) -> PositionStop:
+    return PositionStop.of(order, order=order.id, left=float(left_of(session, order)))

@@ -1,0 +1,108 @@
+"""Symbols over HTTP: across runs, their bars, and nothing later than the market's now."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from models.states import OrderState
+from models.tables.columns import utcnow
+from models.tables.orders import Account, Fill, Order, Position
+from tests.tasks.web.routes.history.conftest import Screened
+from tests.tasks.web.test_security import problem
+
+
+def symbol_of(screened: Screened) -> str:
+    symbol: str = screened.get(f"/runs/{screened.run_id}/table")["rows"][0]["symbol"]
+    return symbol
+
+
+def test_symbols_are_listed_with_their_last_verdict(screened: Screened) -> None:
+    rows = {row["symbol"]: row for row in screened.get("/symbols")}
+    table = screened.get(f"/runs/{screened.run_id}/table")["rows"]
+    assert {row["symbol"] for row in table} <= set(rows)
+    one = table[0]
+    assert rows[one["symbol"]]["rating"] == one["verdict"]["rating"]
+    assert rows[one["symbol"]]["runs"] >= 1
+    assert [row["symbol"] for row in screened.get("/symbols", q=one["symbol"].lower())] == [one["symbol"]]
+    assert screened.get("/symbols", q="%") == []
+
+
+def test_a_symbol_has_what_its_runs_made_of_it(screened: Screened) -> None:
+    symbol = symbol_of(screened)
+    found = screened.get(f"/symbols/{symbol.lower()}")
+    lineage = screened.get(f"/runs/{screened.run_id}/lineage/{symbol}")
+    assert (found["symbol"], found["account"], found["market"]) == (symbol, "paper", "replay")
+    assert found["name"]
+    assert {row["lens"] for row in found["hits"]} == {row["lens"] for row in lineage["hits"]}
+    assert lineage["verdict"]["verdict"] in {row["id"] for row in found["verdicts"]}
+    assert {row["role"] for row in lineage["reports"]} <= {row["role"] for row in found["reports"]}
+    assert {row["order"] for row in lineage["orders"]} <= {row["id"] for row in found["orders"]}
+    assert found["notes"][0]["line"]
+    assert lineage["verdict"]["rating"] in found["memory"]
+    assert len(screened.get(f"/symbols/{symbol}", limit=1)["reports"]) == 1
+    unknown = screened.get("/symbols/NOPE")
+    assert (unknown["name"], unknown["memory"], unknown["hits"]) == (None, None, [])
+
+
+def test_a_position_shows_the_orders_that_protect_it(screened: Screened) -> None:
+    symbol = symbol_of(screened)
+    order_id = screened.get(f"/symbols/{symbol}")["orders"][0]["id"]
+    with screened.service.store.session() as session:
+        opened = session.get_one(Order, order_id)
+        stop = Order(
+            **{**opened.model_dump(), "id": "stop-1", "ordinal": 90, "side": "sell", "order_type": "stop",
+               "stop_price": 1.5, "protects": order_id, "state": OrderState.SUBMITTED.value}
+        )  # fmt: skip
+        session.add(stop)
+        session.flush()
+        session.get_one(Account, "paper")
+        session.add(Position(account="paper", symbol=symbol, quantity=10, average_cost=2.0, filled_at=utcnow()))
+        session.add(
+            Fill(order_id=order_id, account="paper", symbol=symbol, side="buy", quantity=10, price=2.0, commission=0,
+                 filled_at=utcnow())
+        )  # fmt: skip
+    try:
+        found = screened.get(f"/symbols/{symbol}")
+        (position,) = found["positions"]
+        assert (position["symbol"], position["quantity"], position["average_cost"]) == (symbol, 10.0, 2.0)
+        (protection,) = position["protected_by"]
+        assert (protection["order"], protection["stop_price"], protection["left"] > 0) == ("stop-1", 1.5, True)
+        assert [(row["order_id"], row["quantity"]) for row in found["fills"]] == [(order_id, 10.0)]
+    finally:
+        with screened.service.store.session() as session:
+            for row in (session.get_one(Position, ("paper", symbol)), session.get_one(Order, "stop-1")):
+                session.delete(row)
+
+
+def test_bars_end_with_the_market_and_carry_the_indicators_asked_for(screened: Screened) -> None:
+    found = screened.get("/symbols/KO/bars", sessions=60, indicator=["sma20", "macd", "rsi14"], run=screened.run_id)
+    whole = screened.get(f"/runs/{screened.run_id}")
+    assert len(found["bars"]) == 60
+    assert found["bars"][-1]["at"] <= whole["market_now"][:10]
+    assert set(found["indicators"]) == {"sma20", "macd", "macd_signal", "macd_histogram", "rsi14"}
+    assert {len(line) for line in found["indicators"].values()} == {60}
+    last = [bar["close"] for bar in found["bars"][-20:]]
+    assert abs(found["indicators"]["sma20"][-1] - sum(last) / 20) < 0.001
+    assert all(bar["low"] <= bar["close"] <= bar["high"] and bar["volume"] > 0 for bar in found["bars"])
+    weeks = screened.get("/symbols/KO/bars", sessions=60, interval="week", run=screened.run_id)
+    assert 10 <= len(weeks["bars"]) <= 13
+
+
+def test_bars_of_an_earlier_day_hold_nothing_later(screened: Screened) -> None:
+    newest = screened.get("/symbols/KO/bars", sessions=40)["bars"]
+    day = newest[-10]["at"]
+    found = screened.get("/symbols/KO/bars", sessions=30, day=day)
+    assert found["bars"][-1]["at"] <= day
+    assert date.fromisoformat(found["as_of"][:10]) == date.fromisoformat(day)
+    weekend = screened.client.get("/symbols/KO/bars", params={"day": "2010-08-14"})
+    assert weekend.status_code >= 400
+    assert "2010-08-14" in weekend.json()["detail"]
+
+
+def test_what_has_no_bars_says_why(screened: Screened) -> None:
+    found = screened.get("/symbols/NOPE/bars")
+    assert found["bars"] == []
+    assert "NOPE" in found["missing"][0]["reason"]
+    assert screened.get("/symbols/KO/bars", interval="hour")["missing"][0]["what"] == "bars"
+    wrong = screened.client.get("/symbols/KO/bars", params={"indicator": "tea"})
+    assert problem(wrong, 422) == "wrong_request"
