@@ -13,8 +13,7 @@ from tasks.web.context import ServiceContext
 from tasks.web.page import assets
 from tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
 from tasks.web.routes import artifacts, board, desk, events, orders, questions, runs, scores, session, threads, trading
-from tasks.web.routes.history import course
-from tasks.web.routes.history import course, reports, symbols
+from tasks.web.routes.history import course, reports, symbols, transcripts
 from tasks.web.security import Guard, host_names
 from tasks.web.tokens import Token
 
@@ -29,6 +28,7 @@ ROUTERS = (
     artifacts.router,
     board.router,
     threads.router,
+    transcripts.router,
     orders.router,
     trading.router,
     questions.router,

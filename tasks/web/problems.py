@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Match
 
 from models.database.persistence import is_lost
 from models.errors import (
+    CodexError,
     DatabaseDown,
     DeskError,
     HistoryTrimmed,
@@ -45,6 +46,7 @@ _STATUS: tuple[tuple[type[DeskError], HTTPStatus], ...] = (
     (WrongCode, HTTPStatus.FORBIDDEN),
     (TooManyCodes, HTTPStatus.TOO_MANY_REQUESTS),
     (ServiceError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (CodexError, HTTPStatus.BAD_GATEWAY),
 )
 
 

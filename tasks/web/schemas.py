@@ -80,6 +80,51 @@ class InterruptedTurn(Frozen):
     turn: str
 
 
+class ForkRequest(Frozen):
+    """before_turn: number of the first turn that is not copied; one more than the last copies all. model: of the fork's
+    turns, the parent's by default."""
+
+    by: Person
+    before_turn: int = Field(ge=1, le=100_000)
+    model: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_TEXT)] | None = None
+
+
+class ForkedThread(Frozen):
+    """A fork. subject: that it is kept under; turns: how many it has of its parent."""
+
+    thread_id: str
+    parent_id: str
+    role: str
+    subject: str
+    model: str
+    turns: int
+
+
+class AskRequest(Frozen):
+    """A question to a fork."""
+
+    by: Person
+    text: Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"^[^\x00]*$")]
+
+
+class AskedTurn(Frozen):
+    """The turn that a question made. refusal: why the model declined."""
+
+    thread_id: str
+    turn_id: str
+    text: str
+    refusal: str | None
+    tokens: int | None
+
+
+class ResetThread(Frozen):
+    """A thread that is gone on with no more; role and subject start a new one."""
+
+    thread_id: str
+    role: str
+    subject: str
+
+
 class ScreenRequest(Frozen):
     """A screen, then research on its candidates and a decision. symbols: the universe, by default the one of the
     settings; so are lenses and most, the number of candidates kept."""

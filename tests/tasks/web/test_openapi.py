@@ -59,6 +59,7 @@ OPERATIONS = {
     "GET /symbols/{symbol}/bars",
     "GET /threads",
     "GET /threads/{thread_id}",
+    "GET /threads/{thread_id}/turns",
     "GET /turns/{turn_id}",
     "GET /verdicts/{verdict_id}",
     "POST /approvals/{id_}",
@@ -69,6 +70,9 @@ OPERATIONS = {
     "POST /runs/{run_id}/voices/{voice}/stop",
     "POST /session",
     "POST /session/end",
+    "POST /threads/{thread_id}/ask",
+    "POST /threads/{thread_id}/fork",
+    "POST /threads/{thread_id}/reset",
     "POST /threads/{thread_id}/turns/{turn_id}/interrupt",
 }
 # A stream without an end, which a client of one request after another would wait for.
@@ -83,6 +87,9 @@ NEEDS_MORE = {
     "GET /runs/{run_id}/episode",
     "POST /runs/{run_id}/voices/{voice}/stop",
     "GET /runs/{run_id}/lineage/{symbol}",
+    "POST /threads/{thread_id}/ask",
+    "POST /threads/{thread_id}/fork",
+    "POST /threads/{thread_id}/reset",
     "POST /threads/{thread_id}/turns/{turn_id}/interrupt",
 }
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from models.errors import SettingError, UsageError
+from tasks.bootstrap import Desk
 from tasks.views.history.candles import CandleChart, Indicator, candles
 from tasks.views.history.symbol import SymbolDetail, SymbolRow, list_symbols, listing_of, symbol_detail
 from tasks.views.run_view import find_run
@@ -58,11 +61,18 @@ def bars(
     return candles(_seen(context, run, day), symbol.upper(), sessions, interval, indicator)
 
 
-def _seen(context: ServiceContext, run: str | None, day: DayFilter) -> ToolContext:
-    """Return what a view of a symbol is made from. Raises NotFound, SettingError for a day that the market lacks."""
+def _seen(context: ServiceContext, run: str | None, day: dt.date | None) -> ToolContext:
+    """Return what a view of a symbol is made from. Raises NotFound, UsageError for a day that the market lacks."""
     desk = context.desk
     if run is not None:
         with context.store.read() as session:
             return desk.tool_context(find_run(session, run).id)
-    market: MarketData = desk.market_for(day) if day is not None else desk.account_market()
+    market = _market_on(desk, day) if day is not None else desk.account_market()
     return replace(desk.tool_context(), market=market, clock=market.clock)
+
+
+def _market_on(desk: Desk, day: dt.date) -> MarketData:
+    try:
+        return desk.market_for(day)
+    except SettingError as error:
+        raise UsageError(f"the market has no {day}: {error.args[0]}", remedy=error.remedy) from None

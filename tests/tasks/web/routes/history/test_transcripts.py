@@ -1,0 +1,125 @@
+"""Threads over HTTP: whole turns, a fork, a question in it with a real app-server, a reset, and a turn that runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from models.tables.columns import utcnow
+from models.tables.events import RuntimeApproval, RuntimeItem, RuntimeTurn
+from tests.tasks.web.routes.history.conftest import BY, Screened, finished
+from tests.tasks.web.test_security import problem
+
+
+@pytest.fixture(scope="module")
+def parent(screened: Screened) -> str:
+    """A thread that a role used in two runs."""
+    for _ in range(2):
+        finished(screened.client, {"kind": "research", "symbols": ["JPM"], **BY})
+    (thread,) = [row for row in screened.get("/threads", role="risk") if row["turns"] == 2 and row["current"]]
+    thread_id: str = thread["thread_id"]
+    return thread_id
+
+
+def test_a_turn_is_shown_with_its_prompt_items_calls_and_tokens(screened: Screened, parent: str) -> None:
+    found = screened.get(f"/threads/{parent}/turns")
+    lines = screened.get(f"/threads/{parent}")["turns"]
+    assert (found["total"], found["missing"]) == (2, None)
+    for turn, line in zip(found["turns"], lines, strict=True):
+        assert (turn["turn_id"], turn["ordinal"], turn["outcome"]) == (line["turn_id"], line["ordinal"], "completed")
+        assert turn["prompt"].strip().startswith(line["prompt"])
+        assert "JPM" in turn["prompt"]
+        assert json.loads(turn["answer"])["verdict"]
+        assert turn["tokens"]["total_tokens"] == turn["total_tokens"] == line["tokens"]
+        row = screened.get(f"/turns/{turn['row_id']}")
+        assert [call["id"] for call in turn["calls"]] == [call["id"] for call in row["tool_calls"]]
+        assert all(json.loads(call["output"]) and call["arguments"] for call in turn["calls"])
+        assert {"dynamicToolCall", "agentMessage"} <= {item["type"] for item in turn["items"]}
+        assert (turn["approvals"], turn["running"]) == ([], False)
+    page = screened.get(f"/threads/{parent[-8:]}/turns", limit=1, offset=1)
+    assert [turn["ordinal"] for turn in page["turns"]] == [2]
+
+
+def test_a_thread_of_one_conversation_has_its_calls_and_no_prompt(screened: Screened) -> None:
+    cell = screened.get(f"/runs/{screened.run_id}/table")["rows"][0]["cells"]["quick"]
+    found = screened.get(f"/threads/{cell['thread_id']}/turns")
+    assert found["missing"] == "it is a thread of one conversation"
+    (turn,) = found["turns"]
+    assert (turn["prompt"], turn["row_id"]) == (None, cell["turn_id"])
+    assert turn["calls"]
+
+
+def test_a_turn_that_runs_shows_what_it_has_done_and_whom_it_asks(screened: Screened, parent: str) -> None:
+    now = utcnow()
+    with screened.service.store.session() as session:
+        session.add(
+            RuntimeTurn(
+                thread_id=parent, turn_id="live", run_id=screened.run_id, status="in_progress", started_at=now
+            )
+        )  # fmt: skip
+        session.add(
+            RuntimeItem(
+                turn_id="live", item_id="i", thread_id=parent, run_id=screened.run_id, type="commandExecution",
+                status="in_progress", started_at=now,
+            )
+        )  # fmt: skip
+        asked = RuntimeApproval(
+            run_id=screened.run_id, step_id="s", attempt=1, role="risk", kind="command", thread_id=parent,
+            turn_id="live", item_id="i", state="pending", expires_at=now, detail={"command": "ls"},
+        )  # fmt: skip
+        session.add(asked)
+        session.flush()
+        asked_id = asked.id
+    try:
+        last = screened.get(f"/threads/{parent}/turns")["turns"][-1]
+        assert (last["turn_id"], last["running"], last["outcome"]) == ("live", True, "in_progress")
+        assert [item["type"] for item in last["items"]] == ["commandExecution"]
+        assert [(one["id"], one["detail"]) for one in last["approvals"]] == [(asked_id, {"command": "ls"})]
+    finally:
+        with screened.service.store.session() as session:
+            for row in (
+                session.get_one(RuntimeTurn, (parent, "live")),
+                session.get_one(RuntimeItem, ("live", "i")),
+                session.get_one(RuntimeApproval, asked_id),
+            ):
+                session.delete(row)
+
+
+def test_a_fork_is_asked_on_and_its_parent_stays_as_it_was(screened: Screened, parent: str) -> None:
+    before = screened.get(f"/threads/{parent}")["turns"]
+    made = post(screened, f"/threads/{parent}/fork", 201, before_turn=2)
+    assert (made["parent_id"], made["role"], made["turns"]) == (parent, "risk", 1)
+    question = "The same once more, as a pessimist."
+    answer = post(screened, f"/threads/{made['thread_id']}/ask", 200, text=question)
+    assert json.loads(answer["text"])["verdict"] in ("CONFIRMED", "CAUTION", "REJECT")
+    assert (answer["thread_id"], answer["refusal"]) == (made["thread_id"], None)
+    turns = screened.get(f"/threads/{made['thread_id']}/turns")["turns"]
+    assert turns[0]["turn_id"] == before[0]["turn_id"]
+    assert (turns[1]["turn_id"], turns[1]["prompt"], turns[1]["run_id"]) == (answer["turn_id"], question, None)
+    assert screened.get(f"/threads/{parent}")["turns"] == before
+    kept = screened.client.post(f"/threads/{parent}/ask", json={"text": "and?", **BY})
+    assert problem(kept, 409) == "usage_error"
+    assert "is not a fork" in kept.json()["detail"]
+    far = screened.client.post(f"/threads/{parent}/fork", json={"before_turn": 9, **BY})
+    assert problem(far, 409) == "usage_error"
+    assert "allowed are 2 to 3" in far.json()["detail"]
+    for body in ({"text": ""}, {"text": "a\0b"}, {}):
+        assert screened.client.post(f"/threads/{made['thread_id']}/ask", json={**body, **BY}).status_code == 422
+
+
+def test_a_role_starts_afresh_after_a_reset(screened: Screened, parent: str) -> None:
+    thread = next(row for row in screened.get("/threads", role="catalyst") if row["current"])
+    found = post(screened, f"/threads/{thread['thread_id']}/reset", 200)
+    assert found == {"thread_id": thread["thread_id"], "role": "catalyst", "subject": thread["subject"]}
+    assert screened.get(f"/threads/{thread['thread_id']}")["thread"]["current"] is False
+    again = screened.client.post(f"/threads/{thread['thread_id']}/reset", json=BY)
+    assert problem(again, 409) == "usage_error"
+    assert problem(screened.client.post("/threads/ffffffff/reset", json=BY), 404) == "not_found"
+
+
+def post(screened: Screened, path: str, status: int, **body: Any) -> Any:
+    response = screened.client.post(path, json={**body, **BY})
+    assert response.status_code == status, response.text
+    return response.json()
