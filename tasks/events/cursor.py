@@ -56,7 +56,7 @@ class DeskPlace:
 
 
 @dataclass(slots=True)
-class Progress:
+class ReaderProgress:
     """What one reader has. positions: the last sequence it has, by run, kept by whatever reads on; at: as of a place;
     moved: when it got the last event of a run that it must name."""
 
@@ -91,11 +91,11 @@ class Head:
     updated_at: dt.datetime
 
 
-def from_now_on(heads: Iterable[Head], now: dt.datetime) -> Progress:
+def from_now_on(heads: Iterable[Head], now: dt.datetime) -> ReaderProgress:
     """Return the progress of a reader that has everything up to now."""
     heads = list(heads)
     recent = {head.run_id: head.updated_at for head in heads if head.updated_at >= now - 2 * SLACK}
-    return Progress({head.run_id: head.last for head in heads}, now, recent)
+    return ReaderProgress({head.run_id: head.last for head in heads}, now, recent)
 
 
 def unknown(place: DeskPlace, heads: Iterable[Head]) -> list[Head]:
@@ -103,7 +103,7 @@ def unknown(place: DeskPlace, heads: Iterable[Head]) -> list[Head]:
     return [head for head in heads if head.run_id not in place.places and head.updated_at >= place.horizon]
 
 
-def resumed(place: DeskPlace, heads: Iterable[Head], before: Mapping[str, int]) -> Progress:
+def resumed(place: DeskPlace, heads: Iterable[Head], before: Mapping[str, int]) -> ReaderProgress:
     """Return the progress of a reader that goes on from a place.
 
     before: of the runs that `unknown` returns, the last sequence that was stored before the place's horizon; a run that
@@ -123,4 +123,4 @@ def resumed(place: DeskPlace, heads: Iterable[Head], before: Mapping[str, int]) 
         if after < head.trimmed and not place.is_start:
             raise HistoryTrimmed(head.run_id, after, head.trimmed, head.last)
         positions[head.run_id] = max(after, head.trimmed)
-    return Progress(positions, place.at, {run_id: place.at for run_id in place.places if run_id in positions})
+    return ReaderProgress(positions, place.at, {run_id: place.at for run_id in place.places if run_id in positions})

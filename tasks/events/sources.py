@@ -20,7 +20,7 @@ from models.tables.columns import utcnow
 from models.tables.events import EventBatch, EventHead, RuntimeApproval
 from models.tables.orders import Approval, Order
 from models.tables.runs import Run
-from tasks.events.cursor import SLACK, DeskPlace, Head, Progress, from_now_on, resumed, unknown
+from tasks.events.cursor import SLACK, DeskPlace, Head, ReaderProgress, from_now_on, resumed, unknown
 
 # A head's time is its writer's clock before the commit: each query starts this long before the one before it.
 LOOK_BACK = SLACK
@@ -109,7 +109,7 @@ class DeskSource(StoredEvents):
         super().__init__(store)
         self._since = dt.datetime.min.replace(tzinfo=dt.UTC)
 
-    def progress(self, place: DeskPlace | None) -> Progress:
+    def progress(self, place: DeskPlace | None) -> ReaderProgress:
         """Return what a reader of all runs has at a place, without one everything up to now. Raises UsageError for a
         place that is of another desk, HistoryTrimmed."""
         now = utcnow()

@@ -265,7 +265,7 @@ def test_the_rule_that_decided_a_verdict_is_named(stances: tuple[Stance, ...], r
     assert deciding_rule(verdict.rating, dict(zip(ROLES, stances, strict=False)), verdict.summary) == rule
 
 
-def test_the_role_whose_absence_kept_a_verdict_from_a_buy_is_named() -> None:
+def test_a_required_role_that_is_absent_is_named_by_the_rule() -> None:
     verdict = reduce_reports(all_of(OK, OK), required=("risk",))
     rule = deciding_rule(verdict.rating, {"quick": OK, "fundamentals": OK}, verdict.summary)
     assert (verdict.rating, rule) == (Rating.HOLD, "no completed report of risk, which a BUY requires")

@@ -17,7 +17,7 @@ from models.events.envelope import DESK
 from models.settings import Settings
 from models.tables.columns import utcnow
 from models.tables.events import EventBatch, EventHead
-from tasks.events.cursor import SLACK, DeskPlace, Head, Progress, resumed
+from tasks.events.cursor import SLACK, DeskPlace, Head, ReaderProgress, resumed
 from tasks.events.feed import Feed, Placed
 from tests.patience import PATIENCE
 from tests.tasks.events.kit import RedisServer, a_note, opened, write
@@ -109,7 +109,7 @@ def test_a_run_that_rested_for_long_goes_on_where_it_was(store: Store, settings:
 
 def test_a_place_names_only_runs_that_moved_lately() -> None:
     now = utcnow()
-    has = Progress({"a": 3, "b": 5}, now, {"a": now})
+    has = ReaderProgress({"a": 3, "b": 5}, now, {"a": now})
     has.got("b", now)
     assert has.place().places == {"a": 3, "b": 5}
     has.caught_up(now + SLACK)
@@ -123,7 +123,7 @@ def test_a_place_names_only_runs_that_moved_lately() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1,", "1,a", "1,a:b", "-1", "1,a:1,", "0" * 16, "1,a b:1"])
-def test_what_is_no_place_is_refused(text: str) -> None:
+def test_a_text_that_is_no_place_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is no place in the events"):
         DeskPlace.parse(text)
 

@@ -46,7 +46,7 @@ def test_a_step_that_waits_for_others_has_not_begun(session: Session) -> None:
     assert (found.begun, found.pending, found.attempts) == (False, 1, [])
 
 
-def test_what_is_expected_is_what_the_last_whole_run_of_its_kind_went_through(session: Session) -> None:
+def test_the_steps_of_the_last_whole_run_of_its_kind_are_expected(session: Session) -> None:
     whole = a_run(session, kind="research", state=RunState.DONE, finished_at=NOW)
     for kind in ("report", "conclude", "decide"):
         a_step(session, whole, kind=kind, state=StepState.DONE)

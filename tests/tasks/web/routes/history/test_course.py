@@ -19,7 +19,7 @@ def test_a_row_has_the_progress_tokens_and_money_of_its_run(screened: Screened) 
     assert row["symbols"] == [one["symbol"] for one in whole["candidates"]]
 
 
-def test_the_list_is_narrowed_and_says_how_many_match(screened: Screened) -> None:
+def test_the_list_is_narrowed_and_counts_the_matches(screened: Screened) -> None:
     symbol = screened.get(f"/runs/{screened.run_id}")["candidates"][0]["symbol"]
     row = screened.get("/runs", limit=1000)[0]
     with screened.service.store.session() as session:

@@ -99,7 +99,7 @@ def test_bars_of_an_earlier_day_hold_nothing_later(screened: Screened) -> None:
     assert "2010-08-14" in weekend.json()["detail"]
 
 
-def test_what_has_no_bars_says_why(screened: Screened) -> None:
+def test_a_symbol_without_bars_has_the_reason(screened: Screened) -> None:
     found = screened.get("/symbols/NOPE/bars")
     assert found["bars"] == []
     assert "NOPE" in found["missing"][0]["reason"]

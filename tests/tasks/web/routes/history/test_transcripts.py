@@ -51,7 +51,7 @@ def test_a_thread_of_one_conversation_has_its_calls_and_no_prompt(screened: Scre
     assert turn["calls"]
 
 
-def test_a_turn_that_runs_shows_what_it_has_done_and_whom_it_asks(screened: Screened, parent: str) -> None:
+def test_a_turn_that_runs_shows_its_items_and_its_request(screened: Screened, parent: str) -> None:
     now = utcnow()
     with screened.service.store.session() as session:
         session.add(
