@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -18,7 +18,7 @@ from sqlmodel import col, select
 
 from agents.langchain.bridge import using
 from agents.langchain.errors import CallInterrupted, ChatError, RateLimited
-from models.errors import BudgetUsed, DeskError, GraphEndless, GraphRaised, GraphWaits, LeaseLost, Postponed
+from models.errors import BudgetUsed, DeskError, GraphEndless, GraphRaised, GraphState, GraphWaits, LeaseLost, Postponed
 from models.states import StepKind
 from models.tables.columns import utcnow
 from models.tables.runs import Run, Step, Turn
@@ -34,6 +34,9 @@ from tasks.workflows.graphs.factory import load_graph
 from tasks.workflows.graphs.output import json_output
 from tasks.workflows.graphs.record import Record
 from tasks.workflows.graphs.saver import StepSaver
+
+if TYPE_CHECKING:
+    from langgraph.pregel import Pregel
 
 # Of the step's deadline: a node that begins within it has as long again.
 CHAPTER = 0.5
@@ -72,8 +75,23 @@ class Chapter:
                 self._desk.telemetry.record_turns(self._step, run.turns[0].role, self._thread, run)
         if self._bridge.ended is not None or self._held.ended is not None:
             return self._failed(self._bridge.ended or LeaseLost("the step has ended"))
-        found = {"status": "completed", **self._place, "output": output}
+        try:
+            return self._done(output)
+        except GraphState as error:
+            return self._failed(error)
+
+    def _done(self, values: Any) -> Done:
+        """Return the end of a graph that has ended well. values: its output. Raises GraphState."""
+        found = {"status": "completed", **self._place, "output": json_output(values)}
         return Done(found, self._record.rows(), also=self._saver.forget)
+
+    def _graph(self) -> Pregel[Any, Any, Any, Any]:
+        """Return the graph, which is this chapter's own. Raises UsageError."""
+        return load_graph(self._run.params["factory"], self._desk.settings.graphs)
+
+    def _given(self) -> Any:
+        """Return the input of a graph that has no checkpoint yet. Its calls of a model are the step's."""
+        return self._run.params["inputs"][self._thread]
 
     @property
     def _place(self) -> dict[str, Any]:
@@ -81,7 +99,10 @@ class Chapter:
 
     def _output(self) -> Any:
         """Return what the graph came to. Raises what its code raises, GraphDrained at the chapter's end."""
-        graph = load_graph(self._run.params["factory"], self._desk.settings.graphs)
+        with using(self._bridge):
+            return self._values(self._graph())
+
+    def _values(self, graph: Pregel[Any, Any, Any, Any]) -> Any:
         graph.checkpointer = self._saver
         config: RunnableConfig = {
             "configurable": {"thread_id": self._thread},
@@ -92,12 +113,11 @@ class Chapter:
         done = max(saved.metadata.get("step", 0), 0) if saved is not None else 0
         most = self._desk.settings_of(self._step.run_id).graph_steps
         config["recursion_limit"] = max(most - done, 1)
-        given = self._run.params["inputs"][self._thread] if saved is None else None
-        with using(self._bridge):
-            values = graph.invoke(given, config, durability="sync", control=self._control)
+        given = self._given() if saved is None else None
+        values = graph.invoke(given, config, durability="sync", control=self._control)
         if waiting := graph.get_state(config).next:
             raise GraphWaits(f"the graph stopped before {', '.join(waiting)}")
-        return json_output(values)
+        return values
 
     def _saved(self, number: int) -> None:
         """End the chapter with this checkpoint, where it is time to. That of the input, -1, is written while the graph
@@ -115,7 +135,7 @@ class Chapter:
         chapter = self._step.payload["chapter"] + 1
         payload = {**self._step.payload, "chapter": chapter}
         subject = f"{self._thread} ({chapter})"
-        step = NewStep(StepKind.GRAPH, str(self._step.parent_id), subject, payload=payload)
+        step = NewStep(StepKind.GRAPH, str(self._step.parent_id), subject, self._step.role, payload)
         return Done({GOES_ON: True, **self._place}, self._record.rows(), [step])
 
     def _failed(self, error: Exception) -> Ending:
