@@ -10,7 +10,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import get_args
 
-from agents.roles import ROLES, Role
+from agents.roles import GRAPH_ROLES, ROLES, Role
 from models.errors import SettingError
 from models.settings import Effort, Settings
 from models.settings.accounts import is_backtest
@@ -79,11 +79,12 @@ RULES = RoleModel("rules", RULES_MODEL)
 
 
 def role_models(settings: Settings) -> Mapping[str, RoleModel]:
-    """Return the model of every role. Raises SettingError for an entry that cannot be read or served here."""
+    """Return the model of every role, of one that a graph plays where the settings name it. Raises SettingError for an
+    entry that cannot be read or served here."""
     default = RoleModel(DEFAULT_RUNTIME, settings.model, settings.effort)
     if is_backtest(settings.account) and settings.provider == RULES_MODEL:
         default = RULES
-    found = dict.fromkeys(ROLES, default)
+    found = dict.fromkeys((*ROLES, *(key for key in GRAPH_ROLES if key in (settings.research_roles or ()))), default)
     named: set[str] = set()
     for entry in filter(None, (part.strip() for part in settings.role_models.split(";"))):
         role, model = _parse(entry, settings.effort)
@@ -92,6 +93,11 @@ def role_models(settings: Settings) -> Mapping[str, RoleModel]:
         named.add(role)
         found[role] = model
     return found
+
+
+def graph_model(settings: Settings, role: str) -> RoleModel:
+    """Return the model of a role that a graph plays. Raises SettingError."""
+    return role_models(settings).get(role) or RoleModel(DEFAULT_RUNTIME, settings.model, settings.effort)
 
 
 def voice_tiers(settings: Settings) -> tuple[RoleModel, ...]:
@@ -156,9 +162,14 @@ def _parse(entry: str, effort: str | None) -> tuple[str, RoleModel]:
     role, equals, rest = (part.strip() for part in entry.partition("="))
     if not (role and equals and rest):
         raise _wrong(repr(entry), _FORM)
-    if role not in ROLES:
-        raise _wrong(f"{entry!r}: there is no role {role!r}", f"roles are {', '.join(ROLES)}")
-    return role, _model(entry, rest, effort, (_SETTING, _FORM))
+    if role not in ROLES and role not in GRAPH_ROLES:
+        raise _wrong(f"{entry!r}: there is no role {role!r}", f"roles are {', '.join((*ROLES, *GRAPH_ROLES))}")
+    model = _model(entry, rest, effort, (_SETTING, _FORM))
+    if role in GRAPH_ROLES and model.runtime != DEFAULT_RUNTIME:
+        raise _wrong(
+            f"{entry!r}: graphs ask the runtime {DEFAULT_RUNTIME} alone", f"write {role}={DEFAULT_RUNTIME}:MODEL"
+        )
+    return role, model
 
 
 def _model(entry: str, text: str, effort: str | None, place: tuple[str, str]) -> RoleModel:

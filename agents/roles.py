@@ -163,18 +163,22 @@ ROLES: Mapping[str, Role] = {
         _trader("trader", PORTFOLIO_GET, SYMBOL_OVERVIEW, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW),
     )
 }  # fmt: skip
+# Roles that a graph plays, each with the role that it follows: they have no prompt, schema or tools of the desk's, and
+# run only where the settings name them.
+GRAPH_ROLES: Mapping[str, str] = {"tradingagents": "quick"}
 # Every tool there is, by name. None may submit an order: a model recommends, code acts.
 TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for role in ROLES.values() for tool in role.tools}
 
 
 def validators() -> tuple[str, ...]:
     """Return the keys of all roles that report on a candidate, in the order in which they do."""
-    return tuple(key for key, role in ROLES.items() if role.mode == "research" and role.reports)
+    own = (key for key, role in ROLES.items() if role.mode == "research" and role.reports)
+    return (*own, *GRAPH_ROLES)
 
 
 def default_roles() -> tuple[str, ...]:
     """Return the keys of the research roles that run where the settings name none."""
-    return tuple(key for key in validators() if not ROLES[key].optional)
+    return tuple(key for key in validators() if key in ROLES and not ROLES[key].optional)
 
 
 def roots(keys: Iterable[str]) -> tuple[str, ...]:
@@ -200,12 +204,14 @@ def rejecting() -> tuple[str, ...]:
 
 def _after(key: str, given: Sequence[str]) -> str | None:
     """Return the nearest of a role's predecessors that is among the given ones, None where there is none."""
-    role = ROLES.get(key)
-    while role is not None and role.after is not None:
-        if role.after in given:
-            return role.after
-        role = ROLES.get(role.after)
-    return None
+    before = _predecessor(key)
+    while before is not None and before not in given:
+        before = _predecessor(before)
+    return before
+
+
+def _predecessor(key: str) -> str | None:
+    return ROLES[key].after if key in ROLES else GRAPH_ROLES.get(key)
 
 
 def role_of(key: str) -> Role:
@@ -217,6 +223,8 @@ def role_of(key: str) -> Role:
 
 def mode_of(role: str) -> Mode:
     """Return the mode of a role by key; `other` for one that is not of the desk."""
+    if role in GRAPH_ROLES:
+        return "research"
     known = ROLES.get(role)
     return known.mode if known is not None else "other"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from agents.roles import GRAPH_ROLES
 from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance, VerdictResult
 
-MIN_COMPLETED = 2  # fewer reports than this decide nothing but a PASS
+MIN_COMPLETED = 2  # fewer reports of the desk's own roles than this decide nothing but a PASS
 COMPANY = ("fundamentals", "catalyst", "research")  # roles that look beyond the price: one of them must have had data
 SUMMARY_CHARS = 300  # of one role's summary
 _NOT_BUY = "Not BUY:"
@@ -17,8 +18,8 @@ _STRENGTH = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
 def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> VerdictResult:
     """Return the verdict of a candidate. Its rating is the first that holds over the completed reports:
 
-    any REJECT -> PASS; fewer than two -> INSUFFICIENT (never tradable); at least half CAUTION -> CAUTION;
-    any CAUTION -> HOLD; a required role without a completed report -> HOLD; else BUY.
+    any REJECT -> PASS; fewer than two of the desk's own roles -> INSUFFICIENT (never tradable); at least half CAUTION
+    -> CAUTION; any CAUTION -> HOLD; a required role without a completed report -> HOLD; else BUY.
 
     Confidence is the lowest of the completed (low when there is none); a role without a completed report is listed
     in `missing` as "role: status (reason)" and caps it at medium. A BUY without a completed report of a role of COMPANY
@@ -28,11 +29,16 @@ def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> Ve
     _check(reports)
     completed = [report for report in reports if report.status is ReportStatus.COMPLETED]
     missing = [_absence(report) for report in reports if report.status is not ReportStatus.COMPLETED]
-    rating = _rating([report.verdict for report in completed])
+    own = sum(report.role not in GRAPH_ROLES for report in completed)
+    rating = _rating([report.verdict for report in completed], own)
     confidence = _confidence([report.confidence for report in completed if report.confidence], bool(missing))
     roles = {report.role for report in completed}
     lacking = [role for role in required if role not in roles]
     held_back = []
+    if own < MIN_COMPLETED <= len(completed) and rating is Rating.INSUFFICIENT:
+        held_back.append(
+            f"No order rests on {' or '.join(GRAPH_ROLES)}: {MIN_COMPLETED} reports of other roles are needed."
+        )
     if rating is Rating.BUY and lacking:
         rating = Rating.HOLD
         held_back.append(f"{_NOT_BUY} no completed report of {', '.join(lacking)}, which a BUY requires.")
@@ -59,11 +65,11 @@ def _check(reports: Sequence[RoleReport]) -> None:
             raise ValueError(f"the completed report of {report.role} has no verdict or no confidence")
 
 
-def _rating(stances: Sequence[Stance | None]) -> Rating:
+def _rating(stances: Sequence[Stance | None], own: int) -> Rating:
     cautions = stances.count(Stance.CAUTION)
     if Stance.REJECT in stances:
         return Rating.PASS
-    if len(stances) < MIN_COMPLETED:
+    if own < MIN_COMPLETED:
         return Rating.INSUFFICIENT
     if 2 * cautions >= len(stances):
         return Rating.CAUTION

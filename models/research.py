@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Literal, Self
@@ -92,6 +93,65 @@ class ValidatorOutput(Wire):
     confidence: Confidence
     summary: str = Field(min_length=1, max_length=8000)
     key_risks: list[str]
+
+
+class GraphDebate(Wire):
+    """How the debate on investing ended: the manager's judgement, and the last argument of each side."""
+
+    judge: str
+    bull: str
+    bear: str
+
+
+class GraphRisk(Wire):
+    """How the debate on risk ended."""
+
+    judge: str
+    aggressive: str
+    conservative: str
+    neutral: str
+
+
+class GraphReport(Wire):
+    """The report of one analyst of a graph."""
+
+    analyst: str
+    text: str
+
+
+class GraphReflection(Wire):
+    """What a graph made of the outcome of an earlier signal. raw: the symbol's return over the sessions; alpha: that
+    above the benchmark; both are fractions."""
+
+    report_id: str
+    symbol: str
+    day: dt.date
+    rating: str
+    raw: float
+    alpha: float
+    sessions: int
+    benchmark: str
+    text: str
+
+
+class GraphSignal(Wire):
+    """The answer of the role `tradingagents`: its rating with the desk's stance for it, its decisions, and the ends of
+    its debates. confidence: of the agreement of its three decisions, for it states none."""
+
+    rating: Literal["Buy", "Overweight", "Hold", "Underweight", "Sell"]
+    verdict: Stance
+    confidence: Confidence
+    summary: str
+    key_risks: list[str]
+    decision: str
+    price_target: str | None
+    time_horizon: str | None
+    plan: str
+    proposal: str
+    debate: GraphDebate
+    risk: GraphRisk
+    reports: list[GraphReport]
+    reflections: list[GraphReflection] = []
 
 
 class ActionKind(StrEnum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,12 +45,29 @@ def find_project() -> Project:
         module = _loaded(f"{PACKAGE}.llm_clients.openai_client")
         providers, spec = getattr(module, REGISTRY), getattr(module, SPEC)
     except (AttributeError, _NotThere):
-        raise _foreign(package) from None
+        raise _foreign(_folder(package)) from None
     try:
         menus = _loaded(f"{PACKAGE}.llm_clients.model_catalog").MODEL_OPTIONS
     except (AttributeError, _NotThere):
         menus = None
     return Project(_folder(package).parent, providers, spec, menus)
+
+
+def require_installed() -> None:
+    """Raise UsageError as `find_project` where TradingAgents is not there, or is another project; loads nothing."""
+    try:
+        spec = find_spec(PACKAGE)
+    except (ImportError, ValueError):  # Python's mark of a module that is not to be found
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise UsageError("TradingAgents is not installed", remedy=INSTALL)
+    folder = Path(next(iter(spec.submodule_search_locations)))
+    try:
+        text = (folder / "llm_clients" / "openai_client.py").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    if REGISTRY not in text:
+        raise _foreign(folder)
 
 
 class _NotThere(UsageError):
@@ -71,8 +89,8 @@ def _loaded(name: str) -> ModuleType:
         ) from (error)
 
 
-def _foreign(package: ModuleType) -> UsageError:
-    problem = f"{_folder(package)} is another project of the name {PACKAGE}, or older than 0.3.0: it has no {REGISTRY}"
+def _foreign(folder: Path) -> UsageError:
+    problem = f"{folder} is another project of the name {PACKAGE}, or older than 0.3.0: it has no {REGISTRY}"
     return UsageError(problem, remedy=f"pip uninstall {PACKAGE}, then {INSTALL}")
 
 

@@ -36,6 +36,11 @@ MODULES: dict[str, dict[str, str]] = {
             "Play a LangGraph graph as durable work: each of its model calls is a turn, and it goes on where it was."
         ),
     },
+    "graphs.tradingagents": {
+        "tradingagents": (
+            "Play TradingAgents on symbols as durable work: a graph each on the run's market, whose signal is a report."
+        ),
+    },
     "stop": {
         "stop": (
             "Stop runs: interrupt their turns, submit none of their orders, and wait until nothing of them runs "

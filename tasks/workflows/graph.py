@@ -9,6 +9,7 @@ from typing import Any
 from celery import Celery
 from sqlmodel import Session, select
 
+from agents.tradingagents.asking import ROLE
 from models.errors import UsageError
 from models.states import RunKind, StepKind
 from models.tables.runs import Run, Step
@@ -47,6 +48,10 @@ def open_graphs(app: Celery, factory: str, inputs: Mapping[str, Any]) -> Run:
 def play_chapter(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run the graph's nodes until it ends, or its chapter does. Raises LeaseLost, StepEnded, UsageError."""
     require_model(desk, step.run_id)
+    if step.role == ROLE:
+        from tasks.workflows.tradingagents.chapter import TickerChapter
+
+        return TickerChapter(desk, step, held).play()
     from tasks.workflows.graphs.play import Chapter  # LangGraph: no other step needs it
 
     return Chapter(desk, step, held).play()

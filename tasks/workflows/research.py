@@ -16,8 +16,19 @@ from sqlmodel import Session, col, select
 
 from agents.grounding.report import Grounding, capped
 from agents.grounding.role_run import grounding_of
-from agents.roles import ROLES, default_roles, following, rejecting, required_roles, research_roles, roots, validators
+from agents.roles import (
+    GRAPH_ROLES,
+    ROLES,
+    default_roles,
+    following,
+    rejecting,
+    required_roles,
+    research_roles,
+    roots,
+    validators,
+)
 from agents.runner import RoleRun
+from agents.tradingagents.asking import require_playable
 from agents.verdict import reduce_reports
 from models.database.store import new_row
 from models.events.telemetry import ReportGrounded
@@ -33,6 +44,7 @@ from tasks.engine import kinds
 from tasks.engine.kinds import StepSpec, Workflow
 from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.engine.summary import GOES_ON
 from tasks.worker.turns import last_turn, retry_of, run_role, skipped, status_of, value_of
 from tasks.worker.work import Done, Ending
 from tasks.workflows.briefs import brief_of
@@ -42,6 +54,7 @@ from tasks.workflows.portfolio.plan import PLANS, plan_portfolio
 from tasks.workflows.portfolio.schedule import LOOKED, RoleScheduleStore
 from tasks.workflows.runs import new_run, open_run
 from tasks.workflows.speculation import after, beside, ends_all, spare_turns
+from tasks.workflows.tradingagents.opening import ticker_step
 from tools.holdings import holdings, holds
 from tools.market.sessions import no_current_price
 from tools.market.universe import resolve_universe
@@ -93,7 +106,8 @@ def _open(
 
 def researchers(settings: Settings) -> dict[str, list[str]]:
     """Return the parameters of a run that name its research roles, and those that a BUY requires. Raises
-    SettingError."""
+    SettingError; UsageError for one that a graph plays where it cannot be played."""
+    require_playable(settings, research_roles(settings))
     return {"roles": list(research_roles(settings)), "required_roles": list(required_roles(settings))}
 
 
@@ -159,8 +173,15 @@ def candidate_steps(
             first, spare = (*first, *early), spare - len(early)
             payload["beside"] = list(early)
         join = NewStep(StepKind.CONCLUDE, parent, candidate.symbol, payload=concluded, waits=bool(first))
-        steps += [join, *(NewStep(StepKind.REPORT, join.id, candidate.symbol, role, payload) for role in first)]
+        steps += [join, *(_first_step(join.id, candidate.symbol, role, payload) for role in first)]
     return steps
+
+
+def _first_step(parent: str, symbol: str, role: str, payload: dict[str, Any]) -> NewStep:
+    """Return the step of a role on a candidate: one turn, or the first chapter of a graph."""
+    if role in GRAPH_ROLES:
+        return ticker_step(parent, symbol, payload)
+    return NewStep(StepKind.REPORT, parent, symbol, role, payload)
 
 
 def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
@@ -188,7 +209,7 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         cancels = f"{step.role} rejected it" if early and ends_all(roles, step.role) else None
     elif _goes_on(step, run, status):
         later = [role for role in following(roles, step.role) if role not in early]
-        children = [NewStep(StepKind.REPORT, str(step.parent_id), symbol, role, payload) for role in later]
+        children = [_first_step(str(step.parent_id), symbol, role, payload) for role in later]
     error = reason if status is ReportStatus.FAILED else None
     result = {"status": status, "verdict": stance, "reason": reason}
     rows = (*run.rows, [report] if report is not None else [])
@@ -324,11 +345,11 @@ def role_report(row: Report, now: dt.datetime | None = None) -> RoleReport:
 
 
 def lost_reports(steps: Sequence[Step], reported: set[str]) -> list[RoleReport]:
-    """Return a failed report for each role without one at the end of its step."""
+    """Return a failed report for each role without one at the end of its step, or of its last chapter."""
     return [
         RoleReport(role=step.role, status=ReportStatus.FAILED, reason=step.error or "no report was left")
         for step in steps
-        if step.role not in reported
+        if step.role not in reported and not step.result.get(GOES_ON)
     ]
 
 

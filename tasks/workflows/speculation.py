@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlmodel import Session, col, func, select
 
-from agents.roles import ROLES, following, rejecting, roots
+from agents.roles import GRAPH_ROLES, ROLES, following, rejecting, roots
 from models.settings import Settings
 from models.states import RunState, StepState
 from models.tables.runs import Run, Step
@@ -30,10 +30,10 @@ def spare_turns(session: Session, settings: Settings, run_id: str) -> int:
 
 def beside(roles: Iterable[str]) -> tuple[str, ...]:
     """Return the roles of a candidate that wait for nothing but the rejection of one that starts at once: none that
-    reads the answer of another."""
+    reads the answer of another, and no graph, which is many turns."""
     given = tuple(roles)
     found = (later for first in roots(given) if first in rejecting() for later in following(given, first))
-    return tuple(role for role in found if not _reads(role, given))
+    return tuple(role for role in found if role not in GRAPH_ROLES and not _reads(role, given))
 
 
 def ends_all(roles: Iterable[str], role: str) -> bool:

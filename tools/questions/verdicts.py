@@ -14,7 +14,7 @@ from models.errors import DeskError
 from models.research import Rating
 from models.settings import Settings
 from models.tables.composing import composed_once
-from models.tables.questions import VerdictQuestion
+from models.tables.questions import Question, VerdictQuestion
 from models.tables.runs import Verdict
 from tools.market.protocol import MarketData
 from tools.market.universe import NAMED
@@ -33,15 +33,7 @@ def verdict_question(market: MarketData, settings: Settings, verdict: Verdict) -
     """
     if verdict.rating not in SCORED:
         return None
-    try:
-        universe = universe_of_verdicts(market, settings)
-        rows = relative_questions(
-            market, [verdict.symbol], universe, settings.question_sessions, source=QuestionSource.VERDICT
-        )
-    except DeskError as error:
-        log.warning("verdict.no_question", symbol=verdict.symbol, error=str(error))
-        return None
-    verdict_id = verdict.id
+    rows, verdict_id = _rows(market, settings, verdict.symbol), verdict.id
 
     def write(session: Session) -> None:
         for question in store_relative(session, rows):
@@ -49,6 +41,26 @@ def verdict_question(market: MarketData, settings: Settings, verdict: Verdict) -
             session.connection().execute(_insert(session.get_bind().dialect.name), link)
 
     return write if rows else None
+
+
+def report_question(market: MarketData, settings: Settings, symbol: str) -> Callable[[Session], None] | None:
+    """Return the writer of the question by which a report is scored that no verdict need follow; None where there can
+    be none. It is the one of a verdict on that symbol and day."""
+    rows = _rows(market, settings, symbol)
+
+    def write(session: Session) -> None:
+        store_relative(session, rows)
+
+    return write if rows else None
+
+
+def _rows(market: MarketData, settings: Settings, symbol: str) -> list[Question]:
+    try:
+        universe = universe_of_verdicts(market, settings)
+        return relative_questions(market, [symbol], universe, settings.question_sessions, source=QuestionSource.VERDICT)
+    except DeskError as error:
+        log.warning("verdict.no_question", symbol=symbol, error=str(error))
+        return []
 
 
 def universe_of_verdicts(market: MarketData, settings: Settings) -> str:

@@ -13,6 +13,7 @@ import orjson
 from sqlmodel import Session, col, select
 
 from agents.runner import KEPT_OUTPUT_CHARS, storable
+from agents.tradingagents.data import EMPTY
 from models.database.store import insert_rows, new_row
 from models.tables.runs import ToolCall, Turn
 
@@ -72,7 +73,7 @@ class Record:
                 arguments=storable(orjson.loads(orjson.dumps(dict(arguments), default=str, option=_LENIENT))),
                 output=storable(output)[:KEPT_OUTPUT_CHARS],
                 success=success,
-                has_data=success and bool(output.strip()),
+                has_data=success and bool(output.strip()) and not output.startswith(EMPTY),
                 seconds=round((ended - began).total_seconds(), 6),
             )
             self.calls.append(row)

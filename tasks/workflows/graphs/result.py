@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
+from agents.roles import GRAPH_ROLES
 from models.research import Frozen
 from models.states import RunKind, StepKind
 from models.tables.runs import Run, Step, Turn
@@ -25,15 +26,15 @@ class GraphRow(Frozen):
 
 
 def graphs(session: Session, run: Run) -> list[GraphRow]:
-    """Return the graphs of a run in the order of its inputs; none for another kind of run."""
-    if run.kind != RunKind.GRAPH:
+    """Return the graphs of a run in the order of its inputs or symbols; none for a run that plays none."""
+    if run.kind != RunKind.GRAPH and GRAPH_ROLES.keys().isdisjoint(run.params.get("roles", ())):
         return []
     which = (Step.run_id == run.id, Step.kind == StepKind.GRAPH)
     steps = session.exec(select(Step).where(*which).order_by(col(Step.created_at), col(Step.id))).all()
     counted = select(Turn.subject, func.count()).where(Turn.run_id == run.id).group_by(Turn.subject)
-    turns = dict(session.exec(counted).all())
+    turns = dict(session.exec(counted.where(col(Turn.step_id).in_([step.id for step in steps]))).all())
     found = []
-    for name in run.params["inputs"]:
+    for name in run.params.get("inputs") or dict.fromkeys(str(one.payload["graph"]) for one in steps):
         own = sorted(
             (one for one in steps if one.payload["graph"] == name), key=lambda one: int(one.payload["chapter"])
         )
