@@ -11,9 +11,11 @@ from typing import Any
 
 from sqlmodel import select
 
-from models.tables.runs import Report
+from models.tables.runs import Report, Step
 from tasks.bootstrap import desk_of
 from tasks.worker.app import create_app
+from tasks.worker.work import work
+from tasks.workflows.graph import play_chapter
 from tasks.workflows.tradingagents.opening import open_tradingagents
 from tests.agents.tradingagents.conftest import TOY, forget
 from tests.fakes.responses import FakeResponses
@@ -35,6 +37,10 @@ class Tickers(Graphs):
 
     def begin(self, *tickers: str, **asked: Any) -> str:
         return open_tradingagents(self.app, tickers, **asked).id
+
+    def play_one(self, step: Step) -> None:
+        """Do a step that is ready."""
+        work(self.app, step.id, play_chapter)
 
     def reports(self, run_id: str) -> list[Report]:
         with self.store.read() as session:
