@@ -82,7 +82,7 @@ def past_of(session: Session, account: str, market: str, now: dt.datetime) -> Pa
             Report.status == ReportStatus.COMPLETED,
             Run.account == account,
             Run.market == market,
-            Report.market_at < now,
+            Report.market_at <= now,
         )
         .order_by(col(Report.market_at).desc(), col(Report.id).desc())
         .limit(_LOOKED_AT)

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlmodel import select
 
-from models.tables.runs import Report, Step
+from models.tables.runs import Report, Run, Step
 from tasks.bootstrap import desk_of
 from tasks.worker.app import create_app
 from tasks.worker.work import work
@@ -41,6 +41,10 @@ class Tickers(Graphs):
     def play_one(self, step: Step) -> None:
         """Do a step that is ready."""
         work(self.app, step.id, play_chapter)
+
+    def runs(self) -> list[str]:
+        with self.store.read() as session:
+            return list(session.exec(select(Run.id)).all())
 
     def reports(self, run_id: str) -> list[Report]:
         with self.store.read() as session:

@@ -1,16 +1,34 @@
-"""A graph of TradingAgents' shapes on a ticker, through the real app-server: its turns, its data, its report."""
+"""Graphs of TradingAgents' shapes on tickers, through the real app-server: their turns, their data, their reports."""
 
 from __future__ import annotations
 
+import datetime as dt
+import json
+import re
+import sys
+import threading
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from models.errors import UsageError
 from models.states import StepState
+from tasks.bootstrap import desk_of
+from tasks.workflows.graphs import play
+from tests.fakes.obedient import obedient
+from tests.fakes.responses import Reply, Silence, Status
+from tests.patience import PATIENCE
+from tests.reached import no_request
+from tests.stack import wait_for
+from tests.tasks.worker.steps import get
 from tests.tasks.workflows.tradingagents.kit import DAY, TURNS, Tickers, tickers
 from tests.toy.analyst import analyst
 
 pytestmark = pytest.mark.process
+MANY = ("AAPL", "IBM", "KO", "GE", "F", "XOM", "JPM", "WMT", "MMM", "PG", "T", "VZ", "DIS", "HD", "CVX", "BA", "CAT",
+        "MCD", "MRK", "AXP")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +44,160 @@ def desk(shared: Tickers) -> Tickers:
     return shared
 
 
+def asked(desk: Tickers) -> list[str]:
+    """What the model was given, a text for each call."""
+    return [json.dumps(one.body["input"]) for one in desk.model.calls()]
+
+
 def test_a_ticker_runs_to_its_end_and_its_signal_is_a_report(desk: Tickers) -> None:
+    with no_request() as reached:
+        run_id = desk.begin("IBM")
+        step = desk.play(run_id)
+    assert reached == []
+    assert (step.state, step.error) == (StepState.DONE, None)
+    assert [turn.role for turn in desk.turns(run_id)] == TURNS
+    assert {turn.subject for turn in desk.turns(run_id)} == {"IBM"}
+    (report,) = desk.reports(run_id)
+    kept = (report.role, report.status, report.verdict, report.confidence, report.answer_schema)
+    assert kept == ("tradingagents", "completed", "CONFIRMED", "medium", "GraphSignal")
+    assert report.author == desk.turns(run_id)[-1].model
+    answer = report.answer or {}
+    assert (answer["rating"], answer["summary"]) == ("Buy", "as the reports have it")
+    assert [one["analyst"] for one in answer["reports"]] == ["market", "sentiment", "news", "fundamentals"]
+    assert all((*answer["debate"].values(), *answer["risk"].values()))
+    assert step.result["output"] == answer
+    assert desk.kept(run_id) == ([], [])
+
+
+def test_its_data_are_of_the_runs_market_and_day(desk: Tickers) -> None:
+    run_id = desk.begin("IBM", day=None)
+    desk.play(run_id)
+    text = "\n".join(asked(desk))
+    assert "Daily prices of IBM from 2010-01-04 to 2010-03-10" in text
+    assert "the desk's market replay as of 2010-03-10" in text
+    assert "NO_DATA_AVAILABLE: macro indicators is not available" in text
+    assert "NO_DATA_AVAILABLE: balance sheet is not available" in text
+    assert "<StockTwits unavailable: the desk has no posts of it" in text
+    assert "International Business Machines" in text or "IBM" in text
+    assert max(re.findall(r"\b(?:19|20)\d\d-\d\d-\d\d\b", text)) == DAY
+    by_tool = {call.tool: call.has_data for call in desk.calls(run_id)}
+    assert by_tool["get_stock_data"]
+    assert by_tool["get_verified_market_snapshot"]
+    assert not by_tool["get_macro_indicators"]
+    assert not by_tool["get_prediction_markets"]
+
+
+def test_another_day_of_the_market_is_the_runs(desk: Tickers) -> None:
+    run_id = desk.begin("PFE", analysts=("market",), depth=1, day=dt.date(2010, 2, 10))
+    desk.play(run_id)
+    days = set(re.findall(r"\b2010-\d\d-\d\d\b", "\n".join(asked(desk))))
+    assert max(days) == "2010-02-10"
+    assert desk.reports(run_id)[0].market_at.date() == dt.date(2010, 2, 10)
+
+
+@pytest.mark.parametrize(
+    ("rating", "verdict"),
+    [("Overweight", "CONFIRMED"), ("Hold", "CAUTION"), ("Underweight", "REJECT"), ("Sell", "REJECT")],
+)
+def test_a_rating_is_a_stance(desk: Tickers, rating: str, verdict: str) -> None:
+    desk.model.policy = analyst(rating)
+    run_id = desk.begin("IBM", analysts=("market",))
+    desk.play(run_id)
+    (report,) = desk.reports(run_id)
+    assert ((report.answer or {})["rating"], report.verdict) == (rating, verdict)
+
+
+def test_a_decision_without_a_rating_is_no_hold(desk: Tickers) -> None:
+    def prose(body: dict[str, Any]) -> Reply:
+        if "Decide on" in json.dumps(body["input"]):
+            return obedient(body) if "answer" in body["text"]["format"]["schema"]["properties"] else Status(500, {})
+        return analyst()(body)
+
+    desk.model.policy = prose
+    run_id = desk.begin("IBM", analysts=("market",))
+    step = desk.play(run_id)
+    (report,) = desk.reports(run_id)
+    assert (report.status, report.verdict, report.answer) == ("failed", None, None)
+    assert (step.state, step.error) == (StepState.FAILED, "the final decision names no rating")
+
+
+def test_a_signal_without_any_data_counts_for_nothing(desk: Tickers) -> None:
+    run_id = desk.begin("IBM", analysts=("news",))
+    desk.play(run_id)
+    (report,) = desk.reports(run_id)
+    assert (report.status, report.verdict, report.reason) == ("no_data", None, "no tool of the graph had any data")
+    assert (report.answer or {})["rating"] == "Buy"
+
+
+def test_chapters_go_on_at_their_nodes(desk: Tickers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(play, "CHAPTER", 0.0)
     run_id = desk.begin("IBM")
     step = desk.play(run_id)
     assert (step.state, step.error) == (StepState.DONE, None)
+    assert len(desk.steps(run_id)) > len(TURNS)
     assert [turn.role for turn in desk.turns(run_id)] == TURNS
-    (report,) = desk.reports(run_id)
-    assert (report.role, report.status, report.verdict, report.confidence) == (
-        "tradingagents", "completed", "CONFIRMED", "medium",
-    )  # fmt: skip
+    assert len(list(desk.model.calls())) == len(TURNS)
+    assert len(desk.reports(run_id)) == 1
+
+
+def test_a_drained_worker_gives_the_ticker_to_another(desk: Tickers) -> None:
+    seen = Counter[str]()
+
+    def policy(body: dict[str, Any]) -> Reply:
+        seen["calls"] += 1
+        return Silence(60.0) if seen["calls"] == 5 else analyst()(body)
+
+    desk.model.policy = policy
+    run_id = desk.begin("IBM")
+    (step,) = desk.steps(run_id)
+    thread = threading.Thread(target=desk.play_one, args=(step,))
+    thread.start()
+    try:
+        wait_for(lambda: seen["calls"] == 5, "the fifth call")
+        desk_of(desk.app).leases.end_all()
+    finally:
+        thread.join(PATIENCE)
+    assert str(get(desk.store, step.id).error).startswith("drained: ")
+    last = desk.play(run_id)
+    assert (last.state, last.error) == (StepState.DONE, None)
+    assert [turn.role for turn in desk.turns(run_id) if turn.outcome == "completed"] == TURNS
+    assert seen["calls"] == len(TURNS) + 1
+
+
+def test_twenty_tickers_at_once_each_have_their_own_data(desk: Tickers) -> None:
+    run_id = desk.begin(*MANY, analysts=("market", "social"))
+    threads = [threading.Thread(target=desk.play_one, args=(step,)) for step in desk.steps(run_id)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert {step.state for step in desk.steps(run_id)} == {StepState.DONE}
+    assert {report.symbol: report.status for report in desk.reports(run_id)} == dict.fromkeys(MANY, "completed")
+    for text in asked(desk):
+        named = set(re.findall(r"Daily prices of (\w+) from", text)) | set(re.findall(r"instrument is '(\w+)'", text))
+        assert len(named) <= 1, text[:500]
+    (config,) = sys.modules["tradingagents.dataflows.config"].SET
+    assert set(config["data_vendors"].values()) == {"desk"}
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"tickers": ("IBM",), "analysts": ("market", "astrology")}, "--analysts has 'astrology'"),
+        ({"tickers": ("IBM",), "analysts": ("news", "news")}, "--analysts has 'news' twice"),
+        ({"tickers": ("IBM",), "analysts": ()}, "--analysts names none"),
+        ({"tickers": ("IBM",), "depth": 0}, "--depth 0 is not from 1 to 10"),
+        ({"tickers": ("NOPE",)}, "does not carry NOPE on 2010-03-10"),
+        ({"tickers": ("I B M",)}, "what is no symbol"),
+        ({"tickers": ("IBM",), "day": "2031-01-02"}, "--date 2031-01-02: "),
+        ({"tickers": ("IBM",), "day": "2010-03-07"}, "--date 2010-03-07: "),
+    ],
+)
+def test_what_cannot_be_asked_opens_no_run(desk: Tickers, given: dict[str, Any], named: str) -> None:
+    before = len(desk.runs())
+    found = {**given, **({"day": dt.date.fromisoformat(given["day"])} if "day" in given else {})}
+    with pytest.raises(UsageError) as caught:
+        desk.begin(*found.pop("tickers"), **found)
+    assert named in str(caught.value.args[0])
+    assert caught.value.remedy
+    assert len(desk.runs()) == before

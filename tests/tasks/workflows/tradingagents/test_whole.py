@@ -1,0 +1,119 @@
+"""TradingAgents through real workers: the command, its output, a kill, and the verdict of a research run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlmodel import select
+
+from models.states import RUN_FINAL, StepKind
+from models.tables.runs import Report, Run, Step, Turn, Verdict
+from tasks.bootstrap import desk_of
+from tasks.workflows.tradingagents.opening import open_tradingagents
+from tests.agents.tradingagents.conftest import TOY
+from tests.fakes.responses import FakeResponses
+from tests.patience import PATIENCE
+from tests.stack import REPOSITORY, Processes, processes, wait_for
+from tests.tasks.workflows.tradingagents.kit import DAY, TURNS, installed
+from tests.toy.analyst import analyst
+
+pytestmark = pytest.mark.process
+PATHS = f"{TOY}{os.pathsep}{REPOSITORY}"
+SECONDS = 240.0
+
+
+@pytest.fixture
+def model() -> Iterator[FakeResponses]:
+    with FakeResponses(analyst(), latency=0.2) as found:
+        yield found
+
+
+def command(desk: Processes, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tasks.cli.main", *arguments],
+        cwd=REPOSITORY, env=desk.environ, capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+
+
+def on(model: FakeResponses, **environ: str) -> dict[str, str]:
+    return {
+        "DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": model.url, "DESK_REPLAY_DATE": DAY, "PYTHONPATH": PATHS,
+        "DESK_LEASE_SECONDS": "3", "DESK_MAINTAIN_SECONDS": "1", **environ,
+    }  # fmt: skip
+
+
+def ended(desk: Processes, run_id: str) -> Run:
+    with desk_of(desk.app).store.read() as session:
+        return session.get_one(Run, run_id)
+
+
+def test_the_command_plays_tickers_and_a_killed_worker_costs_at_most_what_ran(model: FakeResponses) -> None:
+    with installed(TOY), processes(forked=False, **on(model)) as desk:
+        desk.workers("research-1", "ops", concurrency=4)
+        desk.desk("beat", "beat")
+        run_id = open_tradingagents(desk.app, ("IBM", "KO", "GE")).id
+        wait_for(lambda: len(list(model.calls())) >= 12, "12 calls", SECONDS)
+        desk.end("research-1", signal.SIGKILL)
+        desk.workers("research-2", concurrency=4)
+        wait_for(lambda: ended(desk, run_id).state in RUN_FINAL, "the run ends", SECONDS)
+        run = ended(desk, run_id)
+        assert (run.state, run.notes) == ("done", [])
+        with desk_of(desk.app).store.read() as session:
+            reports = session.exec(select(Report).where(Report.run_id == run_id)).all()
+            turns = session.exec(select(Turn).where(Turn.run_id == run_id)).all()
+        assert {row.symbol: row.status for row in reports} == dict.fromkeys(("IBM", "KO", "GE"), "completed")
+        for symbol in ("IBM", "KO", "GE"):
+            assert [turn.role for turn in turns if turn.subject == symbol] == TURNS
+        assert len(list(model.calls())) <= 3 * len(TURNS) + 3
+        shown = command(desk, "runs", "show", run_id)
+        assert "graph IBM: done, 1 chapter, 15 turns" in shown.stdout
+        assert '"rating": "Buy"' in shown.stdout
+        done = command(desk, "tradingagents", "IBM", "--analysts", "market", "--json")
+        assert done.returncode == 0, done.stderr[-2000:]
+        found = json.loads(done.stdout)
+        assert (found["kind"], found["graphs"][0]["output"]["rating"]) == ("graph", "Buy")
+        traded = command(desk, "trade", run_id)
+        assert traded.returncode != 0
+        assert "verdict" in (traded.stdout + traded.stderr)
+
+
+def test_the_role_takes_part_in_a_verdict_and_no_order_rests_on_it_alone(model: FakeResponses) -> None:
+    roles = {"DESK_RESEARCH_ROLES": "fundamentals,risk,tradingagents", "DESK_REQUIRED_ROLES": "none"}
+    with installed(TOY), processes(forked=False, **on(model, **roles)) as desk:
+        desk.workers("research-1", "ops", concurrency=4)
+        desk.desk("beat", "beat")
+        done = command(desk, "research", "IBM", "--json")
+        assert done.returncode == 0, done.stderr[-2000:]
+        found = json.loads(done.stdout)
+        with desk_of(desk.app).store.read() as session:
+            verdict = session.exec(select(Verdict).where(Verdict.run_id == found["run_id"])).one()
+            reports = session.exec(select(Report).where(Report.run_id == found["run_id"])).all()
+            steps = session.exec(select(Step).where(Step.run_id == found["run_id"])).all()
+        by_role = {row.role: row for row in reports}
+        assert by_role["tradingagents"].verdict == "CONFIRMED"
+        assert verdict.completed == ["tradingagents"]  # this model calls no tool of the others: they rest on nothing
+        assert verdict.rating == "INSUFFICIENT"
+        assert [step.role for step in steps if step.kind == StepKind.GRAPH] == ["tradingagents"]
+        assert found["graphs"][0]["graph"] == "IBM"
+
+
+def test_without_the_project_the_commands_say_what_to_install(model: FakeResponses, tmp_path: Path) -> None:
+    with processes(forked=False, **on(model, PYTHONPATH=str(REPOSITORY))) as desk:
+        for environ, arguments in (
+            ({}, ("tradingagents", "IBM")),
+            ({"DESK_RESEARCH_ROLES": "fundamentals,risk,tradingagents"}, ("research", "IBM")),
+        ):
+            desk.environ |= environ
+            done = command(desk, *arguments)
+            assert done.returncode == 2
+            assert "TradingAgents is not installed" in done.stderr
+            assert 'pip install "git+https://github.com/TauricResearch/TradingAgents@v0.3.0"' in done.stderr
+        with desk_of(desk.app).store.read() as session:
+            assert not session.exec(select(Run.id)).all()
