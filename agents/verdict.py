@@ -35,7 +35,7 @@ def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> Ve
     roles = {report.role for report in completed}
     lacking = [role for role in required if role not in roles]
     held_back = []
-    if own < MIN_COMPLETED <= len(completed) and rating is Rating.INSUFFICIENT:
+    if own < len(completed) and rating is Rating.INSUFFICIENT:
         held_back.append(
             f"No order rests on {' or '.join(GRAPH_ROLES)}: {MIN_COMPLETED} reports of other roles are needed."
         )
@@ -85,7 +85,9 @@ def deciding_rule(rating: str, stances: Mapping[str, str], summary: str) -> str:
             rejecting = [role for role, stance in stances.items() if stance == Stance.REJECT]
             return f"any REJECT is a PASS: {', '.join(rejecting)}"
         case Rating.INSUFFICIENT:
-            return f"{count} completed reports; fewer than {MIN_COMPLETED} decide nothing"
+            graphs = [role for role in stances if role in GRAPH_ROLES]
+            beside = f" beside {', '.join(graphs)}" if graphs else ""
+            return f"{count - len(graphs)} completed reports{beside}; fewer than {MIN_COMPLETED} decide nothing"
         case Rating.CAUTION:
             return f"{len(cautions)} of {count} reports are CAUTION, at least half: {', '.join(cautions)}"
         case Rating.HOLD if cautions:

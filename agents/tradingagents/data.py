@@ -70,7 +70,7 @@ class DeskData:
             return f"{ERROR} {method}{given!r:.120}: {error}"
 
     def missing(self, what: str, symbol: str, why: str) -> str:
-        """Return the text that says that something is not available."""
+        """Return the text by which something is not available."""
         of = f" of {symbol}" if symbol else ""
         return f"{MISSING}: {what}{of} is not available ({self._source}): {why}. {_ADVICE}"
 

@@ -35,6 +35,17 @@ def test_every_role_has_the_settings_model_unless_it_has_an_entry() -> None:
     assert models_of(found.values(), "other") == ()
 
 
+def test_a_graph_has_a_model_where_the_settings_name_it() -> None:
+    assert "tradingagents" not in models()
+    assert models(research_roles="fundamentals,risk,tradingagents")["tradingagents"] == RoleModel("codex", "gpt-5.5")
+    given = Settings(role_models="tradingagents=codex:mini:low", effort="high")
+    assert role_models.graph_model(given, "tradingagents") == RoleModel("codex", "mini", "low")
+    assert role_models.graph_model(Settings(effort="high"), "tradingagents") == RoleModel("codex", "gpt-5.5", "high")
+    with pytest.raises(SettingError, match="graphs ask the runtime codex alone") as caught:
+        models("tradingagents=litellm:rulebook")
+    assert caught.value.remedy == "write tradingagents=codex:MODEL"
+
+
 def test_a_model_of_litellm_may_have_others_behind_it() -> None:
     found = models("risk=litellm:anthropic/claude-sonnet-4-5 | openai/gpt-5.5:low;quick=litellm:rulebook")
     assert found["risk"] == RoleModel("litellm", "anthropic/claude-sonnet-4-5", "low", ("openai/gpt-5.5",))

@@ -21,6 +21,7 @@ from agents.roles import (
     check_roles,
     default_roles,
     following,
+    mode_of,
     rejecting,
     required_roles,
     research_roles,
@@ -129,6 +130,17 @@ def test_the_settings_choose_the_roles_that_research_and_screen() -> None:
             check_roles(Settings(research_roles=f"quick,{wrong}"))
     assert lenses_of(SETTINGS) == LENSES
     assert lenses_of(Settings(screener="unified", lenses="technical")) == ("unified",)
+
+
+def test_a_graph_researches_where_the_settings_name_it() -> None:
+    assert "tradingagents" in validators()
+    assert "tradingagents" not in default_roles()
+    chosen = research_roles(Settings(research_roles="tradingagents,quick,risk"))
+    assert chosen == ("quick", "risk", "tradingagents")
+    assert roots(chosen) == ("quick",)
+    assert following(chosen, "quick") == ("risk", "tradingagents")
+    assert roots(("risk", "tradingagents")) == ("risk", "tradingagents")
+    assert mode_of("tradingagents") == "research"
 
 
 def test_the_settings_choose_the_roles_that_a_buy_requires() -> None:

@@ -269,3 +269,30 @@ def test_a_required_role_that_is_absent_is_named_by_the_rule() -> None:
     verdict = reduce_reports(all_of(OK, OK), required=("risk",))
     rule = deciding_rule(verdict.rating, {"quick": OK, "fundamentals": OK}, verdict.summary)
     assert (verdict.rating, rule) == (Rating.HOLD, "no completed report of risk, which a BUY requires")
+
+
+GRAPH = "tradingagents"
+
+
+@pytest.mark.parametrize("own", [(), (done("quick", OK),), (done("quick", CARE),), (absent("risk"), done("quick", OK))])
+def test_no_order_rests_on_a_graph_alone(own: tuple[RoleReport, ...]) -> None:
+    found = reduce_reports([*own, done(GRAPH, OK)])
+    assert found.rating is Rating.INSUFFICIENT
+    assert "No order rests on tradingagents: 2 reports of other roles are needed." in found.summary
+    stances = {one.role: str(one.verdict) for one in (*own, done(GRAPH, OK)) if one.verdict}
+    why = f"{len(stances) - 1} completed reports beside tradingagents; fewer than 2 decide nothing"
+    assert deciding_rule(found.rating, stances, found.summary) == why
+
+
+@pytest.mark.parametrize(("stance", "rating"), [(OK, Rating.BUY), (CARE, Rating.HOLD), (NO, Rating.PASS)])
+def test_a_graph_takes_part_beside_the_desks_own_roles(stance: Stance, rating: Rating) -> None:
+    found = reduce_reports([done("fundamentals", OK), done("risk", OK), done(GRAPH, stance, MEDIUM)])
+    assert (found.rating, found.confidence) == (rating, MEDIUM)
+    assert found.completed == ["fundamentals", "risk", GRAPH]
+
+
+@pytest.mark.parametrize("status", ABSENT)
+def test_a_graph_without_a_report_is_missing(status: ReportStatus) -> None:
+    found = reduce_reports([done("fundamentals", OK), done("risk", OK), absent(GRAPH, status)])
+    assert (found.rating, found.confidence) == (Rating.BUY, MEDIUM)
+    assert found.missing == [f"{GRAPH}: {status.value} (timeout)"]

@@ -1,5 +1,5 @@
 """A model that plays the agents of TradingAgents: it calls every tool that it is offered, with arguments that fit, and
-rates as it is told to."""
+rates as it is given."""
 
 from __future__ import annotations
 

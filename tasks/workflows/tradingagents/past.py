@@ -38,19 +38,19 @@ class EarlierSignal:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class SignalHistory:
     """Signals, the newest first, and what was made of their outcomes, by report."""
 
     signals: Sequence[EarlierSignal]
     reflections: Mapping[str, GraphReflection]
 
     def open(self, symbol: str) -> list[EarlierSignal]:
-        """Return the signals on a symbol whose outcome was not looked at, the oldest first."""
+        """Return the signals on a symbol without a reflection on their outcome, the oldest first."""
         return [one for one in reversed(self.signals) if one.symbol == symbol and one.report_id not in self.reflections]
 
-    def with_reflections(self, found: Mapping[str, GraphReflection]) -> Past:
+    def with_reflections(self, found: Mapping[str, GraphReflection]) -> SignalHistory:
         """Return the past with these reflections too."""
-        return Past(self.signals, {**self.reflections, **found})
+        return SignalHistory(self.signals, {**self.reflections, **found})
 
     def text(self, symbol: str) -> str:
         """Return the past as TradingAgents repeats it: the last signals on a symbol with their outcomes, and lessons of
@@ -72,7 +72,7 @@ class Past:
         return f"[{one.day} | {one.symbol} | {one.rating} | {found.raw:+.1%} | {found.alpha:+.1%} | {found.sessions}d]"
 
 
-def past_of(session: Session, account: str, market: str, now: dt.datetime) -> Past:
+def past_of(session: Session, account: str, market: str, now: dt.datetime) -> SignalHistory:
     """Return the past of an account on a market, up to a time of that market."""
     query = (
         select(Report)
@@ -95,7 +95,7 @@ def past_of(session: Session, account: str, market: str, now: dt.datetime) -> Pa
         for given in answer.get("reflections") or ():
             found = GraphReflection.model_validate(given)
             reflections.setdefault(found.report_id, found)
-    return Past(signals, reflections)
+    return SignalHistory(signals, reflections)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def test_an_average_by_volume_weighs_by_volume(data: DeskData) -> None:
         ("get_what_comes_next", ("IBM",), f"{MISSING}: what comes next is not available"),
     ],
 )
-def test_what_is_missing_is_stated_and_nothing_is_raised(
+def test_missing_data_are_stated_and_nothing_is_raised(
     data: DeskData, method: str, given: tuple[Any, ...], begins: str
 ) -> None:
     assert data.answer(method, *given).startswith(begins)

@@ -57,6 +57,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("calibrate", ()),
     ("backtest", ("--from", "2010-08-09", "--to", "2010-08-10", "--universe", "IBM,KO,GE,F")),
     ("graph", ("desk_graphs:build", "--input", "{}")),
+    ("tradingagents", ("IBM",)),
     ("status", ()),
     ("runs list", ()),
     ("runs show", (RUN,)),

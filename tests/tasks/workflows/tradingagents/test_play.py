@@ -193,7 +193,7 @@ def test_twenty_tickers_at_once_each_have_their_own_data(desk: Tickers) -> None:
         ({"tickers": ("IBM",), "day": "2010-03-07"}, "--date 2010-03-07: "),
     ],
 )
-def test_what_cannot_be_asked_opens_no_run(desk: Tickers, given: dict[str, Any], named: str) -> None:
+def test_a_wrong_request_opens_no_run(desk: Tickers, given: dict[str, Any], named: str) -> None:
     before = len(desk.runs())
     found = {**given, **({"day": dt.date.fromisoformat(given["day"])} if "day" in given else {})}
     with pytest.raises(UsageError) as caught:

@@ -104,7 +104,7 @@ def test_the_role_takes_part_in_a_verdict_and_no_order_rests_on_it_alone(model: 
         assert found["graphs"][0]["graph"] == "IBM"
 
 
-def test_without_the_project_the_commands_say_what_to_install(model: FakeResponses, tmp_path: Path) -> None:
+def test_without_the_project_the_remedy_installs_it(model: FakeResponses, tmp_path: Path) -> None:
     with processes(forked=False, **on(model, PYTHONPATH=str(REPOSITORY))) as desk:
         for environ, arguments in (
             ({}, ("tradingagents", "IBM")),

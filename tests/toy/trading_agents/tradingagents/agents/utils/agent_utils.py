@@ -1,4 +1,4 @@
-"""Its tools, and who a ticker is."""
+"""Its tools, and the company of a ticker."""
 
 from __future__ import annotations
 
