@@ -38,7 +38,7 @@ MODULES: dict[str, dict[str, str]] = {
     },
     "graphs.tradingagents": {
         "tradingagents": (
-            "Play TradingAgents on symbols as durable work: a graph each on the run's market, and its signal as a report."
+            "Play TradingAgents on symbols as durable work: a graph each on the run's market; its signal is a report."
         ),
     },
     "stop": {

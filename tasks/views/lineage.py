@@ -13,18 +13,35 @@ from models.database.artifacts import path_in_home
 from models.errors import NotFound
 from models.tables.runs import Run
 
+# The reports of a verdict or, of a run that ends without one, the signals of its graphs.
+_OF_SYMBOL = """
+    (r.id in (
+        select vr.report_id from verdict v join verdict_report vr on vr.verdict_id = v.id
+        where v.run_id = :run and v.symbol = :symbol
+     ) or (
+        r.run_id = :run and r.symbol = :symbol
+        and exists (select 1 from step s where s.id = r.step_id and s.kind = 'graph')
+        and not exists (select 1 from verdict v where v.run_id = :run and v.symbol = :symbol)
+     ))
+"""
+# The turns of a report: a role's own one, or all of a graph.
+_OF_REPORT = """
+    (x.id = r.turn_id or (
+        x.run_id = r.run_id and x.subject = r.symbol
+        and exists (select 1 from step s where s.id = r.step_id and s.kind = 'graph')
+        and exists (select 1 from step s where s.id = x.step_id and s.kind = 'graph')
+     ))
+"""
 _REPORTS = text(
-    """
+    f"""
     select r.run_id as run, r.role, r.status, r.verdict, r.confidence, r.summary, r.reason, r.author,
            r.answer, r.answer_schema, r.grounding,
            t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn,
-           t.total_tokens as tokens,
-           (select count(*) from tool_call c where c.turn_id = t.id) as tools
-    from verdict v
-    join verdict_report vr on vr.verdict_id = v.id
-    join report r on r.id = vr.report_id
+           (select sum(x.total_tokens) from turn x where {_OF_REPORT}) as tokens,
+           (select count(*) from tool_call c join turn x on x.id = c.turn_id where {_OF_REPORT}) as tools
+    from report r
     join turn t on t.id = r.turn_id
-    where v.run_id = :run and v.symbol = :symbol
+    where {_OF_SYMBOL}
     order by t.started_at, r.role
     """
 ).columns(answer=JSON, grounding=JSON)
@@ -69,14 +86,13 @@ _ANALYSIS = text(
     """
 ).columns(figures=JSON)
 _CALLS = text(
-    """
+    f"""
     select r.run_id as run, r.role, c.id as call, c.tool, c.success
-    from verdict v
-    join verdict_report vr on vr.verdict_id = v.id
-    join report r on r.id = vr.report_id
-    join tool_call c on c.turn_id = r.turn_id
-    where v.run_id = :run and v.symbol = :symbol
-    order by c.ordinal, c.id
+    from report r
+    join turn x on {_OF_REPORT}
+    join tool_call c on c.turn_id = x.id
+    where {_OF_SYMBOL}
+    order by x.started_at, c.ordinal, c.id
     """
 )
 _FORECASTS = text(

@@ -31,6 +31,7 @@ from tools.scoring.records.calibrations import odds_of_run
 ENTRY = frozenset({"open", "add"})
 EXIT = frozenset({"reduce", "close"})
 NO_VERDICT = "no verdict"
+_OF_A_ROLE = (StepKind.REPORT, StepKind.GRAPH)
 
 
 class CandidateRow(Frozen):
@@ -183,7 +184,7 @@ def progress(session: Session, run_id: str) -> Progress:
         begun=session.exec(taken_up).first() is not None,
         model=run.model,
         steps={kind: (done, total) for kind, (done, total) in steps.items()},
-        candidates=_phases(session, run_id),
+        candidates=_phases(session, run_id) if run.kind != RunKind.GRAPH else {},
         turns_in_flight=in_flight,
         turns=turns,
         tokens=tokens,
@@ -200,7 +201,7 @@ def runs_counted(run: Run) -> Any:
 def _phases(session: Session, run_id: str) -> dict[str, int]:
     """Return counts of candidates by phase: in the quick report, in the research chord, at an analyst, by rating, or
     left without a verdict because their conclusion failed."""
-    asked = select(Step.subject, Step.role).where(Step.run_id == run_id, Step.kind == StepKind.REPORT)
+    asked = select(Step.subject, Step.role).where(Step.run_id == run_id, col(Step.kind).in_(_OF_A_ROLE))
     ends = (StepKind.CONCLUDE, StepKind.SYNTHESIZE)
     failed = select(Step.subject).where(Step.run_id == run_id, col(Step.kind).in_(ends), Step.state == StepState.FAILED)
     roles: dict[str, set[str]] = defaultdict(set)
@@ -263,7 +264,10 @@ def _role_models(session: Session, run: Run) -> dict[str, str]:
 
 
 def candidates(session: Session, run: Run) -> list[CandidateRow]:
-    """Return a run's candidates by rank; for a trade run those of its source run."""
+    """Return a run's candidates by rank; for a trade run those of its source run. A run of graphs has signals in their
+    place."""
+    if run.kind == RunKind.GRAPH:
+        return []
     run_id = run.params.get("source_run") or run.id
     rows = session.exec(select(Candidate).where(Candidate.run_id == run_id).order_by(col(Candidate.rank))).all()
     verdicts = {v.symbol: v for v in session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()}
@@ -293,15 +297,15 @@ def candidates(session: Session, run: Run) -> list[CandidateRow]:
 
 
 def _costs(session: Session, run_id: str) -> tuple[dict[str, Counter[str]], dict[str, int | None]]:
-    """Return tool calls by name, and tokens, by candidate, over its report steps and all their attempts."""
-    of_report = (Step.run_id == run_id, Step.kind == StepKind.REPORT)
-    joined = (Turn, col(Turn.step_id) == col(Step.id))
-    calls = select(Step.subject, ToolCall.tool).join(*joined).join(ToolCall, col(ToolCall.turn_id) == col(Turn.id))
-    spent = select(Step.subject, func.sum(Turn.total_tokens)).join(*joined)
+    """Return tool calls by name, and tokens, by candidate, over the steps of its roles and all their attempts."""
+    of_report = (Step.run_id == run_id, col(Step.kind).in_(_OF_A_ROLE))
+    joined = (Step, col(Turn.step_id) == col(Step.id))
+    calls = select(Turn.subject, ToolCall.tool).join(*joined).join(ToolCall, col(ToolCall.turn_id) == col(Turn.id))
+    spent = select(Turn.subject, func.sum(Turn.total_tokens)).join(*joined)
     tools: dict[str, Counter[str]] = defaultdict(Counter)
     for symbol, tool in session.exec(calls.where(*of_report)).all():
         tools[symbol][tool] += 1
-    return tools, dict(session.exec(spent.where(*of_report).group_by(col(Step.subject))).all())
+    return tools, dict(session.exec(spent.where(*of_report).group_by(col(Turn.subject))).all())
 
 
 def _actions(session: Session, decision: Decision) -> list[ActionRow]:

@@ -28,7 +28,7 @@ def tradingagents(
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
-    """Play TradingAgents on symbols as durable work: a graph each on the run's market, and its signal as a report."""
+    """Play TradingAgents on symbols as durable work: a graph each on the run's market; its signal is a report."""
     named = [part.strip() for part in analysts.split(",") if part.strip()]
     require_request(named, depth)
     day = _day(date)

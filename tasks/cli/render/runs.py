@@ -74,8 +74,8 @@ def progress_line(seen: Progress) -> str:
 
 
 def _has_candidates(seen: Progress) -> bool:
-    """Return whether there are candidates, or may be some later: an episode has none."""
-    return bool(seen.candidates) or seen.kind != RunKind.EPISODE
+    """Return whether there are candidates, or may be some later: an episode has none, nor has a run of graphs."""
+    return bool(seen.candidates) or seen.kind not in (RunKind.EPISODE, RunKind.GRAPH)
 
 
 def seconds_left(seen: Progress) -> float | None:

@@ -74,7 +74,17 @@ def test_the_command_plays_tickers_and_a_killed_worker_costs_at_most_what_ran(mo
         assert len(list(model.calls())) <= 3 * len(TURNS) + 3
         shown = command(desk, "runs", "show", run_id)
         assert "graph IBM: done, 1 chapter, 15 turns" in shown.stdout
-        assert '"rating": "Buy"' in shown.stdout
+        assert "Buy: CONFIRMED, confidence medium" in shown.stdout
+        assert "Verdicts" not in shown.stdout
+        chain = json.loads(command(desk, "runs", "show", run_id, "--lineage", "KO", "--json").stdout)
+        (report,) = chain["reports"]
+        assert (report["role"], report["answer"]["rating"], chain["verdict"]["verdict"]) == (
+            "tradingagents",
+            "Buy",
+            None,
+        )
+        assert report["tools"] == len(report["calls"]) == 9
+        assert report["tokens"] == 120 * len(TURNS)
         done = command(desk, "tradingagents", "IBM", "--analysts", "market", "--json")
         assert done.returncode == 0, done.stderr[-2000:]
         found = json.loads(done.stdout)
