@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from models.events.envelope import Envelope
 from tasks.web.context import ServiceContext
+from tasks.web.idempotency import KeptAnswers
 from tasks.web.page import assets
 from tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
 from tasks.web.routes import artifacts, board, desk, events, orders, questions, runs, scores, session, threads, trading
@@ -51,6 +52,7 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
         responses={"default": {"model": Problem, "description": "The reason why the request failed."}},
     )
     app.state.context = context
+    app.state.kept = KeptAnswers(context.settings)
     for router in ROUTERS:
         app.include_router(router)
     add_handlers(app, [route for router in ROUTERS for route in router.routes])

@@ -101,7 +101,7 @@ async def _respond(request: Request, error: Exception) -> JSONResponse:
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = ", ".join(_methods(request))
-    return answer(_problem(error), headers)
+    return answer(problem_for(error), headers)
 
 
 def _methods(request: Request) -> list[str]:
@@ -110,7 +110,7 @@ def _methods(request: Request) -> list[str]:
     return sorted({method for route in routes for method in route.methods})
 
 
-def _problem(error: Exception) -> Problem:
+def problem_for(error: Exception) -> Problem:
     """Return the problem of any error. An unexpected one is logged with its traceback by the server."""
     if isinstance(error, DeskError):
         return problem_of(error)

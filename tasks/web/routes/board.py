@@ -12,12 +12,12 @@ from models.errors import UsageError
 from tasks.views.board.board_view import BoardView, TallyView, board_view, tally_of
 from tasks.views.run_view import find_run
 from tasks.web.context import Context
+from tasks.web.idempotency import WriteRoute, decided_once
 from tasks.web.schemas import Id, InterruptedTurn, StoppedVoice, StopRequest, Ticker
-from tasks.web.security import JsonRoute
 from tasks.workflows.episode.stopping import stop_voice
 
 log = structlog.get_logger(__name__)
-router = APIRouter(tags=["board"], route_class=JsonRoute)
+router = APIRouter(tags=["board"], route_class=WriteRoute)
 
 STOP_SECONDS = 3.0  # with healthy workers a voice's turn ends within one
 
@@ -46,6 +46,7 @@ _STOPPING: dict[int | str, dict[str, Any]] = {
 
 
 @router.post("/runs/{run_id}/voices/{voice}/stop", responses=_STOPPING)
+@decided_once
 def stop_one_voice(context: Context, run_id: Id, voice: Ticker, asked: StopRequest, response: Response) -> StoppedVoice:
     """Stop one voice of a run: interrupt its running turn; it takes no other one. The other voices go on."""
     with context.store.read() as session:

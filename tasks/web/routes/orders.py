@@ -14,11 +14,11 @@ from tasks.approvals.approving import AnswerResult, WaitingOrder, WaitingRequest
 from tasks.views.order_view import find_order, list_orders, order_view
 from tasks.views.run_view import find_run
 from tasks.web.context import Context
+from tasks.web.idempotency import WriteRoute, decided_once
 from tasks.web.schemas import AnswerRequest, ApproveRequest, Id, IdFilter, Limit, OrderDetail, OrderRow
-from tasks.web.security import JsonRoute
 from tools.orders.audit.reading import check_logs, entries_of
 
-router = APIRouter(route_class=JsonRoute)
+router = APIRouter(route_class=WriteRoute)
 
 
 @router.get("/orders", tags=["orders"])
@@ -52,6 +52,7 @@ def approvals(context: Context) -> list[Annotated[WaitingOrder | WaitingRequest,
 
 
 @router.post("/approvals/{id_}", tags=["approvals"])
+@decided_once
 def decide(context: Context, id_: Id, asked: AnswerRequest) -> AnswerResult:
     """Approve or refuse an order as it was previewed, or a model's request. The id is the order's, its approval's or
     the request's."""

@@ -18,6 +18,7 @@ from tasks.views.lineage import lineage
 from tasks.views.run_detail import RunDetail, detail
 from tasks.views.run_view import CandidateRow, candidates, find_run
 from tasks.web.context import Context, ServiceContext
+from tasks.web.idempotency import WriteRoute, decided_once
 from tasks.web.reads import find_turn, tool_calls, turns, verdicts
 from tasks.web.schemas import (
     AnalyzeRequest,
@@ -38,7 +39,6 @@ from tasks.web.schemas import (
     TurnDetail,
     VerdictRow,
 )
-from tasks.web.security import JsonRoute
 from tasks.worker.stopping import Stop, stop_runs
 from tasks.workflows.analyze import open_analysis
 from tasks.workflows.episode.opening import open_episode
@@ -47,7 +47,7 @@ from tasks.workflows.screen import open_screen
 from tasks.workflows.trade import open_trade
 
 log = structlog.get_logger(__name__)
-router = APIRouter(tags=["runs"], route_class=JsonRoute)
+router = APIRouter(tags=["runs"], route_class=WriteRoute)
 
 STOP_SECONDS = 3.0  # with healthy workers a stop is over within one
 
@@ -175,6 +175,7 @@ _STOPPING: dict[int | str, dict[str, Any]] = {
 
 
 @router.post("/runs/{run_id}/stop", responses=_STOPPING)
+@decided_once
 def stop(context: Context, run_id: Id, asked: StopRequest, response: Response) -> Stop:
     """End a run now: interrupt its turns and submit none of its orders any more."""
     with context.store.read() as session:

@@ -14,11 +14,11 @@ from tasks.threads.handling import registered
 from tasks.threads.overview import ThreadRow, ThreadView, find_thread, view
 from tasks.threads.overview import threads as known
 from tasks.web.context import Context
+from tasks.web.idempotency import WriteRoute
 from tasks.web.schemas import Id, InterruptedTurn, Limit, StopRequest, TextFilter
-from tasks.web.security import JsonRoute
 
 log = structlog.get_logger(__name__)
-router = APIRouter(tags=["threads"], route_class=JsonRoute)
+router = APIRouter(tags=["threads"], route_class=WriteRoute)
 
 
 @router.get("/threads")

@@ -15,14 +15,14 @@ from models.orders import OrderOutcome
 from models.states import TradingState
 from tasks.bootstrap import Desk
 from tasks.web.context import Context
+from tasks.web.idempotency import WriteRoute, decided_once
 from tasks.web.schemas import HaltBody, HaltedAccount, HaltProblem, HaltReport, ResumeBody, ResumeReport
-from tasks.web.security import JsonRoute
 from tools.brokers.protocol import Broker
 from tools.market.protocol import MarketData
 from tools.orders import kill_switch
 
 log = structlog.get_logger(__name__)
-router = APIRouter(tags=["trading"], route_class=JsonRoute)
+router = APIRouter(tags=["trading"], route_class=WriteRoute)
 
 
 class _Collected:
@@ -61,6 +61,7 @@ _INCOMPLETE: dict[int | str, dict[str, Any]] = {
 
 
 @router.post("/halt", responses=_INCOMPLETE)
+@decided_once
 def halt(context: Context, body: HaltBody, response: Response) -> HaltReport:
     """Stop trading of every account now: nothing is submitted any more, orders that wait are denied, open ones of this
     service's broker are cancelled; flatten closes its positions too, at market."""

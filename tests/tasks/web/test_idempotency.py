@@ -1,0 +1,149 @@
+"""Writes that are sent again: they act once, and have one answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+import redis
+
+from models.states import RunState
+from models.tables.columns import new_id
+from models.tables.runs import Run
+from tests.builders import a_run
+from tests.tasks.web.kit import Service, service
+from tests.tasks.web.test_security import problem
+
+BY = {"by": "Ann Lee"}
+SCREEN = {"kind": "screen", "symbols": ["IBM"], **BY}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Service]:
+    with service() as made:
+        yield made
+
+
+@pytest.fixture
+def client(running: Service) -> Iterator[httpx.Client]:
+    with running.client() as made:
+        yield made
+
+
+def send(client: httpx.Client, key: str, body: Any = SCREEN, path: str = "/runs") -> httpx.Response:
+    return client.post(path, json=body, headers={"Idempotency-Key": key})
+
+
+def runs(client: httpx.Client) -> int:
+    return len(client.get("/runs", params={"limit": 1000}).json())
+
+
+def test_a_write_that_is_sent_again_acts_once_and_has_the_same_answer(client: httpx.Client) -> None:
+    before, key = runs(client), new_id()
+    first = send(client, key)
+    shuffled = {name: SCREEN[name] for name in reversed(SCREEN)}
+    again = send(client, key, shuffled)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.json() == first.json()
+    assert again.headers["content-type"] == first.headers["content-type"]
+    assert ("Idempotency-Replayed" in first.headers, again.headers["Idempotency-Replayed"]) == (False, "true")
+    assert runs(client) == before + 1
+    assert send(client, new_id()).json()["id"] != first.json()["id"]
+    assert client.post("/runs", json=SCREEN).status_code == 201, "without a key each request acts"
+
+
+def test_of_many_at_once_one_acts(client: httpx.Client) -> None:
+    before, key = runs(client), new_id()
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: send(client, key), range(8)))
+    assert {found.status_code for found in answers} == {201}
+    assert len({found.json()["id"] for found in answers}) == 1
+    assert sum("Idempotency-Replayed" in found.headers for found in answers) == len(answers) - 1
+    assert runs(client) == before + 1
+
+
+def test_a_key_belongs_to_one_request(client: httpx.Client) -> None:
+    key = new_id()
+    run_id = send(client, key).json()["id"]
+    before = runs(client)
+    assert problem(send(client, key, {**SCREEN, "symbols": ["KO"]}), 409) == "key_reused"
+    assert problem(send(client, key, BY, f"/runs/{run_id}/stop"), 409) == "key_reused"
+    assert runs(client) == before
+    assert client.get(f"/runs/{run_id}").json()["state"] == RunState.RUNNING
+
+
+def test_a_refusal_is_an_answer_too_and_a_wrong_request_uses_no_key_up(client: httpx.Client) -> None:
+    key, other = new_id(), new_id()
+    refused = send(client, key, {**SCREEN, "kind": "research", "symbols": ["NOSUCH"]})
+    again = send(client, key, {**SCREEN, "kind": "research", "symbols": ["NOSUCH"]})
+    assert problem(refused, 409) == problem(again, 409) == "usage_error"
+    assert again.json() == refused.json()
+    assert problem(send(client, other, {"kind": "screen"}), 422) == "wrong_request"
+    assert send(client, other).status_code == 201
+
+
+@pytest.mark.parametrize("key", ["", "short", "a" * 65, "a b c d e", "ä" * 8, "1234567/"])
+def test_a_key_that_is_none_is_refused(client: httpx.Client, key: str) -> None:
+    before = runs(client)
+    response = client.post("/runs", json=SCREEN, headers=[("Idempotency-Key", key.encode())])
+    assert problem(response, 422) == "wrong_request"
+    assert runs(client) == before
+
+
+def test_two_keys_are_none(client: httpx.Client) -> None:
+    before, twice = runs(client), [("Idempotency-Key", new_id()), ("Idempotency-Key", new_id())]
+    assert problem(client.post("/runs", json=SCREEN, headers=twice), 422) == "wrong_request"
+    assert runs(client) == before
+
+
+def test_what_a_service_did_that_died_before_its_answer_is_not_done_again(
+    running: Service, client: httpx.Client
+) -> None:
+    key = new_id()
+    send(client, key)
+    before = runs(client)
+    with redis.Redis.from_url(running.processes.environ["DESK_REDIS_URL"]) as server:
+        kept = json.loads(server.get(f"desk:answer:{key}"))
+        assert 0 < server.ttl(f"desk:answer:{key}") <= 24 * 3600
+        server.set(f"desk:answer:{key}", json.dumps({"request": kept["request"]}))
+    assert problem(send(client, key), 409) == "still_answering"
+    assert runs(client) == before
+
+
+def test_without_the_token_no_answer_is_shown_again(running: Service, client: httpx.Client) -> None:
+    key = new_id()
+    assert send(client, key).status_code == 201
+    with running.client(Authorization="Bearer guess") as stranger:
+        assert problem(send(stranger, key), 401) == "no_token"
+
+
+def test_every_write_takes_a_key(client: httpx.Client) -> None:
+    described = client.get("/openapi.json").json()["paths"]
+    for path, operations in described.items():
+        for method, operation in operations.items():
+            names = [row["name"] for row in operation.get("parameters", ())]
+            assert ("Idempotency-Key" in names) == (method != "get"), f"{method} {path}"
+
+
+def test_without_redis_only_what_is_safe_to_repeat_is_done() -> None:
+    """On a service of its own, which loses its Redis."""
+    with service() as running, running.client() as client:
+        with running.store.session() as session:
+            run_id = a_run(session).id
+        running.processes.end("redis")
+        before, key = runs(client), new_id()
+        refused = send(client, key)
+        assert problem(refused, 503) == "redis_down"
+        assert "nothing was done" in refused.json()["detail"]
+        assert runs(client) == before
+        assert send(client, key, BY, "/halt").status_code == 200
+        assert (running.processes.home / "HALT").exists()
+        assert problem(send(client, key, BY, "/resume"), 503) == "redis_down"
+        assert (running.processes.home / "HALT").exists()
+        assert send(client, key, BY, f"/runs/{run_id}/stop").status_code == 200
+        with running.store.read() as session:
+            assert session.get_one(Run, run_id).state == RunState.STOPPED
