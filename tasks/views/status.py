@@ -6,7 +6,8 @@ Each part is read separately, and its failure is reported: the status is needed 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -148,9 +149,12 @@ class DeskStatus(Frozen):
     trouble: dict[str, str]
 
 
-def status(settings: Settings, *, running: bool) -> DeskStatus:
+def status(
+    settings: Settings, *, running: bool, app: Callable[[], Celery] | None = None, store: Store | None = None
+) -> DeskStatus:
     """Return the state of all parts; takes about two seconds when one is away. running: the settings are those of a
-    running `desk up`."""
+    running `desk up`. app, store: those of a process that asks more than once, which stay open; app may raise
+    RedisDown."""
     trouble: dict[str, str] = {}
     try:
         found = redis_state(settings)
@@ -162,12 +166,12 @@ def status(settings: Settings, *, running: bool) -> DeskStatus:
         trouble["workers"] = "they can be reached only through Redis"
     else:
         try:
-            workers = ask_workers(settings)
+            workers = ask_workers(settings, app)
             trouble.update(_unserved(workers))
-        except (BrokerError, redis.RedisError, OSError) as error:
+        except (DeskError, BrokerError, redis.RedisError, OSError) as error:
             trouble["workers"] = _reason(error)
     try:
-        database = read_database(settings)
+        database = read_database(settings, store)
     except (DeskError, SQLAlchemyError) as error:
         database = None
         trouble["database"] = _reason(error)
@@ -212,14 +216,18 @@ def redis_state(settings: Settings) -> RedisState:
         return RedisState(queued=lengths, held=held, places=turns_in_flight(client), parked=parked)
 
 
-def ask_workers(settings: Settings) -> list[WorkerRow]:
-    """Return every worker that answers in time, by name."""
-    app = create_app(settings, "status")
-    try:
-        answers = _broadcast(app)
-    finally:
-        desk_of(app).close()
-        app.close()
+def ask_workers(settings: Settings, app: Callable[[], Celery] | None = None) -> list[WorkerRow]:
+    """Return every worker that answers in time, by name. app: returns one that stays open; without it one is made and
+    closed."""
+    if app is not None:
+        answers = _broadcast(app())
+    else:
+        made = create_app(settings, "status")
+        try:
+            answers = _broadcast(made)
+        finally:
+            desk_of(made).close()
+            made.close()
     return [_worker(settings, node, answers[node]) for node in sorted(answers)]
 
 
@@ -241,24 +249,28 @@ def _broadcast(app: Celery) -> dict[str, dict[str, Any]]:
     return {node: answer for node, answer in answers.items() if "pid" in answer}
 
 
-def read_database(settings: Settings) -> DatabaseState:
-    """Return the state in the database. Raises DatabaseDown, SQLAlchemyError."""
-    require_current(settings.database)
-    store = Store(settings.database)
-    try:
+def read_database(settings: Settings, store: Store | None = None) -> DatabaseState:
+    """Return the state in the database. store: one that stays open. Raises DatabaseDown, SQLAlchemyError."""
+    if store is not None:
         with store.read() as session:
-            trading, why = trading_state(session, settings, settings.account)
-            return DatabaseState(
-                trading=trading,
-                why=why,
-                runs=_runs(session),
-                steps=_steps(session),
-                oldest=_oldest(session),
-                sweep=_sweep(session),
-                unprotected=[UnprotectedShares.of(row) for row in unprotected(session, settings)],
-            )
-    finally:
-        store.close()
+            return database_state(session, settings)
+    require_current(settings.database)
+    with closing(Store(settings.database)) as made, made.read() as session:
+        return database_state(session, settings)
+
+
+def database_state(session: Session, settings: Settings) -> DatabaseState:
+    """Return the state in the database, of the settings' account where it is one's."""
+    trading, why = trading_state(session, settings, settings.account)
+    return DatabaseState(
+        trading=trading,
+        why=why,
+        runs=_runs(session),
+        steps=_steps(session),
+        oldest=_oldest(session),
+        sweep=_sweep(session),
+        unprotected=[UnprotectedShares.of(row) for row in unprotected(session, settings)],
+    )
 
 
 def _runs(session: Session) -> dict[str, int]:

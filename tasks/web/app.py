@@ -10,10 +10,24 @@ from pydantic.json_schema import models_json_schema
 
 from models.events.envelope import Envelope
 from tasks.web.context import ServiceContext
+from tasks.web.fleet import watch
 from tasks.web.idempotency import KeptAnswers
 from tasks.web.page import assets
 from tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
-from tasks.web.routes import artifacts, board, desk, events, orders, questions, runs, scores, session, threads, trading
+from tasks.web.routes import (
+    accounts,
+    artifacts,
+    board,
+    desk,
+    events,
+    orders,
+    questions,
+    runs,
+    scores,
+    session,
+    threads,
+    trading,
+)
 from tasks.web.routes.history import course, reports, symbols, transcripts
 from tasks.web.security import Guard, host_names
 from tasks.web.tokens import Token
@@ -21,6 +35,7 @@ from tasks.web.tokens import Token
 VERSION = "1"  # of the interface
 ROUTERS = (
     desk.router,
+    accounts.router,
     runs.router,
     course.router,
     reports.router,
@@ -52,6 +67,7 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
         responses={"default": {"model": Problem, "description": "The reason why the request failed."}},
     )
     app.state.context = context
+    app.state.fleet = watch(context)
     app.state.kept = KeptAnswers(context.settings)
     for router in ROUTERS:
         app.include_router(router)

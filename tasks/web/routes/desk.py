@@ -1,16 +1,34 @@
-"""The route of the desk itself: whether it is live, with which broker, model, market and day."""
+"""Routes of the desk itself: its standing, all of it at a glance, and its workers."""
 
 from __future__ import annotations
 
+import redis
 from fastapi import APIRouter
 
+from models.errors import DeskError
 from models.settings.snapshots import snapshot
 from models.settings.standing import standing_of
+from models.tables.columns import utcnow
+from tasks.views.overview.glance import Glance, glance
+from tasks.views.status import RedisState, redis_state
 from tasks.web.context import Context
+from tasks.web.fleet import Fleet, KeptStatus, KeptWorkers
 from tasks.web.schemas import ServiceStatus
 from tasks.web.security import JsonRoute
 
 router = APIRouter(tags=["desk"], route_class=JsonRoute)
+
+STATUS_SECONDS = 4.0  # for a first answer; a part that is away takes about two
+
+
+class DeskGlance(Glance):
+    """The desk now. running: a `desk up` runs on its home, and the standing is its own. queues: None where Redis does
+    not answer, then `redis_trouble` is why. fleet: the workers as they were last asked, seconds ago."""
+
+    running: bool
+    queues: RedisState | None
+    redis_trouble: str | None
+    fleet: KeptWorkers
 
 
 @router.get("/")
@@ -26,3 +44,32 @@ def desk(context: Context) -> ServiceStatus:
         settings=snapshot(settings),
         differs=context.differing(theirs),
     )
+
+
+@router.get("/desk")
+def at_a_glance(context: Context, fleet: Fleet) -> DeskGlance:
+    """Show the desk at a glance: running runs with their progress, what waits for a person, trading state, equity,
+    queues, parked models, the oldest step, and the next scheduled runs. Only the workers are not asked anew each time:
+    their answers have an age."""
+    theirs = context.running_desk()
+    workers = fleet.workers()
+    queues, trouble = _queues(context)
+    with context.store.read() as session:
+        found = glance(session, theirs or context.settings, utcnow())
+    return DeskGlance(
+        **dict(found), running=theirs is not None, queues=queues, redis_trouble=trouble, fleet=workers
+    )  # fmt: skip
+
+
+@router.get("/status")
+def status(fleet: Fleet) -> KeptStatus:
+    """Show workers, app-servers, queues, turns in flight, parked models, the oldest step and the last sweep, as they
+    were read at most some seconds ago; while they are read for the first time, the answer waits for it."""
+    return fleet.look(STATUS_SECONDS)
+
+
+def _queues(context: Context) -> tuple[RedisState | None, str | None]:
+    try:
+        return redis_state(context.settings), None
+    except (DeskError, redis.RedisError) as error:
+        return None, str(error.args[0]) if isinstance(error, DeskError) else type(error).__name__

@@ -30,9 +30,14 @@ EXAMPLES, SEED = 10, 20102
 # What the service is for; a route that goes or comes belongs in this list.
 OPERATIONS = {
     "GET /",
+    "GET /accounts",
+    "GET /accounts/{account}",
+    "GET /accounts/{account}/equity",
+    "GET /accounts/{account}/ledger",
     "GET /approvals",
     "GET /artifacts/{digest}",
     "GET /events",
+    "GET /desk",
     "GET /orders",
     "GET /orders/{order_id}",
     "GET /questions",
@@ -57,6 +62,7 @@ OPERATIONS = {
     "GET /symbols",
     "GET /symbols/{symbol}",
     "GET /symbols/{symbol}/bars",
+    "GET /status",
     "GET /threads",
     "GET /threads/{thread_id}",
     "GET /threads/{thread_id}/turns",

@@ -1,0 +1,1 @@
+"""The desk at a glance: what runs, what waits, and what comes next."""

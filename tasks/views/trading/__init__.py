@@ -1,0 +1,1 @@
+"""Accounts and orders for people: equity, holdings, checks, lineage and the audit log."""

@@ -1,0 +1,114 @@
+"""The desk at a glance over HTTP: what runs, what waits, the account, and the workers as they were last asked."""
+
+from __future__ import annotations
+
+import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+from sqlmodel import Session
+
+from models.states import RunState, StepState
+from models.tables.columns import utcnow
+from models.tables.orders import EquityMark
+from tasks.web.fleet import FRESH_SECONDS
+from tests.builders import a_run, a_step
+from tests.stack import wait_for
+from tests.tasks.web.conftest import Floor
+from tests.tasks.web.kit import Service, service
+from tests.tasks.web.routes.test_requests import asked
+from tools.market.clock import exchange_hours
+
+
+def look(client: httpx.Client, path: str = "/desk") -> Any:
+    response = client.get(path)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def mark(session: Session, day: dt.date, opening: float, last: float, high: float) -> None:
+    session.add(EquityMark(account="paper", day=day, opening=opening, last=last, high_water=high))
+
+
+def test_what_runs_waits_and_comes_next_is_shown_at_once() -> None:
+    with service() as running, running.client() as client:
+        day = running.processes.settings.replay_date
+        with running.store.session() as session:
+            run = a_run(session, kind="research", params={"symbols": ["KO", "<b>"]})
+            a_step(session, run, state=StepState.READY, role="risk")
+            a_run(session, state=RunState.DONE)
+            mark(session, day - dt.timedelta(days=1), 100.0, 120.0, 120.0)
+            mark(session, day, 120.0, 90.0, 120.0)
+        asked(running, "request-1", 60)
+        found = look(client)
+        (first, second) = found["runs"]
+        assert (second["run_id"], second["kind"], second["symbols"]) == (run.id, "research", ["KO", "<b>"])
+        assert (second["progress"]["steps"], second["progress"]["final"]) == ({"report": [0, 1]}, False)
+        assert (first["run_id"] != run.id, found["all_runs"]) == (True, 2)
+        (waits,) = found["waiting"]
+        assert (waits["kind"], waits["approval"]) == ("user_input", "request-1")
+        equity = found["equity"]
+        assert (equity["equity"], equity["change"], equity["change_share"], equity["drawdown"]) == (
+            90,
+            -30,
+            -0.25,
+            0.25,
+        )
+        assert (equity["day"], equity["current"]) == (day.isoformat(), True)
+        assert (found["standing"]["live"], found["running"], found["database"]["trading"]) == (False, False, "active")
+        assert (found["database"]["oldest"]["role"], found["database"]["oldest"]["run_id"]) == ("risk", run.id)
+        assert (found["queues"]["queued"]["research"], found["queues"]["parked"]) == (0, [])
+        assert [row["name"] for row in found["scheduled"]].count("premarket") == 1
+        for row in found["scheduled"]:
+            at = dt.datetime.fromisoformat(row["at"])
+            assert at > utcnow()
+            assert exchange_hours().is_session(at.date())
+
+
+def test_a_halt_and_a_lost_redis_are_shown() -> None:
+    with service() as running, running.client() as client:
+        assert client.post("/halt", json={"by": "Ann Lee", "why": "fire"}).status_code == 200
+        assert look(client)["database"]["trading"] == "halted"
+        assert look(client)["database"]["why"].startswith("fire (Ann Lee via the API")
+        running.processes.end("redis")
+        found = look(client)
+        assert (found["queues"], bool(found["redis_trouble"])) == (None, True)
+        assert found["equity"] is None
+        whole = look(client, "/status")
+        assert set(whole["status"]["trouble"]) == {"redis", "workers"} or whole["age"] > 0
+
+
+def test_workers_are_asked_by_one_request_at_a_time_and_the_others_get_an_age(floor: Floor) -> None:
+    watched = look(floor.client, "/status")
+    assert watched["status"]["database"]["trading"] == "active"
+    assert "workers" in watched["status"]["trouble"], "there are none"
+    assert watched["age"] < 60
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: look(floor.client)["fleet"], range(16)))
+    assert all(one["workers"] == [] and one["turns_in_flight"] == 0 for one in found)
+    wait_for(lambda: look(floor.client)["fleet"]["refreshing"], "what is old is read again")
+    wait_for(lambda: look(floor.client)["fleet"]["age"] < FRESH_SECONDS, "it was read again")
+
+
+def test_a_first_look_waits_for_no_worker() -> None:
+    with service() as running, running.client() as client:
+        fleet = look(client)["fleet"]
+        assert (fleet["age"], fleet["workers"], fleet["refreshing"]) == (None, None, True)
+        wait_for(lambda: look(client)["fleet"]["workers"] == [], "the workers were asked")
+        assert "workers" in look(client)["fleet"]["trouble"]
+
+
+def test_a_worker_that_answers_is_shown_with_its_queues() -> None:
+    with service() as running, running.client() as client:
+        running.processes.workers("ops")
+        (worker,) = look(client, "/status")["status"]["workers"]
+        assert (worker["queues"], worker["steps_held"]) == (["ops"], 0)
+        asked_twice(running, client)
+
+
+def asked_twice(running: Service, client: httpx.Client) -> None:
+    """Looking again makes no further connection each time: the service keeps one app for it."""
+    for _ in range(3):
+        look(client, "/status")
+    assert "Traceback" not in running.processes.log("api")
