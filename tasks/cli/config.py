@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from pydantic import SecretStr
 from rich.console import Group
 from rich.table import Table
 
@@ -15,15 +14,14 @@ from models.errors import UsageError
 from models.prices import AS_OF, LISTED, Price, prices
 from models.settings import Settings
 from models.settings.running import is_up
-from models.settings.snapshots import owner_of
 from models.settings.sources import Loaded
 from models.settings.standing import standing_of
-from models.settings.variables import PREFIX, RUNNING
-from models.urls import HIDDEN, masked
+from models.settings.variables import RUNNING
 from tasks.cli.output import emit, table, warn
 from tasks.cli.render.standing import desk_line
 from tasks.cli.shell import Json, checked
 from tasks.engine.budgets import RULES
+from tasks.views.overview.settings_view import describe, shown
 
 commands = typer.Typer()
 
@@ -76,40 +74,6 @@ def _priced(model: str, known: Mapping[str, Price]) -> tuple[str, str]:
     if (price := known.get(model)) is None:
         return "unknown", "set DESK_PRICES"
     return str(price), f"listed {AS_OF}" if price == LISTED.get(model) else "DESK_PRICES"
-
-
-def describe(loaded: Loaded) -> list[dict[str, Any]]:
-    """Return one row a setting: name, variable, value (masked), source, help."""
-    rows = []
-    for name, info in Settings.model_fields.items():
-        origin = loaded.origins.get(name)
-        source = f"{origin.key} ({origin.source})" if origin and origin.source != "default" else "default"
-        variable = Settings.LIVE_SWITCH if name == "trader_live" else PREFIX + name.upper()
-        rows.append(
-            {
-                "name": name,
-                "variable": variable,
-                "value": shown(name, getattr(loaded.settings, name), loaded.settings),
-                "belongs_to": str(owner_of(name)),
-                "source": source,
-                "help": info.description or "",
-            }
-        )
-    return rows
-
-
-def shown(name: str, value: Any, settings: Settings) -> Any:
-    """Return the value as people may see it: no secret, and no login inside a URL."""
-    if name == "database_url" and value is None:
-        return settings.database
-    if isinstance(value, SecretStr):
-        text = value.get_secret_value()
-        return masked(text) if name.endswith("_url") else HIDDEN
-    if isinstance(value, str) and "://" in value:
-        return masked(value)
-    if isinstance(value, (bool, int, float)) or value is None:
-        return value
-    return ",".join(value) if isinstance(value, tuple | list) else str(value)
 
 
 def _cell(value: Any) -> str:

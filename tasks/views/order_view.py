@@ -12,6 +12,7 @@ from models.errors import NotFound, UsageError
 from models.tables.orders import Approval, Fill, Order, Preview
 from models.tables.runs import Decision, Run, Turn
 from tasks.views.lineage import lineage
+from tools.market.clock import NEW_YORK
 
 _LEAST = 4  # characters of an id that are enough, if only one begins so
 
@@ -36,13 +37,26 @@ def find_order(session: Session, order_id: str) -> Order:
 
 
 def list_orders(
-    session: Session, run_id: str | None, symbol: str | None, state: str | None, limit: int
+    session: Session,
+    run_id: str | None,
+    symbol: str | None,
+    state: str | None,
+    limit: int,
+    *,
+    offset: int = 0,
+    account: str | None = None,
+    day: dt.date | None = None,
 ) -> Sequence[tuple[Order, Preview | None]]:
-    """Return orders with their previews, the newest first; None as a filter matches everything."""
-    filters = ((Order.run_id, run_id), (Order.symbol, symbol), (Order.state, state))
+    """Return orders with their previews, the newest first; None as a filter matches everything. day: of the exchange,
+    in market time."""
+    filters = ((Order.run_id, run_id), (Order.symbol, symbol), (Order.state, state), (Order.account, account))
     query = select(Order, Preview).join(Preview, col(Preview.order_id) == col(Order.id), isouter=True)
     query = query.where(*(col(column) == wanted for column, wanted in filters if wanted is not None))
-    found = session.exec(query.order_by(col(Order.created_at).desc(), col(Order.ordinal).desc()).limit(limit)).all()
+    if day is not None:
+        first, last = (dt.datetime.combine(day + dt.timedelta(days=n), dt.time(), NEW_YORK) for n in (0, 1))
+        query = query.where(col(Order.market_at) >= first, col(Order.market_at) < last)
+    ordered = query.order_by(col(Order.created_at).desc(), col(Order.ordinal).desc())
+    found = session.exec(ordered.offset(offset).limit(limit)).all()
     return [(order, preview) for order, preview in found]
 
 

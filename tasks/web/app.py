@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from models.events.envelope import Envelope
 from tasks.web.context import ServiceContext
-from tasks.web.fleet import watch
+from tasks.web.fleet import fleet_of
 from tasks.web.idempotency import KeptAnswers
 from tasks.web.page import assets
 from tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
@@ -20,6 +20,7 @@ from tasks.web.routes import (
     board,
     desk,
     events,
+    fleet,
     orders,
     questions,
     runs,
@@ -35,6 +36,7 @@ from tasks.web.tokens import Token
 VERSION = "1"  # of the interface
 ROUTERS = (
     desk.router,
+    fleet.router,
     accounts.router,
     runs.router,
     course.router,
@@ -67,7 +69,7 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
         responses={"default": {"model": Problem, "description": "The reason why the request failed."}},
     )
     app.state.context = context
-    app.state.fleet = watch(context)
+    app.state.fleet = fleet_of(context)
     app.state.kept = KeptAnswers(context.settings)
     for router in ROUTERS:
         app.include_router(router)

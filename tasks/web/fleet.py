@@ -1,107 +1,84 @@
-"""The state of the fleet, kept for some seconds: to ask all workers takes more than one."""
+"""The workers and the checks of a desk, as they were last asked: to ask all of them takes more than a second."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Annotated
 
-import structlog
 from fastapi import Depends, Request
 from pydantic import Field
 
 from models.research import Frozen
+from tasks.doctor.check import Check, CheckContext, run_checks
+from tasks.doctor.checklist import ALL
 from tasks.views.status import DeskStatus, WorkerRow, status
 from tasks.web.context import ServiceContext
+from tasks.web.watches import Kept, Watch
 
-log = structlog.get_logger(__name__)
+STATUS_FRESH_SECONDS = 5.0
+DOCTOR_FRESH_SECONDS = 60.0
+DOCTOR_SECONDS = 10.0  # for each check; all run at once
+# They start an app-server, load a library, run a turn, or read all prices.
+LEFT_OUT = ("data", "tools", "model", "litellm")
 
-FRESH_SECONDS = 5.0
+Age = Annotated[float | None, Field(ge=0, description="seconds since it was read; null before the first time")]
 
 
 class KeptStatus(Frozen):
-    """The state by part. age: seconds since it was read; None, like the status, before it was read for the first time.
-    refreshing: it is being read again."""
+    """The state by part. refreshing: it is being read again; status: None before it was read for the first time."""
 
-    age: float | None = Field(ge=0)
+    age: Age
     refreshing: bool
     status: DeskStatus | None
 
 
 class KeptWorkers(Frozen):
-    """The workers that answered when they were last asked; workers is None before that. age: seconds since then.
-    trouble: queues that none of them serves, and why they could not be asked."""
+    """The workers that answered when they were last asked; None before that. trouble: queues that none of them serves,
+    and why they could not be asked."""
 
-    age: float | None
+    age: Age
     refreshing: bool
     workers: list[WorkerRow] | None
     turns_in_flight: int | None
     trouble: dict[str, str]
 
 
-class FleetWatch:
-    """The status as it was last read. Threads may share it; one of them at a time has it read again, by a thread of its
-    own, and none waits unless it asks to."""
+class KeptChecks(Frozen):
+    """The checks as they last ended; None before that. left_out: those that `desk doctor` alone makes."""
 
-    def __init__(self, read: Callable[[], DeskStatus]) -> None:
-        self._read = read
-        self._lock = threading.Lock()
-        self._known: tuple[float, DeskStatus] | None = None
-        self._refreshing: Future[None] | None = None
+    age: Age
+    refreshing: bool
+    checks: list[Check] | None
+    left_out: list[str]
 
-    def look(self, wait: float = 0.0) -> KeptStatus:
-        """Return what is known, and have it read again if it is not fresh; wait so many seconds for that at most."""
-        with self._lock:
-            if self._is_stale() and self._refreshing is None:
-                self._refreshing = Future()
-                threading.Thread(target=self._refresh, args=[self._refreshing], name="fleet", daemon=True).start()
-            under_way = self._refreshing
-        if under_way is not None and wait:
-            with suppress(TimeoutError):
-                under_way.result(wait)
-        with self._lock:
-            known, refreshing = self._known, self._refreshing is not None
-        if known is None:
-            return KeptStatus(age=None, refreshing=refreshing, status=None)
-        return KeptStatus(age=time.monotonic() - known[0], refreshing=refreshing, status=known[1])
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What one service knows of its desk's processes and of its surroundings."""
+
+    status: Watch[DeskStatus]
+    doctor: Watch[list[Check]]
 
     def workers(self) -> KeptWorkers:
-        """Return the workers alone, without waiting."""
-        found = self.look()
-        status = found.status
-        if status is None:
-            return KeptWorkers(
-                age=None, refreshing=found.refreshing, workers=None, turns_in_flight=None, trouble={}
-            )  # fmt: skip
-        named = {part: why for part, why in status.trouble.items() if part not in ("redis", "database")}
+        """Return the workers, without waiting for them."""
+        kept: Kept[DeskStatus] = self.status.look()
+        found = kept.value
+        parts = found.trouble.items() if found is not None else ()
         return KeptWorkers(
-            age=found.age, refreshing=found.refreshing, workers=status.workers, turns_in_flight=status.turns_in_flight,
-            trouble=named,
-        )  # fmt: skip
-
-    def _is_stale(self) -> bool:
-        return self._known is None or time.monotonic() - self._known[0] > FRESH_SECONDS
-
-    def _refresh(self, done: Future[None]) -> None:
-        try:
-            began = time.monotonic()
-            found = self._read()
-            with self._lock:
-                self._known = began, found
-        except Exception:
-            log.exception("api.status")
-        finally:
-            with self._lock:
-                self._refreshing = None
-            done.set_result(None)
+            age=kept.age,
+            refreshing=kept.refreshing,
+            workers=found.workers if found is not None else None,
+            turns_in_flight=found.turns_in_flight if found is not None else None,
+            trouble={part: why for part, why in parts if part not in ("redis", "database")},
+        )
 
 
-def watch(context: ServiceContext) -> FleetWatch:
-    """Return the watch of a service's fleet. Making one asks no worker."""
-    return FleetWatch(lambda: _status(context))
+def fleet_of(context: ServiceContext) -> Fleet:
+    """Return the fleet of a service. Making one asks no worker and makes no check."""
+    return Fleet(
+        Watch("status", STATUS_FRESH_SECONDS, lambda: _status(context)),
+        Watch("doctor", DOCTOR_FRESH_SECONDS, lambda: _checks(context)),
+    )
 
 
 def _status(context: ServiceContext) -> DeskStatus:
@@ -110,9 +87,14 @@ def _status(context: ServiceContext) -> DeskStatus:
     return status(settings, running=theirs is not None, app=context.notifier.app, store=context.store)
 
 
-def _fleet(request: Request) -> FleetWatch:
-    found: FleetWatch = request.app.state.fleet
+def _checks(context: ServiceContext) -> list[Check]:
+    made = [replace(one, seconds=min(one.seconds, DOCTOR_SECONDS)) for one in ALL if one.name not in LEFT_OUT]
+    return run_checks(CheckContext(context.settings, context.desk), made)
+
+
+def _fleet(request: Request) -> Fleet:
+    found: Fleet = request.app.state.fleet
     return found
 
 
-Fleet = Annotated[FleetWatch, Depends(_fleet)]
+FleetPart = Annotated[Fleet, Depends(_fleet)]

@@ -210,11 +210,13 @@ class StoppedVoice(Frozen):
 
 
 class HaltBody(Frozen):
-    """flatten: also close every position of the service's broker, at market."""
+    """flatten: also close every position of the service's broker, at market. confirm: for flatten `flatten ACCOUNT`, as
+    a person types it, with the service's account."""
 
     by: Person
     why: Reason | None = None
     flatten: StrictBool = False
+    confirm: Reason | None = None
 
 
 class ResumeBody(Frozen):

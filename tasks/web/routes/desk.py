@@ -1,4 +1,4 @@
-"""Routes of the desk itself: its standing, all of it at a glance, and its workers."""
+"""Routes of the desk itself: its standing, and all of it at a glance."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from models.tables.columns import utcnow
 from tasks.views.overview.glance import Glance, glance
 from tasks.views.status import RedisState, redis_state
 from tasks.web.context import Context
-from tasks.web.fleet import Fleet, KeptStatus, KeptWorkers
+from tasks.web.fleet import FleetPart, KeptWorkers
 from tasks.web.schemas import ServiceStatus
 from tasks.web.security import JsonRoute
 
 router = APIRouter(tags=["desk"], route_class=JsonRoute)
-
-STATUS_SECONDS = 4.0  # for a first answer; a part that is away takes about two
 
 
 class DeskGlance(Glance):
@@ -47,7 +45,7 @@ def desk(context: Context) -> ServiceStatus:
 
 
 @router.get("/desk")
-def at_a_glance(context: Context, fleet: Fleet) -> DeskGlance:
+def at_a_glance(context: Context, fleet: FleetPart) -> DeskGlance:
     """Show the desk at a glance: running runs with their progress, what waits for a person, trading state, equity,
     queues, parked models, the oldest step, and the next scheduled runs. Only the workers are not asked anew each time:
     their answers have an age."""
@@ -59,13 +57,6 @@ def at_a_glance(context: Context, fleet: Fleet) -> DeskGlance:
     return DeskGlance(
         **dict(found), running=theirs is not None, queues=queues, redis_trouble=trouble, fleet=workers
     )  # fmt: skip
-
-
-@router.get("/status")
-def status(fleet: Fleet) -> KeptStatus:
-    """Show workers, app-servers, queues, turns in flight, parked models, the oldest step and the last sweep, as they
-    were read at most some seconds ago; while they are read for the first time, the answer waits for it."""
-    return fleet.look(STATUS_SECONDS)
 
 
 def _queues(context: Context) -> tuple[RedisState | None, str | None]:

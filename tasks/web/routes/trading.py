@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, Response
 
-from models.errors import DatabaseDown, DeskError
+from models.errors import DatabaseDown, DeskError, UsageError
 from models.orders import OrderOutcome
 from models.states import TradingState
 from tasks.bootstrap import Desk
@@ -64,7 +64,8 @@ _INCOMPLETE: dict[int | str, dict[str, Any]] = {
 @decided_once
 def halt(context: Context, body: HaltBody, response: Response) -> HaltReport:
     """Stop trading of every account now: nothing is submitted any more, orders that wait are denied, open ones of this
-    service's broker are cancelled; flatten closes its positions too, at market."""
+    service's broker are cancelled; flatten, with its confirmation, closes its positions too, at market."""
+    _require_confirmation(body, context.settings.account)
     by, collected = f"{body.by} via the API", _Collected()
     log.warning("api.halt", by=by, flatten=body.flatten)
     request = kill_switch.HaltRequest(by, body.why or kill_switch.HALTED, body.flatten)
@@ -80,6 +81,17 @@ def halt(context: Context, body: HaltBody, response: Response) -> HaltReport:
     return HaltReport(
         complete=result.complete, accounts=collected.accounts, problems=collected.problems, **collected.found
     )
+
+
+def _require_confirmation(body: HaltBody, account: str) -> None:
+    """Raise UsageError for a flatten that names another account than it would close the positions of, or none."""
+    wanted = f"flatten {account}"
+    if body.flatten and body.confirm != wanted:
+        given = "is missing" if body.confirm is None else f"is {body.confirm!r}"
+        raise UsageError(
+            f"the confirmation of flatten {given}; nothing was halted",
+            remedy=f"send confirm={wanted!r}, or halt without flatten",
+        )
 
 
 def _connected(desk: Desk) -> tuple[MarketData, Broker]:

@@ -61,6 +61,22 @@ class SizedOrder:
     unpriced: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """A priced and sized order before its rules: their input, and the price and quote that it counts with.
+
+    note, unpriced: as of a SizedOrder.
+    """
+
+    ticket: OrderTicket
+    context: RiskContext
+    limits: RiskLimits
+    price: float
+    priced_at: dt.datetime
+    note: str | None
+    unpriced: str | None
+
+
 def evaluate(
     session: Session,
     order: Order,
@@ -76,6 +92,27 @@ def evaluate(
     The account's row is locked from here to the end of the transaction, so that two orders are never counted against
     the same room, and the day's equity mark is written. With `dry` neither happens, for a caller that only asks.
     """
+    found = assess(session, order, snapshot, settings, market, broker, dry=dry)
+    if isinstance(found, Denied):
+        return found
+    answer = check(found.ticket, found.context, found.limits)
+    if isinstance(answer, Cleared):
+        return SizedOrder(found.ticket, found.price, found.priced_at, found.note, found.unpriced)
+    return answer
+
+
+def assess(
+    session: Session,
+    order: Order,
+    snapshot: Snapshot,
+    settings: Settings,
+    market: str,
+    broker: str,
+    *,
+    dry: bool = False,
+) -> Assessment | Denied:
+    """Return the input of an order's rules, or the denial of an order that has no price or size. dry: as of
+    `evaluate`."""
     if not dry:
         session.get(Account, order.account, with_for_update=True)
     limits, (trading, why) = limits_of(settings), trading_state(session, settings, order.account)
@@ -94,8 +131,7 @@ def evaluate(
     context = _risk_context(session, order, snapshot, limits, market, broker, (trading, why), quote, keep=not dry)
     context = context.model_copy(update={"unpriced": why_unpriced, "net": _net(order, snapshot, why_unpriced)})
     ticket, note = exit_terms(ticket_of(order, quantity, snapshot.now), context, limits)
-    answer = check(ticket, context, limits)
-    return SizedOrder(ticket, price, quote.at, note, why_unpriced) if isinstance(answer, Cleared) else answer
+    return Assessment(ticket, context, limits, price, quote.at, note, why_unpriced)
 
 
 def _last_price(session: Session, order: Order, snapshot: Snapshot) -> tuple[Quote | None, str | None]:

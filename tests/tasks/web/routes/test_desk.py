@@ -12,7 +12,7 @@ from sqlmodel import Session
 from models.states import RunState, StepState
 from models.tables.columns import utcnow
 from models.tables.orders import EquityMark
-from tasks.web.fleet import FRESH_SECONDS
+from tasks.web.fleet import STATUS_FRESH_SECONDS
 from tests.builders import a_run, a_step
 from tests.stack import wait_for
 from tests.tasks.web.conftest import Floor
@@ -88,7 +88,7 @@ def test_workers_are_asked_by_one_request_at_a_time_and_the_others_get_an_age(fl
         found = list(threads.map(lambda _: look(floor.client)["fleet"], range(16)))
     assert all(one["workers"] == [] and one["turns_in_flight"] == 0 for one in found)
     wait_for(lambda: look(floor.client)["fleet"]["refreshing"], "what is old is read again")
-    wait_for(lambda: look(floor.client)["fleet"]["age"] < FRESH_SECONDS, "it was read again")
+    wait_for(lambda: look(floor.client)["fleet"]["age"] < STATUS_FRESH_SECONDS, "it was read again")
 
 
 def test_a_first_look_waits_for_no_worker() -> None:

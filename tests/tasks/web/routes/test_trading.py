@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import httpx
 import pytest
 
+from models.tables.columns import new_id
 from models.tables.orders import Submitter
 from tests.tasks.cli.orders.test_halt import all_was_done, flag, place_orders, states
 from tests.tasks.web.kit import Service, service
@@ -26,6 +28,7 @@ from tools.orders.audit.reading import check_logs
 from tools.orders.records.fence import FencingLease
 
 ANN = {"by": "Ann Lee"}
+FLATTEN = {"flatten": True, "confirm": "flatten paper"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ def floor() -> Iterator[Floor]:
 
 def test_a_halt_with_flatten_ends_all_and_is_on_record(floor: Floor) -> None:
     place_orders(floor.desk)
-    halted = floor.client.post("/halt", json={**ANN, "why": "fire", "flatten": True})
+    halted = floor.client.post("/halt", json={**ANN, "why": "fire", **FLATTEN})
     assert halted.status_code == 200, halted.text
     found = halted.json()
     assert (found["complete"], found["open_orders"], found["problems"]) == (True, [], [])
@@ -72,6 +75,32 @@ def test_a_halt_with_flatten_ends_all_and_is_on_record(floor: Floor) -> None:
     assert (floor.desk.settings.home / "HALT").read_text().startswith("fire (Ann Lee via the API, ")
     assert floor.lines("halt")[-1] == {"account": "paper", "why": "fire", "by": "Ann Lee via the API"}
     assert floor.lines("approved")[-1]["by"] == "Ann Lee via the API"
+    assert floor.client.post("/resume", json=ANN).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "confirm", [None, "flatten", "paper", "Flatten paper", "flatten paper ", "flatten alpaca-live"]
+)
+def test_a_flatten_without_its_confirmation_halts_and_closes_nothing(floor: Floor, confirm: str | None) -> None:
+    held, body = floor.desk.positions(), {**ANN, "flatten": True, "confirm": confirm}
+    refused = floor.client.post("/halt", json=body)
+    assert problem(refused, 409) == "usage_error"
+    assert refused.json()["remedy"] == "send confirm='flatten paper', or halt without flatten"
+    assert (flag(floor.desk), floor.desk.positions()) == ("active", held)
+    assert not (floor.desk.settings.home / "HALT").exists()
+
+
+def test_a_flatten_that_is_sent_twice_closes_once(floor: Floor) -> None:
+    assert floor.desk.process(floor.desk.decide(action("XOM")), approval="auto")[0].state == "filled"
+    headers = {"Idempotency-Key": new_id()}
+    with ThreadPoolExecutor(2) as threads:
+        first, again = threads.map(
+            lambda _: floor.client.post("/halt", json={**ANN, **FLATTEN}, headers=headers), range(2)
+        )
+    assert first.status_code == again.status_code == 200
+    assert first.json() == again.json()
+    closing = [order for order in floor.desk.orders() if (order.symbol, order.side) == ("XOM", "sell")]
+    assert len(closing) == 1
     assert floor.client.post("/resume", json=ANN).status_code == 200
 
 

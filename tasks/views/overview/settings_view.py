@@ -1,0 +1,47 @@
+"""Every setting with its value, its owner and where it came from; secrets masked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import SecretStr
+
+from models.settings import Settings
+from models.settings.snapshots import owner_of
+from models.settings.sources import Loaded
+from models.settings.variables import PREFIX
+from models.urls import HIDDEN, masked
+
+
+def describe(loaded: Loaded) -> list[dict[str, Any]]:
+    """Return one row a setting: name, variable, value (masked), belongs_to, source, help."""
+    rows = []
+    for name, info in Settings.model_fields.items():
+        origin = loaded.origins.get(name)
+        source = f"{origin.key} ({origin.source})" if origin and origin.source != "default" else "default"
+        variable = Settings.LIVE_SWITCH if name == "trader_live" else PREFIX + name.upper()
+        rows.append(
+            {
+                "name": name,
+                "variable": variable,
+                "value": shown(name, getattr(loaded.settings, name), loaded.settings),
+                "belongs_to": str(owner_of(name)),
+                "source": source,
+                "help": info.description or "",
+            }
+        )
+    return rows
+
+
+def shown(name: str, value: Any, settings: Settings) -> Any:
+    """Return the value as people may see it: no secret, and no login inside a URL."""
+    if name == "database_url" and value is None:
+        return settings.database
+    if isinstance(value, SecretStr):
+        text = value.get_secret_value()
+        return masked(text) if name.endswith("_url") else HIDDEN
+    if isinstance(value, str) and "://" in value:
+        return masked(value)
+    if isinstance(value, (bool, int, float)) or value is None:
+        return value
+    return ",".join(value) if isinstance(value, tuple | list) else str(value)

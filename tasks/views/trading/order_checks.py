@@ -1,0 +1,235 @@
+"""The checks of an order for people: each rule with its figure and limit, and what has changed since the preview."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from sqlmodel import Session, col, select
+
+from models.orders import DenialCode, Denied
+from models.research import Frozen
+from models.settings import Settings
+from models.states import OrderState, TradingState
+from models.tables.columns import utcnow
+from models.tables.orders import Approval, Order, Preview
+from models.tables.runs import Decision, Run
+from tools.decimals import exact
+from tools.orders.checks.agreement import settings_denial
+from tools.orders.checks.evaluation import Assessment, assess
+from tools.orders.checks.mandates import in_force
+from tools.orders.checks.previews import price_moved, terms_of, verify
+from tools.orders.halt import halting
+from tools.orders.records.snapshots import Snapshot
+from tools.risk import halted
+from tools.risk.codes import CODES, variable_name
+from tools.risk.measures import CODES_OF, measured
+
+WAITS = frozenset({OrderState.DRAFTED, OrderState.PREVIEWED, OrderState.APPROVAL_PENDING, OrderState.APPROVED})
+Answer = Literal["passed", "denied", "not_bound", "passed_then", "not_kept", "not_checked"]
+
+
+class CheckRow(Frozen):
+    """One rule. denies: what it refuses; limits: the settings that move it, with the values of the order's run.
+
+    answer: `passed` or `denied` now; `not_bound` for an order that only reduces; `passed_then`: it passed before its
+    preview, and its figures were not kept; `not_kept`: another rule denied the order, and this one's answer was not
+    kept; `not_checked`: the desk sends such orders without the rules. figure: what was measured, limit: what that
+    broke; text with units, None where there is none.
+    """
+
+    codes: list[DenialCode]
+    denied_as: DenialCode | None
+    denies: list[str]
+    limits: dict[str, Any]
+    answer: Answer
+    figure: str | None
+    limit: str | None
+    reason: str | None
+
+
+class PreviewChanges(Frozen):
+    """What is otherwise now than when the order was previewed. price_now: the last price, moved: its distance from the
+    previewed one as a fraction, at most `collar` of which may be sent; None without a price.
+
+    seconds_left: of real time to answer, None for an order that waits for no person. intact: order, preview and hash
+    are what was checked. mandate_then and mandate_now: versions. denied: what would refuse it if it were sent now.
+    """
+
+    price_then: float
+    priced_at: dt.datetime
+    price_now: float | None
+    price_now_at: dt.datetime | None
+    moved: float | None
+    collar: float
+    previewed_at: dt.datetime
+    seconds_left: float | None
+    intact: bool
+    mandate_then: int | None
+    mandate_now: int | None
+    denied: Denied | None
+
+
+class OrderChecks(Frozen):
+    """The checks of an order. at: market time of the figures, None where they are those of the past. denial: the reason
+    for which it was denied, by whatever check; changes: of an order that is not sent yet and was previewed."""
+
+    order: str
+    state: OrderState
+    at: dt.datetime | None
+    checks: list[CheckRow]
+    denial: Denied | None
+    changes: PreviewChanges | None
+    missing: str | None
+
+
+def order_checks(
+    session: Session, settings: Settings, order: Order, snapshot: Snapshot | None, market: str
+) -> OrderChecks:
+    """Return an order's checks; those of one that is not sent yet are made now, and change nothing. snapshot: None
+    where this process does not have the order's account, or need not ask. market: the name of the snapshot's."""
+    kept = _kept_denial(order)
+    if OrderState(order.state) not in WAITS or snapshot is None:
+        missing = None if OrderState(order.state) not in WAITS else "the order's account is another service's"
+        return OrderChecks(
+            order=order.id, state=OrderState(order.state), at=None, checks=_past(session, order, kept), denial=kept,
+            changes=None, missing=missing,
+        )  # fmt: skip
+    found = assess(session, order, snapshot, settings, market, settings.account, dry=True)
+    rows = _early(session, order, found) if isinstance(found, Denied) else _present(session, order, found)
+    preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).first()
+    changes = _changes(session, settings, order, preview, snapshot, market, found, rows) if preview else None
+    return OrderChecks(
+        order=order.id, state=OrderState(order.state), at=snapshot.now, checks=rows, denial=kept, changes=changes,
+        missing=None,
+    )  # fmt: skip
+
+
+def _kept_denial(order: Order) -> Denied | None:
+    if order.denial_code is None:
+        return None
+    return Denied(
+        code=DenialCode(order.denial_code), reason=order.denial_reason or "", measured=order.measured or "",
+        limit=order.limit_text or "",
+    )  # fmt: skip
+
+
+def _row(
+    kept: dict[str, Any],
+    codes: Sequence[DenialCode],
+    answer: Answer,
+    figure: str | None = None,
+    denied: Denied | None = None,
+) -> CheckRow:
+    names = dict.fromkeys(name for code in codes for name in CODES[code].settings)
+    return CheckRow(
+        codes=list(codes),
+        denied_as=denied.code if denied else None,
+        denies=[CODES[code].denies for code in codes],
+        limits={variable_name(name): kept.get(name) for name in names},
+        answer=answer,
+        figure=denied.measured if denied else figure,
+        limit=denied.limit if denied else None,
+        reason=denied.reason if denied else None,
+    )
+
+
+def _settings_of(session: Session, order: Order) -> dict[str, Any]:
+    return session.get_one(Run, order.run_id).settings or {}
+
+
+def _denied_row(kept: dict[str, Any], codes: Sequence[DenialCode], denied: Denied) -> CheckRow:
+    return _row(kept, codes, "denied", denied=denied)
+
+
+def _present(session: Session, order: Order, found: Assessment) -> list[CheckRow]:
+    """Return every rule with its figure now."""
+    kept, rows = _settings_of(session, order), []
+    for one in measured(found.ticket, found.context, found.limits):
+        if one.denied is not None:
+            rows.append(_denied_row(kept, one.codes, one.denied))
+        else:
+            rows.append(_row(kept, one.codes, "passed" if one.binds else "not_bound", figure=one.figure))
+    return rows
+
+
+def _early(session: Session, order: Order, denied: Denied) -> list[CheckRow]:
+    """Return the one check that an order without a price or size got to."""
+    return [_denied_row(_settings_of(session, order), [denied.code], denied)]
+
+
+def _past(session: Session, order: Order, denied: Denied | None) -> list[CheckRow]:
+    """Return what is known of the checks of an order that is on its way or over."""
+    kept = _settings_of(session, order)
+    if denied is not None:
+        others = [codes for codes in CODES_OF.values() if denied.code not in codes]
+        codes = next((codes for codes in CODES_OF.values() if denied.code in codes), (denied.code,))
+        return [_denied_row(kept, codes, denied), *(_row(kept, one, "not_kept") for one in others)]
+    answer: Answer = "passed_then" if _was_checked(session, order) else "not_checked"
+    return [_row(kept, codes, answer) for codes in CODES_OF.values()]
+
+
+def _was_checked(session: Session, order: Order) -> bool:
+    """Return whether the rules bound an order: those that protect a position, and a person's flattening, pass
+    others."""
+    decision = session.get_one(Decision, order.decision_id)
+    by_person = decision.turn_id is None and not decision.author.startswith("code:")
+    return order.protects is None and not by_person
+
+
+def _changes(
+    session: Session,
+    settings: Settings,
+    order: Order,
+    preview: Preview,
+    snapshot: Snapshot,
+    market: str,
+    found: Assessment | Denied,
+    rows: Sequence[CheckRow],
+) -> PreviewChanges:
+    price = None if isinstance(found, Denied) or found.unpriced is not None else found.price
+    terms = terms_of(session, settings, market, settings.account)
+    altered = verify(order, preview, terms, snapshot.now)
+    approval = session.exec(select(Approval).where(col(Approval.order_id) == order.id)).first()
+    waits = approval is not None and order.state == OrderState.APPROVAL_PENDING
+    moved = abs(exact(price) - exact(preview.price)) / exact(preview.price) if price and preview.price else None
+    return PreviewChanges(
+        price_then=preview.price,
+        priced_at=preview.priced_at,
+        price_now=price,
+        price_now_at=None if isinstance(found, Denied) or price is None else found.priced_at,
+        moved=None if moved is None else float(moved),
+        collar=settings.max_price_collar,
+        previewed_at=preview.created_at,
+        seconds_left=(approval.expires_at - utcnow()).total_seconds() if approval and waits else None,
+        intact=altered is None or altered.code is not DenialCode.PREVIEW_ALTERED,
+        mandate_then=json.loads(preview.payload).get("mandateVersion"),
+        mandate_now=terms.mandate,
+        denied=_would_deny(session, settings, order, preview, altered, found, rows),
+    )
+
+
+def _would_deny(
+    session: Session,
+    settings: Settings,
+    order: Order,
+    preview: Preview,
+    altered: Denied | None,
+    found: Assessment | Denied,
+    rows: Sequence[CheckRow],
+) -> Denied | None:
+    """Return the denial that the order would get if it were sent now, in the order of the checks at submission."""
+    state, why = halting.trading_state(session, settings, order.account)
+    if state is TradingState.HALTED:
+        return halted(state, why, order.account)
+    mandate = in_force(session, settings, settings.account) if settings.real_money else None
+    denied = settings_denial(session, settings, order) or (mandate if isinstance(mandate, Denied) else None) or altered
+    if denied is not None or isinstance(found, Denied):
+        return denied or (found if isinstance(found, Denied) else None)
+    first = next((row for row in rows if row.answer == "denied"), None)
+    if first is not None and first.denied_as is not None:
+        stated = {"reason": first.reason or "", "measured": first.figure or "", "limit": first.limit or ""}
+        return Denied(code=first.denied_as, **stated)
+    return price_moved(preview, found.price, settings.max_price_collar)

@@ -1,0 +1,48 @@
+"""Settings and checks over HTTP: masked, with their origin, and without a trace."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests import zygote
+from tests.stack import REPOSITORY
+from tests.tasks.web.kit import Service, service
+
+SECRET = "sk-secret-of-a-provider"
+
+
+def command(running: Service, *arguments: str) -> Any:
+    done = zygote.run((*arguments, "--json"), running.processes.environ, REPOSITORY)
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_settings_are_what_the_command_shows_and_hold_no_secret() -> None:
+    with service(DESK_PROVIDER_KEY=SECRET, DESK_MAX_CANDIDATES="7") as running, running.client() as client:
+        answer = client.get("/settings")
+        assert answer.status_code == 200, answer.text
+        assert SECRET not in answer.text
+        assert running.token not in answer.text
+        found = {row["name"]: row for row in answer.json()}
+        assert answer.json() == command(running, "config")
+        assert (found["max_candidates"]["value"], found["max_candidates"]["source"]) == (
+            7, "DESK_MAX_CANDIDATES (environment)",
+        )  # fmt: skip
+        assert found["provider_key"]["value"] not in (None, SECRET)
+        assert (found["trader_live"]["variable"], found["lenses"]["source"]) == ("TRADER_LIVE", "default")
+
+
+def test_the_doctors_table_has_remedies_and_is_kept_for_a_while() -> None:
+    with service() as running, running.client() as client:
+        first = client.get("/doctor").json()
+        names = [row["name"] for row in first["checks"]]
+        assert {"python", "redis", "database", "audit log", "mandate"} <= set(names)
+        assert first["left_out"] == ["data", "tools", "model", "litellm"]
+        assert not set(first["left_out"]) & set(names)
+        assert all(row["remedy"] for row in first["checks"] if row["status"] == "fail")
+        redis = next(row for row in first["checks"] if row["name"] == "redis")
+        assert redis["status"] != "fail", redis
+        again = client.get("/doctor").json()
+        assert (again["checks"], again["age"] > first["age"]) == (first["checks"], True)
+        assert not list(running.processes.home.glob(".doctor-*"))

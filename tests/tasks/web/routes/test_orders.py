@@ -1,0 +1,190 @@
+"""Orders over HTTP: what their checks measured, what changed since the preview, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlmodel import select
+
+from models.tables.orders import Order, Preview
+from tests.tasks.cli.orders.test_halt import place_orders
+from tests.tasks.web.conftest import Floor as Chained
+from tests.tasks.web.routes.test_trading import ANN, Floor, flag, trading_floor
+from tests.tasks.web.test_security import problem
+from tests.tools.orders.desk import action
+from tools.market.clock import exchange_day
+from tools.orders.audit.log import log_path
+
+REASON = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def waiting() -> Iterator[Floor]:
+    """AAPL is filled, IBM is at the broker, GE waits for a person, KO was too large."""
+    with trading_floor() as floor:
+        place_orders(floor.desk)
+        assert floor.desk.run(action("KO", quantity=100_000))[0].state == "denied"
+        yield floor
+
+
+def get(floor: Floor | Chained, path: str, **params: Any) -> Any:
+    response = floor.client.get(path, params=params)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def order_of(floor: Floor, symbol: str) -> str:
+    return next(order.id for order in floor.desk.orders() if order.symbol == symbol)
+
+
+def row(found: Any, code: str) -> Any:
+    return next(one for one in found["checks"] if code in one["codes"])
+
+
+def test_an_order_that_waits_has_every_check_with_its_figure_now(waiting: Floor) -> None:
+    found = get(waiting, f"/orders/{order_of(waiting, 'GE')}/checks")
+    assert (found["state"], found["denial"], found["missing"]) == ("approval_pending", None, None)
+    assert {one["answer"] for one in found["checks"]} == {"passed"}
+    notional = row(found, "notional_per_order")
+    quantity = next(order.quantity or 0 for order in waiting.desk.orders() if order.symbol == "GE")
+    price = waiting.desk.market.quote("GE").price
+    assert notional["figure"] == f"notional {quantity * price:,.2f}"
+    assert list(notional["limits"]) == ["DESK_MAX_ORDER_NOTIONAL"]
+    for code in ("share_per_symbol", "gross_notional", "daily_loss", "drawdown", "quote_stale", "buying_power"):
+        assert row(found, code)["figure"], code
+    changes = found["changes"]
+    assert (changes["price_then"], changes["price_now"], changes["moved"], changes["intact"]) == (price, price, 0, True)
+    assert 0 < changes["seconds_left"] <= 15 * 60
+    assert changes["denied"] is None
+
+
+def test_what_would_refuse_it_now_is_named(waiting: Floor) -> None:
+    order = order_of(waiting, "GE")
+    with waiting.desk.store.session() as session:
+        preview = session.exec(select(Preview).where(Preview.order_id == order)).one()
+        hash_, preview.payload_hash = preview.payload_hash, "0" * 64
+        session.add(preview)
+    changes = get(waiting, f"/orders/{order}/checks")["changes"]
+    assert (changes["intact"], changes["denied"]["code"]) == (False, "preview_altered")
+    with waiting.desk.store.session() as session:
+        preview = session.exec(select(Preview).where(Preview.order_id == order)).one()
+        preview.payload_hash = hash_
+        session.add(preview)
+    assert get(waiting, f"/orders/{order}/checks")["changes"]["denied"] is None
+
+
+def test_a_denied_order_has_the_figure_and_the_limit_it_broke(waiting: Floor) -> None:
+    found = get(waiting, f"/orders/{order_of(waiting, 'KO')}/checks")
+    first, others = found["checks"][0], found["checks"][1:]
+    assert (first["answer"], first["denied_as"]) == ("denied", "notional_per_order")
+    assert first["figure"].startswith("notional ")
+    assert first["limit"] == "at most 10,000.00"
+    assert found["denial"]["measured"] == first["figure"]
+    assert {one["answer"] for one in others} == {"not_kept"}
+    assert {one["figure"] for one in others} == {None}
+    assert (found["at"], found["changes"]) == (None, None)
+
+
+def test_of_an_order_that_was_sent_the_figures_are_not_made_up(waiting: Floor) -> None:
+    found = get(waiting, f"/orders/{order_of(waiting, 'AAPL')}/checks")
+    assert {(one["answer"], one["figure"]) for one in found["checks"]} == {("passed_then", None)}
+    assert (found["at"], found["changes"]) == (None, None)
+
+
+def test_a_check_decides_nothing_and_marks_nothing(waiting: Floor) -> None:
+    def state() -> Any:
+        return [order.model_dump() for order in waiting.desk.orders()], log_path(waiting.desk.settings).read_text()
+
+    before = state()
+    for order in waiting.desk.orders():
+        for path in ("", "/checks", "/graph"):
+            get(waiting, f"/orders/{order.id}{path}")
+    get(waiting, "/audit")
+    get(waiting, "/limits")
+    assert state() == before
+
+
+def test_orders_are_listed_by_day_and_account(waiting: Floor) -> None:
+    today = exchange_day(waiting.desk.market.clock.now()).isoformat()
+    whole = get(waiting, "/orders", day=today, limit=100)
+    assert {one["order"]["symbol"] for one in whole} == {"AAPL", "IBM", "GE", "KO"}
+    assert get(waiting, "/orders", day="2010-08-11") == get(waiting, "/orders", account="alpaca-live") == []
+    assert get(waiting, "/orders", day=today, offset=1, limit=2) == whole[1:3]
+    (one,) = get(waiting, "/orders", state="denied", account="paper", day=today)
+    assert one["order"]["symbol"] == "KO"
+    assert problem(waiting.client.get("/orders", params={"day": "yesterday"}), 422) == "wrong_request"
+
+
+def test_a_graph_leads_from_hits_to_the_order_and_every_edge_has_both_ends(floor: Chained) -> None:
+    with floor.service.store.session() as session:
+        order = session.get_one(Order, floor.chain.order_id)
+        order.denial_reason = REASON
+        session.add(order)
+    response = floor.client.get(f"/orders/{floor.chain.order_id}/graph")
+    assert response.headers["content-type"] == "application/json"
+    found = response.json()
+    nodes = {one["id"]: one for one in found["nodes"]}
+    assert len(nodes) == len(found["nodes"])
+    assert all(edge["source"] in nodes and edge["target"] in nodes for edge in found["edges"])
+    kinds = [one["kind"] for one in found["nodes"]]
+    assert (kinds.count("hit"), kinds.count("report"), kinds.count("verdict"), kinds.count("order")) == (2, 2, 1, 1)
+    hit = next(id_ for id_, one in nodes.items() if one["kind"] == "hit")
+    assert f"order:{floor.chain.order_id}" in reached(found["edges"], hit)
+    thread = next(id_ for id_, one in nodes.items() if one["kind"] == "thread" and one["ref"] == "thread-ACME-risk")
+    assert any(nodes[id_]["kind"] == "preview" for id_ in reached(found["edges"], thread))
+    assert nodes[f"order:{floor.chain.order_id}"]["facts"]["denial_reason"] == REASON, "hostile text is plain JSON"
+    assert problem(floor.client.get("/orders/ffffffff/graph"), 404) == "not_found"
+    with floor.service.store.session() as session:
+        order = session.get_one(Order, floor.chain.order_id)
+        order.denial_reason = None
+        session.add(order)
+
+
+def reached(edges: list[dict[str, str]], start: str) -> set[str]:
+    """Every node that a node led to."""
+    found: set[str] = set()
+    left = [start]
+    while left:
+        source = left.pop()
+        following = [edge["target"] for edge in edges if edge["source"] == source]
+        left += [one for one in following if one not in found]
+        found.update(following)
+    return found
+
+
+def test_limits_have_the_values_in_force(waiting: Floor) -> None:
+    found = get(waiting, "/limits")
+    one = next(row for row in found["limits"] if row["code"] == "notional_per_order")
+    assert one["limits"] == {"DESK_MAX_ORDER_NOTIONAL": "10000"}
+    (mandate,) = found["mandates"]
+    assert (mandate["broker"], mandate["in_force"]) == ("alpaca-live", False)
+    assert "no mandate was ever armed" in mandate["why"]
+
+
+def test_an_altered_line_of_the_audit_log_shows(waiting: Floor) -> None:
+    found = get(waiting, "/audit")
+    (chain,) = found["chains"]
+    assert (found["verified"], chain["verified"], chain["problems"]) == (True, True, [])
+    log = log_path(waiting.desk.settings)
+    text = log.read_text()
+    assert chain["entries"] == len(text.splitlines())
+    log.write_text(text.replace('"AAPL"', '"MSFT"', 1))
+    altered = get(waiting, "/audit")
+    assert (altered["verified"], bool(altered["chains"][0]["problems"])) == (False, True)
+    log.write_text(text)
+    assert get(waiting, "/audit")["verified"] is True
+
+
+def test_a_halt_shows_in_what_waits() -> None:
+    with trading_floor() as floor:
+        assert floor.desk.run(action("GE"))[0].state == "approval_pending"
+        order = order_of(floor, "GE")
+        (floor.desk.settings.home / "HALT").write_text("fire\n")
+        found = get(floor, f"/orders/{order}/checks")
+        assert found["changes"]["denied"]["code"] == "halted"
+        assert (found["checks"][0]["denied_as"], flag(floor.desk)) == ("halted", "active")
+        assert floor.client.post("/halt", json=ANN).status_code == 200
+        denied = get(floor, f"/orders/{order}/checks")
+        assert (denied["state"], denied["denial"]["code"]) == ("denied", "halted")
