@@ -66,7 +66,7 @@ def test_the_own_account_is_valued_at_the_markets_prices(books: Floor) -> None:
     assert found["missing"] == {}
 
 
-def test_another_brokers_account_is_shown_without_prices_and_says_so(books: Floor) -> None:
+def test_an_account_of_another_broker_is_shown_without_prices_and_with_the_reason(books: Floor) -> None:
     found = get(books, f"/accounts/{LIVE}")
     (ko,) = found["holdings"]
     assert (ko["quantity"], ko["price"], ko["value"], found["value"], found["gross"]) == (2.0, None, None, None, None)

@@ -31,7 +31,7 @@ def mark(session: Session, day: dt.date, opening: float, last: float, high: floa
     session.add(EquityMark(account="paper", day=day, opening=opening, last=last, high_water=high))
 
 
-def test_what_runs_waits_and_comes_next_is_shown_at_once() -> None:
+def test_running_and_waiting_and_scheduled_work_is_shown_at_once() -> None:
     with service() as running, running.client() as client:
         day = running.processes.settings.replay_date
         with running.store.session() as session:

@@ -60,7 +60,7 @@ def test_an_order_that_waits_has_every_check_with_its_figure_now(waiting: Floor)
     assert changes["denied"] is None
 
 
-def test_what_would_refuse_it_now_is_named(waiting: Floor) -> None:
+def test_the_check_that_would_refuse_it_now_is_named(waiting: Floor) -> None:
     order = order_of(waiting, "GE")
     with waiting.desk.store.session() as session:
         preview = session.exec(select(Preview).where(Preview.order_id == order)).one()
