@@ -13,7 +13,7 @@ from tasks.doctor.check import Check, CheckContext, run_checks
 from tasks.doctor.checklist import ALL
 from tasks.views.status import DeskStatus, WorkerRow, status
 from tasks.web.context import ServiceContext
-from tasks.web.watches import Reading, Watch
+from tasks.web.watches import KeptValue, Watch
 
 STATUS_FRESH_SECONDS = 5.0
 DOCTOR_FRESH_SECONDS = 60.0
@@ -61,7 +61,7 @@ class Fleet:
 
     def workers(self) -> KeptWorkers:
         """Return the workers, without waiting for them."""
-        kept: Reading[DeskStatus] = self.status.look()
+        kept: KeptValue[DeskStatus] = self.status.look()
         found = kept.value
         parts = found.trouble.items() if found is not None else ()
         return KeptWorkers(

@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[T]):
+class KeptValue(Generic[T]):
     """What is known. age: seconds since its reading began, None like the value before the first reading has ended.
     refreshing: it is being read again."""
 
@@ -37,7 +37,7 @@ class Watch(Generic[T]):
         self._known: tuple[float, T] | None = None
         self._reading: Future[None] | None = None
 
-    def look(self, wait: float = 0.0) -> Reading[T]:
+    def look(self, wait: float = 0.0) -> KeptValue[T]:
         """Return what is known, and have it read again if it is not fresh; wait so many seconds for that at most."""
         with self._lock:
             if self._is_stale() and self._reading is None:
@@ -50,7 +50,7 @@ class Watch(Generic[T]):
                 reading.result(wait)
         with self._lock:
             known, refreshing = self._known, self._reading is not None
-        return Reading(time.monotonic() - known[0] if known else None, refreshing, known[1] if known else None)
+        return KeptValue(time.monotonic() - known[0] if known else None, refreshing, known[1] if known else None)
 
     def _is_stale(self) -> bool:
         return self._known is None or time.monotonic() - self._known[0] > self._fresh

@@ -102,7 +102,9 @@ def test_two_keys_are_none(client: httpx.Client) -> None:
     assert runs(client) == before
 
 
-def test_a_write_whose_service_died_before_its_answer_is_not_done_again(running: Service, client: httpx.Client) -> None:
+def test_after_a_service_died_before_its_answer_the_write_is_not_done_again(
+    running: Service, client: httpx.Client
+) -> None:
     key = new_id()
     send(client, key)
     before = runs(client)
