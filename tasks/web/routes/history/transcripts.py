@@ -15,6 +15,7 @@ from tasks.threads.handling import ask, fork, reset
 from tasks.threads.overview import find_thread
 from tasks.views.history.transcript import ThreadTranscript, thread_transcript
 from tasks.web.context import Context, ServiceContext
+from tasks.web.idempotency import WriteRoute
 from tasks.web.schemas import (
     AskedTurn,
     AskRequest,
@@ -26,10 +27,9 @@ from tasks.web.schemas import (
     ResetThread,
     StopRequest,
 )
-from tasks.web.security import JsonRoute
 
 log = structlog.get_logger(__name__)
-router = APIRouter(tags=["threads"], route_class=JsonRoute)
+router = APIRouter(tags=["threads"], route_class=WriteRoute)
 
 # A turn may take minutes, and threads of the service's pool answer all other requests.
 ASKED_AT_ONCE = 4
