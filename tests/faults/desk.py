@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import psutil
@@ -35,6 +35,7 @@ WORKERS = ("research-1", "research-2")
 CREW = (*WORKERS, "ops", "trade", "beat")
 RUN_SECONDS = 120.0
 CLOCK = "clock"  # file in the home
+GRAPHS = "tests.toy.graphs"  # module of the graphs that it may play
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Held:
 @dataclass(slots=True)
 class FaultDesk:
     """excused: steps and attempts that may have begun turns for nothing. symbols: those that decisions were handed over
-    on. halted: ids of decisions that a halt may have denied orders of.
+    on. halted: ids of decisions that a halt may have denied orders of. dead: killed owners of steps.
     """
 
     processes: Processes
@@ -71,6 +72,7 @@ class FaultDesk:
     excused: set[tuple[str, int]] = field(default_factory=set)
     symbols: set[str] = field(default_factory=set)
     halted: set[str] = field(default_factory=set)
+    dead: set[str] = field(default_factory=set)
     _offset: int = 0
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _watching: threading.Event = field(default_factory=threading.Event)
@@ -202,10 +204,10 @@ class FaultDesk:
     # Kills
 
     def held_by(self, name: str, *run_ids: str) -> dict[str, int]:
-        """Steps of a worker by their owner's name; with the attempt."""
-        mine = f"{name}@"
-        found = self.steps(*run_ids)
-        return {s.id: s.attempt for s in found if s.state == StepState.RUNNING and (s.owner or "").startswith(mine)}
+        """Steps of a worker that lives, by their owner's name; with the attempt."""
+        found = [step for step in self.steps(*run_ids) if step.state == StepState.RUNNING]
+        mine = [step for step in found if str(step.owner).startswith(f"{name}@") and step.owner not in self.dead]
+        return {step.id: step.attempt for step in mine}
 
     def asking(self, held: dict[str, int]) -> list[Asked]:
         """Model calls of these steps that are open now."""
@@ -244,9 +246,13 @@ class FaultDesk:
 
     def kill_frozen(self, name: str, held: Held) -> None:
         servers = self.app_servers(name)
+        with self.store.read() as session:
+            owners = session.exec(select(Step.owner).where(col(Step.id).in_(held.steps))).all()
+        self.dead |= {str(owner) for owner in owners}
         self.kill(name)
         for process in servers:
-            process.resume()  # orphans: they find their pipe closed
+            with suppress(psutil.NoSuchProcess):
+                process.resume()  # orphans: they find their pipe closed
         self.excused |= set(held.steps.items())
 
     def takeover(self, held: Held, seconds: float = 60.0) -> float:
@@ -278,6 +284,7 @@ def fault_desk(pace: Pace, *launcher: str, crew: tuple[str, ...] = CREW, **envir
         "DESK_NO_PROGRESS_SECONDS": f"{pace.silence:g}",
         "DESK_DRAIN_SECONDS": "20",
         "DESK_LOG_LEVEL": "INFO",
+        "DESK_GRAPHS": GRAPHS,
         "TRADER_LIVE": "1",
         **environ,
     }

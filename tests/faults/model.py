@@ -19,6 +19,7 @@ from agents.roles import ROLES
 from models.board.forecasts import VoiceOutput
 from models.research import ScreenOutput
 from tests.fakes.chat import Dropped, HalfJson, send_reply
+from tests.fakes.obedient import obedient
 from tests.fakes.responses import (
     Call,
     Cut,
@@ -112,8 +113,10 @@ async def _hung_up(receive: Receive) -> None:
 
 def own_reply(role: str, body: dict[str, Any]) -> Reply:
     """One data tool a turn, then the role's answer: every symbol is a candidate, every report confirms, the trader
-    closes what is held and opens the first verdict's symbol."""
+    closes what is held and opens the first verdict's symbol. A graph's node, which has no subject, is obeyed."""
     subject = subject_of(body)
+    if subject is None:
+        return obedient(body)
     offered = {tool.get("name") for tool in body.get("tools") or []}
     tool = next((name for name in _DATA_TOOLS if name in offered), "")
     if tool and not answered(body):
@@ -121,14 +124,14 @@ def own_reply(role: str, body: dict[str, Any]) -> Reply:
     return Text(json.dumps(answer_of(role, subject)))
 
 
-def subject_of(body: dict[str, Any]) -> dict[str, Any]:
+def subject_of(body: dict[str, Any]) -> dict[str, Any] | None:
     for item in reversed(body.get("input") or []):
         if item.get("role") == "user":
             text = "".join(part.get("text", "") for part in item.get("content") or [])
             if found := _SUBJECT.search(text):
                 subject: dict[str, Any] = json.loads(found.group(1))
                 return subject
-    raise AssertionError("a request without a subject")
+    return None
 
 
 def arguments_of(tool: str, subject: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from itertools import groupby
 from tests.faults import (
     database,
     episodes,
+    graphs,
     kills,
     messages,
     model_faults,
@@ -75,6 +76,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("model: invalid answers", model_faults.invalid_answers, short=True),
     Scenario("model: refusals", model_faults.refusals, short=True),
     Scenario("episode: worker killed", episodes.worker_killed, times=6, short=True),
+    Scenario("graphs: 5, killed 4 times", partial(graphs.workers_killed, 5, 4), short=True),
+    Scenario("graphs: 20, killed 30 times", partial(graphs.workers_killed, 20, 30), times=3),
     Scenario("stopped in every phase", stops.stopped_in_every_phase, times=2),
     Scenario("both runtimes: worker killed", kills.worker_killed, times=6, environ=BOTH),
     Scenario("both runtimes: rolling restart", kills.rolling_restart, environ=BOTH),

@@ -14,14 +14,15 @@ from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained, GraphRecursionError
 from langgraph.runtime import RunControl
-from sqlmodel import col, select
+from sqlmodel import Session, col, func, select
 
 from agents.langchain.bridge import using
 from agents.langchain.errors import CallInterrupted, ChatError, RateLimited
 from models.errors import BudgetUsed, DeskError, GraphEndless, GraphRaised, GraphState, GraphWaits, LeaseLost, Postponed
-from models.states import StepKind
+from models.states import AttemptEnd, StepKind
 from models.tables.columns import utcnow
-from models.tables.runs import Run, Step, Turn
+from models.tables.graphs import GraphCheckpoint
+from models.tables.runs import Attempt, Run, Step, Turn
 from tasks.bootstrap import Desk
 from tasks.engine import policy
 from tasks.engine.leases import EndReason, HeldStep, StepEnded
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 # Of the step's deadline: a node that begins within it has as long again.
 CHAPTER = 0.5
+# Workers that a chapter may lose while it gets on. Then the next one begins, which has lost none: a graph of hours
+# outlives any number of restarts, and one that kills its workers at the same node still fails (`policy.LOSSES`).
+MOST_LOSSES = 3
 _NODE = re.compile(r"During task with name '(.+?)' and id")
 
 
@@ -54,6 +58,7 @@ class Chapter:
             steps = select(Step.id).where(Step.run_id == step.run_id, Step.kind == step.kind)
             own = (col(Turn.step_id).in_(steps), Turn.subject == self._thread)
             last = session.exec(select(Turn.id).where(*own).order_by(col(Turn.id).desc()).limit(1)).first()
+            self._worn = _worn(session, step, self._thread)
         self._until = time.monotonic() + desk.settings.step_deadline_seconds * CHAPTER
         self._control = RunControl()
         self._record = Record(last)
@@ -63,6 +68,8 @@ class Chapter:
 
     def play(self) -> Ending:
         """Run the chapter and return its end. Raises LeaseLost, StepEnded."""
+        if self._worn:
+            return self._next()
         self._held.on_end(self._halt)
         try:
             output = self._output()
@@ -165,6 +172,15 @@ class Chapter:
         if wait is None:
             return Done({"status": "failed", **self._place}, rows, error=reason)
         return RetryLater(max(wait.seconds, seconds), reason, rows, counts=wait.counts)
+
+
+def _worn(session: Session, step: ClaimedStep, thread: str) -> bool:
+    """Return whether a chapter has lost MOST_LOSSES workers and got on in between."""
+    lost = select(func.count()).where(Attempt.step_id == step.id, Attempt.outcome == AttemptEnd.LOST)
+    if session.exec(lost).one() < MOST_LOSSES:
+        return False
+    kept = session.get(GraphCheckpoint, (step.run_id, thread, ""))
+    return kept is not None and kept.step_id == step.id
 
 
 def _kind_of(error: Exception) -> tuple[str, str]:

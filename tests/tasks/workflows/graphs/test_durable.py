@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from models.states import RunState, StepState
+from models.states import AttemptEnd, RunState, StepState
+from models.tables.columns import utcnow
 from models.tables.runs import Run, Step
 from tasks.bootstrap import desk_of
 from tasks.cli.render.results.graphs import graphs_report
+from tasks.engine import graph
 from tasks.views.run_view import view
 from tasks.worker.work import work
 from tasks.workflows.graph import play_chapter
 from tasks.workflows.graphs import play
+from tasks.workflows.graphs.play import MOST_LOSSES
 from tasks.workflows.runs import close_run_step
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import Reply, Silence, Status
@@ -65,6 +68,20 @@ def from_call(number: int, reply: Reply) -> Any:
         return reply if seen["calls"] >= number else obedient(body)
 
     return policy
+
+
+def drained(desk: Graphs, run_id: str) -> Step:
+    """Begin a graph, and have its worker end at the third call; the step that is given back."""
+    desk.model.policy = at_call(3, Silence(60.0))
+    step = desk.steps(run_id)[0]
+    thread = threading.Thread(target=work, args=(desk.app, step.id, play_chapter))
+    thread.start()
+    try:
+        wait_for(lambda: len(list(desk.model.calls())) == 3, "the third call")
+        desk_of(desk.app).leases.end_all()
+    finally:
+        thread.join(PATIENCE)
+    return get(desk.store, step.id)
 
 
 def assert_whole(desk: Graphs, run_id: str, step: Step) -> None:
@@ -151,18 +168,10 @@ def test_a_stop_ends_the_call_and_the_graph(desk: Graphs) -> None:
 
 
 def test_a_drained_worker_gives_the_graph_to_another_one(desk: Graphs) -> None:
-    desk.model.policy = at_call(3, Silence(60.0))
     run_id = desk.open("research", IBM)
-    step = desk.steps(run_id)[0]
-    thread = threading.Thread(target=work, args=(desk.app, step.id, play_chapter))
-    thread.start()
-    try:
-        wait_for(lambda: len(list(desk.model.calls())) == 3, "the third call")
-        desk_of(desk.app).leases.end_all()
-    finally:
-        thread.join(PATIENCE)
-    assert get(desk.store, step.id).state == StepState.READY
-    assert str(get(desk.store, step.id).error).startswith("drained: ")
+    found = drained(desk, run_id)
+    assert found.state == StepState.READY
+    assert str(found.error).startswith("drained: ")
     assert_whole(desk, run_id, desk.play(run_id))
     assert len(list(desk.model.calls())) == 17
 
@@ -182,6 +191,24 @@ def test_a_step_that_another_worker_has_writes_nothing_more(desk: Graphs) -> Non
     found = get(desk.store, step.id)
     assert (found.state, found.owner) == (StepState.RUNNING, "another")
     assert (desk.turns(run_id), desk.kept(run_id)) == before
+
+
+def lose_workers(desk: Graphs, step: Step) -> None:
+    """Have as many attempts at a step end with their workers as a chapter may lose."""
+    with desk.store.session() as session:
+        for _ in range(MOST_LOSSES):
+            graph.record_attempt(session, step, utcnow(), AttemptEnd.LOST, graph.LOST)
+
+
+def test_a_chapter_that_got_on_while_workers_were_lost_gives_way_to_one_that_has_lost_none(desk: Graphs) -> None:
+    run_id = desk.open("research", IBM)
+    lose_workers(desk, drained(desk, run_id))
+    work(desk.app, desk.steps(run_id)[0].id, play_chapter)
+    first, second = desk.steps(run_id)
+    assert (first.state, first.result["goes_on"]) == (StepState.DONE, True)
+    lose_workers(desk, second)
+    assert_whole(desk, run_id, desk.play(run_id))
+    assert len(desk.steps(run_id)) == 2  # the second one had not got on: its losses go on counting
 
 
 def test_a_used_up_budget_ends_the_graph_with_its_reason() -> None:
