@@ -1,4 +1,4 @@
-"""Graphs whose workers die again and again: each goes on at its node, and what a node did is there once."""
+"""Graphs that lose their workers again and again: each goes on at its node, and what a node did is there once."""
 
 from __future__ import annotations
 
