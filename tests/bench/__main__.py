@@ -11,6 +11,8 @@ from tests.bench.analysis import analysis_times
 from tests.bench.charts import chart_cost
 from tests.bench.commands import command_cpu
 from tests.bench.episode import episode_times
+from tests.bench.graphs import TURNS as GRAPH_TURNS
+from tests.bench.graphs import bridge_cost, graph_times
 from tests.bench.library import library_cost
 from tests.bench.overhead import overhead
 from tests.bench.repeat import repeated
@@ -35,6 +37,7 @@ PARTS = (
     "analysis",
     "episode",
     "walk",
+    "graphs",
 )
 READERS, EVENTS, PACE = 200, 5_000, 500
 # CPU milliseconds a turn, on a machine where an ephemeral turn takes an app-server so many. Another one is slower or
@@ -43,6 +46,7 @@ WORKER_MS, EVENTS_MS, APP_SERVER_MS = 6.0, 3.0, 12.5
 TURNS_A_SECOND = 100.0  # there
 SCREENS, CANDIDATES = 5, 20
 AT_ONCE = 64
+GRAPHS = 20
 
 
 def main() -> None:
@@ -50,6 +54,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sessions", type=int, default=60, help="of the walk")
+    parser.add_argument("--directly", type=int, default=5, help="graphs that are called one after another")
     parser.add_argument("part", nargs="?", choices=PARTS, help="one part alone")
     given = parser.parse_args()
     logs.configure(load_settings({"DESK_LOG_LEVEL": "WARNING"}))
@@ -68,6 +73,7 @@ def main() -> None:
         "analysis": lambda: show_analysis(sheet),
         "walk": lambda: show_walk(sheet, given.sessions),
         "episode": lambda: show_episode(sheet),
+        "graphs": lambda: show_graphs(sheet, given.turns, given.rounds, given.directly),
     }
     for name in [given.part] if given.part else PARTS:
         parts[name]()
@@ -216,6 +222,26 @@ def show_episode(sheet: Sheet) -> None:
     path = f"the slowest tool, {found.tools:.2f} s, then {found.calls} calls in sequence"
     sheet.line("critical path", f"{found.critical_path:.2f} s", path)
     sheet.most("wall over it", found.ratio, 1.2, form=".2f")
+
+
+def show_graphs(sheet: Sheet, turns: int, rounds: int, directly: int) -> None:
+    sheet.head(f"(p) {GRAPHS} graphs of 16 model calls in sequence, 1.0 s a model call")
+    found = graph_times(1.0, GRAPHS, directly)
+    each = f"{directly} of them took {sum(found.direct):.1f} s, by ChatCodex without a desk"
+    sheet.line("one after another", f"{found.in_sequence:.1f} s", each)
+    sheet.line("through the desk", f"{found.desk:.1f} s")
+    sheet.least("faster by", found.faster, 15, form=".1f")
+    sheet.line(f"on one worker of {GRAPH_TURNS} turns", f"{found.one:.1f} s")
+    sheet.line("on two", f"{found.two:.1f} s")
+    sheet.least("faster by", found.by_two, 1.8, form=".2f")
+    cost = bridge_cost(turns, 2 * rounds)
+    sheet.head(
+        f"    CPU of a graph's call and of a plain turn, one model call each, {cost.calls} a round, zero latency"
+    )
+    sheet.line("worker: call, turn", f"{cost.call.worker:.1f}, {cost.turn.worker:.1f} ms")
+    sheet.most("more", cost.more, 3, " ms", ".1f")
+    sheet.line("app-servers: call, turn", f"{cost.call.app_servers:.1f}, {cost.turn.app_servers:.1f} ms")
+    sheet.line("worker's memory before its first graph, after", f"{cost.loaded_mb[0]:.0f}, {cost.loaded_mb[1]:.0f} MiB")
 
 
 if __name__ == "__main__":

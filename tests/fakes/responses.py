@@ -326,11 +326,19 @@ async def _answer(send: Send, code: int, headers: list[tuple[bytes, bytes]], bod
     await send({"type": "http.response.body", "body": body})
 
 
+def _roles_and_graphs(roles: Policy) -> Policy:
+    """Return the policy of a model that obeys graphs, which have no tools of the app-server's. roles: its answers to
+    requests that have some."""
+    from tests.fakes.obedient import obedient  # it needs this module
+
+    return lambda body: (roles if body.get("tools") else obedient)(body)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.fakes.responses")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds added to every answer")
-    parser.add_argument("--scenario", choices=("tool-then-final", "final"), default="tool-then-final")
+    parser.add_argument("--scenario", choices=("tool-then-final", "final", "graphs"), default="tool-then-final")
     parser.add_argument("--tool", default="", help="name of the tool to call; the first one offered when empty")
     parser.add_argument("--arguments", default="{}", help="its arguments, JSON")
     parser.add_argument("--answer", default='{"ok":true}', help="the final text")
@@ -338,10 +346,14 @@ def main() -> None:
     policy = tool_then_final(options.tool, options.arguments, options.answer)
     if options.scenario == "final":
         policy = lambda _body: Text(options.answer)  # noqa: E731
+    if options.scenario == "graphs":
+        policy = _roles_and_graphs(policy)
     server = FakeResponses(policy, latency=options.latency, port=options.port, log=False)
     print(server.url, flush=True)
     server.serve()
 
 
 if __name__ == "__main__":
-    main()
+    from tests.fakes import responses  # by its name, as other modules import it: its classes are there once
+
+    responses.main()
