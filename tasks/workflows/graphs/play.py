@@ -44,6 +44,7 @@ CHAPTER = 0.5
 # Workers that a chapter may lose while it gets on. Then the next one begins, which has lost none: a graph of hours
 # outlives any number of restarts, and one that kills its workers at the same node still fails (`policy.LOSSES`).
 MOST_LOSSES = 3
+_NODE_TAG, _WITHIN = "graph:step:", "|"  # of LangGraph: on a node's run; between a node and a graph within it
 _NODE = re.compile(r"During task with name '(.+?)' and id")
 
 
@@ -113,7 +114,7 @@ class Chapter:
         graph.checkpointer = self._saver
         config: RunnableConfig = {
             "configurable": {"thread_id": self._thread},
-            "callbacks": [_ToolCalls(self._record)],
+            "callbacks": [_Nodes(self._saver), _ToolCalls(self._record)],
             "run_name": self._thread,
         }
         saved = self._saver.get_tuple(config)
@@ -204,6 +205,24 @@ def _where(error: BaseException) -> str:
     notes = getattr(error, "__notes__", ())
     found = next((match for note in reversed(notes) if (match := _NODE.search(note))), None)
     return f"in the node {found.group(1)}: " if found is not None else ""
+
+
+class _Nodes(BaseCallbackHandler):
+    """Listener to the nodes of the graph itself: the saver has to know whether others run beside one."""
+
+    def __init__(self, saver: StepSaver) -> None:
+        self._saver = saver
+
+    def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: UUID, **given: Any) -> None:
+        is_node = any(tag.startswith(_NODE_TAG) for tag in given.get("tags") or ())
+        if is_node and _WITHIN not in str((given.get("metadata") or {}).get("langgraph_checkpoint_ns")):
+            self._saver.begins(run_id)
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
+        self._saver.ends(run_id)
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        self._saver.ends(run_id)
 
 
 class _ToolCalls(BaseCallbackHandler):

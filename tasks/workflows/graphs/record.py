@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -84,7 +85,8 @@ class Record:
         earlier try of the same transaction has written them."""
         with self._writing:
             turns, calls = self.rows()
-            yield lambda session: _insert(session, turns, calls)
+            tries = itertools.count()
+            yield lambda session: _insert(session, turns, calls, again=next(tries) > 0)
             with self._lock:
                 self.turns = self.turns[len(turns) :]
                 self.calls = self.calls[len(calls) :]
@@ -95,8 +97,8 @@ class Record:
             return list(self.turns), list(self.calls)
 
 
-def _insert(session: Session, turns: Sequence[Turn], calls: Sequence[ToolCall]) -> bool:
-    for table, rows in ((Turn, turns), (ToolCall, calls)):
+def _insert(session: Session, turns: Sequence[Turn], calls: Sequence[ToolCall], *, again: bool) -> bool:
+    for table, rows in ((Turn, turns), (ToolCall, calls)) if again else ():
         ids = [row.id for row in rows]
         if ids and session.exec(select(col(table.id)).where(col(table.id).in_(ids)).limit(1)).first() is not None:
             return False  # the commit was made, its answer was lost

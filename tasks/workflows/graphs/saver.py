@@ -1,11 +1,13 @@
 """The checkpointer of a graph in the desk's database: the latest checkpoint alone, written only while the step is held.
 
 A checkpoint and the rows of the turns made since the one before are one transaction: what a node did is there with the
-state that followed from it, or neither is.
+state that followed from it, or neither is. What a node has written is stored by itself only while others run beside it:
+the next checkpoint has it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,7 +23,6 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.types import ERROR
-from sqlalchemy import delete
 from sqlmodel import Session, col, select
 
 from models.database.persistence import transact
@@ -31,9 +32,8 @@ from models.tables.columns import utcnow
 from models.tables.graphs import GraphCheckpoint, GraphWrite
 from tasks.engine import graph
 from tasks.engine.steps import ClaimedStep
+from tasks.workflows.graphs import statements
 from tasks.workflows.graphs.bridge import StepBridge
-
-_WITHIN = ":"  # in the place of a graph within a node: before the id of the node's task
 
 
 class StepSaver(BaseCheckpointSaver[int]):
@@ -50,6 +50,25 @@ class StepSaver(BaseCheckpointSaver[int]):
         super().__init__()
         self._store, self._step, self._thread = store, step, thread
         self._bridge, self._seconds, self._saved = bridge, seconds, saved
+        self._running: set[Any] = set()
+        self._unwritten: list[GraphWrite] = []
+        self._lock = threading.Lock()
+        # Whether the database may have writes, and rows of graphs within nodes: what an attempt before left is unknown.
+        self._has_writes = self._has_within = True
+
+    def begins(self, node: Any) -> None:
+        """Note that a node of the graph itself begins, by an id of its own; what others have written before it is
+        stored first. Raises as `put` does."""
+        with self._lock:
+            self._running.add(node)
+            rows, self._unwritten = self._unwritten, []
+        if rows:
+            self._store_writes(rows)
+
+    def ends(self, node: Any) -> None:
+        """Note that a node has ended, or any other part of the graph."""
+        with self._lock:
+            self._running.discard(node)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         place, wanted = _place(config), get_checkpoint_id(config)
@@ -109,23 +128,34 @@ class StepSaver(BaseCheckpointSaver[int]):
             written_at=utcnow(),
         )
 
+        with self._lock:
+            if not place:
+                self._unwritten = []  # the checkpoint has them
+            has_writes, has_within = self._has_writes or bool(place), self._has_within and not place
+            self._has_within = self._has_within or bool(place)
+
         def write(session: Session) -> None:
-            old = col(GraphWrite.checkpoint_id) != checkpoint["id"]
-            session.execute(delete(GraphCheckpoint).where(*self._at(GraphCheckpoint, place)))
-            session.execute(delete(GraphWrite).where(*self._at(GraphWrite, place), old))
-            if not place and metadata.get("source") == "loop":
-                self._forget_within(session)
-            insert_rows(session, [row])
+            if has_writes:
+                self._delete(session, GraphWrite, "old", at=place, new=checkpoint["id"])
+            if has_within and metadata.get("source") == "loop":
+                # Of graphs within nodes that have ended with this step of the graph.
+                for table in (GraphWrite, GraphCheckpoint):
+                    self._delete(session, table, "within")
+            values = {f"new_{name}": value for name, value in row.model_dump().items()}
+            if session.connection().execute(statements.replace(), values).rowcount == 0:
+                insert_rows(session, [row])
 
         self._write(write)
         if not place:
+            self._has_writes = False
+            self._has_within = self._has_within and metadata.get("source") != "loop"
             self._saved(number)
         return self._config(place, checkpoint["id"])
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a node has written while others of its step still run. Raises as `put` does."""
+        """Store what a node has written while others of its step run or begin. Raises as `put` does."""
         if self._bridge.ended is not None and all(channel == ERROR for channel, _ in writes):
             return
         place, checkpoint_id = _place(config), config.get("configurable", {})["checkpoint_id"]
@@ -147,13 +177,21 @@ class StepSaver(BaseCheckpointSaver[int]):
                     content=content,
                 )
             )
-        ordinals = [row.ordinal for row in rows]
+        with self._lock:
+            alone = not place and not self._running
+            if alone:
+                self._unwritten += rows
+        if not alone:
+            self._store_writes(rows)
 
+    def _store_writes(self, rows: Sequence[GraphWrite]) -> None:
         def write(session: Session) -> None:
-            same = (col(GraphWrite.task) == task_id, col(GraphWrite.ordinal).in_(ordinals))
-            session.execute(delete(GraphWrite).where(*self._at(GraphWrite, place), *same))
+            for row in rows:
+                self._delete(session, GraphWrite, "same", at=row.place, by_task=row.task, at_ordinal=row.ordinal)
             insert_rows(session, rows)
 
+        self._has_writes = True
+        self._has_within = self._has_within or any(row.place for row in rows)
         self._write(write)
 
     def delete_thread(self, thread_id: str) -> None:
@@ -175,7 +213,11 @@ class StepSaver(BaseCheckpointSaver[int]):
     def forget(self, session: Session) -> None:
         """Delete all that is kept of the graph, in the transaction that ends it."""
         for table in (GraphWrite, GraphCheckpoint):
-            session.execute(delete(table).where(*self._at(table)))
+            self._delete(session, table, "all")
+
+    def _delete(self, session: Session, table: type[Any], which: str, **values: Any) -> None:
+        own = {"run": self._step.run_id, "of_thread": self._thread}
+        session.connection().execute(statements.forget(table, which), {**own, **values})
 
     def _write(self, do: Callable[[Session], None]) -> None:
         """Write within a transaction of the step's owner, with the rows of the turns since the last one."""
@@ -193,20 +235,14 @@ class StepSaver(BaseCheckpointSaver[int]):
                 self._bridge.end(error)
                 raise
 
-    def _forget_within(self, session: Session) -> None:
-        """Delete the checkpoints of graphs within nodes that have ended with this step of the graph."""
-        for table in (GraphWrite, GraphCheckpoint):
-            session.execute(delete(table).where(*self._at(table), col(table.place).contains(_WITHIN)))
-
     def _dumped(self, value: Any, what: str) -> tuple[str, bytes]:
         try:
             return self.serde.dumps_typed(value)
         except Exception as error:
             raise GraphState(f"{what} cannot be stored: {error}") from error
 
-    def _at(self, table: Any, place: str | None = None) -> tuple[Any, ...]:
-        own = (table.run_id == self._step.run_id, table.thread == self._thread)
-        return own if place is None else (*own, table.place == place)
+    def _at(self, table: Any, place: str) -> tuple[Any, ...]:
+        return table.run_id == self._step.run_id, table.thread == self._thread, table.place == place
 
     def _config(self, place: str, checkpoint_id: str) -> RunnableConfig:
         return {"configurable": {"thread_id": self._thread, "checkpoint_ns": place, "checkpoint_id": checkpoint_id}}
