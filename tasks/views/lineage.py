@@ -34,7 +34,7 @@ _OF_REPORT = """
 """
 _REPORTS = text(
     f"""
-    select r.run_id as run, r.role, r.status, r.verdict, r.confidence, r.summary, r.reason, r.author,
+    select r.id as report, r.run_id as run, r.role, r.status, r.verdict, r.confidence, r.summary, r.reason, r.author,
            r.answer, r.answer_schema, r.grounding,
            t.id as turn, t.thread_id as thread, t.thread_reason, t.codex_turn_id as codex_turn,
            (select sum(x.total_tokens) from turn x where {_OF_REPORT}) as tokens,
