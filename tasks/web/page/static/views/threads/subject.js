@@ -9,5 +9,5 @@ export function Subject({ subject }) {
   const place = subject.lastIndexOf('/') + 1;
   const last = subject.slice(place);
   const before = subject.slice(0, place);
-  return html`<span title=${subject}>${SYMBOL.test(last) ? html`<${SymbolLink} symbol=${last} />` : html`<${Text}>${last}<//>`}${before && html` <${Text} className="quiet small" most=${60}>${before.replace(/\/$/, '')}<//>`}</span>`;
+  return html`<span title=${subject}>${SYMBOL.test(last) ? html`<${SymbolLink} symbol=${last} />` : html`<${Text}>${last}<//>`}${before && html` <${Text} className="quiet small wide" most=${60}>${before.replace(/\/$/, '')}<//>`}</span>`;
 }
