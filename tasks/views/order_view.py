@@ -11,8 +11,8 @@ from sqlmodel import Session, col, select
 from models.errors import NotFound, UsageError
 from models.tables.orders import Approval, Fill, Order, Preview
 from models.tables.runs import Decision, Run, Turn
+from tasks.views.history.days import on_day
 from tasks.views.lineage import lineage
-from tools.market.clock import NEW_YORK
 
 _LEAST = 4  # characters of an id that are enough, if only one begins so
 
@@ -53,8 +53,7 @@ def list_orders(
     query = select(Order, Preview).join(Preview, col(Preview.order_id) == col(Order.id), isouter=True)
     query = query.where(*(col(column) == wanted for column, wanted in filters if wanted is not None))
     if day is not None:
-        first, last = (dt.datetime.combine(day + dt.timedelta(days=n), dt.time(), NEW_YORK) for n in (0, 1))
-        query = query.where(col(Order.market_at) >= first, col(Order.market_at) < last)
+        query = query.where(on_day(Order.market_at, day))
     ordered = query.order_by(col(Order.created_at).desc(), col(Order.ordinal).desc())
     found = session.exec(ordered.offset(offset).limit(limit)).all()
     return [(order, preview) for order, preview in found]

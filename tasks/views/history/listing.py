@@ -18,10 +18,9 @@ from models.states import RUN_FINAL, STEP_FINAL, OrderState
 from models.tables.orders import Order
 from models.tables.runs import Candidate, Run, Step, Turn
 from tasks.engine.budgets import Cost, costs_of, was_run
-from tools.market.clock import NEW_YORK
+from tasks.views.history.days import on_day
 
 SYMBOLS = 12  # named in a row
-_FIRST_YEAR, _LAST_YEAR = 1900, 2900  # of moments that the desk has; further ones do not fit a datetime in UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +107,10 @@ def _conditions(wanted: RunFilter) -> list[Any]:
     conditions: list[Any] = [col(column) == value for column, value in equal if value is not None]
     for column, day in ((Run.created_at, wanted.day), (Run.market_now, wanted.market_day)):
         if day is not None:
-            conditions.append(_on(column, day))
+            conditions.append(on_day(column, day))
     if wanted.symbol is not None:
         conditions.append(of_symbol(wanted.symbol.upper()))
     return conditions
-
-
-def _on(column: Any, day: dt.date) -> Any:
-    """Return the condition that a moment lies on a New York date; none does before or after all of the calendar's."""
-    if not _FIRST_YEAR <= day.year <= _LAST_YEAR:
-        return sqlalchemy.false()
-    begin = dt.datetime.combine(day, dt.time(), NEW_YORK)
-    end = dt.datetime.combine(day + dt.timedelta(days=1), dt.time(), NEW_YORK)
-    return sqlalchemy.and_(col(column) >= begin, col(column) < end)
 
 
 def _rows(session: Session, settings: Settings, runs: Sequence[Run], *, short: bool) -> list[RunRow]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from pydantic import Field
 
 from models.errors import NotWaiting, OrderError
@@ -20,14 +19,22 @@ from tasks.views.trading.order_checks import WAITS, OrderChecks, order_checks
 from tasks.views.trading.order_graph import OrderGraph, order_graph
 from tasks.web.context import Context, ServiceContext
 from tasks.web.idempotency import WriteRoute, decided_once
-from tasks.web.schemas import AnswerRequest, ApproveRequest, Id, IdFilter, Limit, Offset, OrderDetail, OrderRow
+from tasks.web.schemas import (
+    AnswerRequest,
+    ApproveRequest,
+    DayFilter,
+    Id,
+    IdFilter,
+    Limit,
+    Offset,
+    OrderDetail,
+    OrderRow,
+)
 from tools.market.protocol import MarketData
 from tools.orders.audit.reading import check_logs, entries_of
 from tools.orders.records.snapshots import symbols_of, take_snapshot
 
 router = APIRouter(route_class=WriteRoute)
-
-Day = Annotated[dt.date | None, Query(ge=dt.date(1990, 1, 1), le=dt.date(9000, 1, 1))]
 
 
 @router.get("/orders", tags=["orders"])
@@ -37,7 +44,7 @@ def orders(
     symbol: IdFilter = None,
     state: OrderState | None = None,
     account: IdFilter = None,
-    day: Day = None,
+    day: DayFilter = None,
     limit: Limit = 20,
     offset: Offset = 0,
 ) -> list[OrderRow]:

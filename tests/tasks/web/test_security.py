@@ -167,8 +167,10 @@ def test_asking_changes_nothing(floor: Floor) -> None:
     chain = floor.chain
     with floor.service.store.read() as session:
         turn_id = session.connection().exec_driver_sql("select id from turn limit 1").scalar_one()
+        report_id = session.connection().exec_driver_sql("select id from report limit 1").scalar_one()
     known = {
         "run_id": chain.run_id, "order_id": chain.order_id, "symbol": "ACME", "turn_id": turn_id,
+        "account": "paper", "report_id": report_id, "verdict_id": chain.verdict_id, "other_id": chain.run_id,
         "thread_id": "thread-trader", "digest": a_picture(floor.service, b"drawn"),
         "question_id": a_board(floor.service, chain.run_id),
     }  # fmt: skip
