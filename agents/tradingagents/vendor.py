@@ -151,10 +151,11 @@ _REPLACED: tuple[tuple[str, str, Callable[..., Any]], ...] = (
 def _module(project: Project, name: str) -> Any:
     try:
         return import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and name.startswith(error.name):
+    except (ImportError, ValueError) as error:  # the second: its own variables, which it reads when it is loaded
+        if isinstance(error, ModuleNotFoundError) and error.name is not None and name.startswith(error.name):
             raise _other(project, name) from None
-        raise UsageError(f"TradingAgents does not load: {error}", remedy="install it with all it needs") from error
+        remedy = "install it with all it needs where the workers are, and look at the variables TRADINGAGENTS_*"
+        raise UsageError(f"TradingAgents does not load: {error}", remedy=remedy) from error
 
 
 def _of(project: Project, owner: Any, name: str) -> Any:

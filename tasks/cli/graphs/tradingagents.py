@@ -33,8 +33,8 @@ def tradingagents(
     require_request(named, depth)
     day = _day(date)
     require_installed()
-    find_project()  # whether it loads here shows before a run is opened
     app = connected()
+    find_project()  # whether it loads shows before a run is opened; it may change the environment by a .env of its own
     see(app, open_tradingagents(app, tickers, named, depth, day), wait=wait, as_json=as_json)
 
 

@@ -117,6 +117,9 @@ def _cells(session: Session, run_id: str) -> dict[str, dict[str, ReportCell]]:
     steps = select(Step.subject, Step.role, Step.state).where(Step.run_id == run_id, Step.kind == StepKind.REPORT)
     for symbol, role, state in session.exec(steps).all():
         found[symbol][role] = ReportCell(role=role, state=state)
+    chapters = select(Step).where(Step.run_id == run_id, Step.kind == StepKind.GRAPH, Step.role != "")
+    for step in session.exec(chapters.order_by(col(Step.created_at), col(Step.id))).all():
+        found[str(step.payload["graph"])][step.role] = ReportCell(role=step.role, state=step.state)  # its last one's
     own = session.exec(select(Report, Turn).join(Turn).where(Report.run_id == run_id)).all()
     counted = session.exec(
         select(Report, Turn)

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from sqlmodel import Session, select
 
+from agents.langchain.errors import ChatError
 from agents.role_models import graph_model
 from agents.tradingagents.asking import ANALYSTS, ROLE, require_playable
 from agents.tradingagents.data import DeskData
@@ -25,7 +27,7 @@ from tasks.workflows.graphs.play import Chapter
 from tasks.workflows.portfolio.due import DueReason, HoldingSnapshot
 from tasks.workflows.portfolio.schedule import LOOKED, RoleScheduleStore
 from tasks.workflows.tradingagents.opening import DEPTH
-from tasks.workflows.tradingagents.past import MOST_REFLECTIONS, outcome_of, past_of
+from tasks.workflows.tradingagents.past import MOST_REFLECTIONS, EarlierSignal, outcome_of, past_of
 from tools.holdings import holdings, holds
 from tools.market.sessions import no_current_price
 from tools.questions.verdicts import report_question
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from langgraph.pregel import Pregel
 
+log = structlog.get_logger(__name__)
 NO_RATING = "the final decision names no rating"
 NO_DATA = "no tool of the graph had any data"
 
@@ -75,18 +78,35 @@ class TickerChapter(Chapter):
         assert self._ticker is not None, "the graph is made before its input"
         with self._desk.store.read() as session:
             past = past_of(session, self._context.account, self._context.market.name, self._context.clock.now())
-        made = dict[str, GraphReflection]()
         for signal in past.open(self._thread)[-MOST_REFLECTIONS:]:
-            outcome = outcome_of(self._context.market, signal.symbol, signal.day)
-            if outcome is None:
-                continue
-            text = self._ticker.reflect(signal.decision, outcome.raw, outcome.alpha, outcome.benchmark)
-            made[signal.report_id] = found = GraphReflection(
-                report_id=signal.report_id, symbol=signal.symbol, day=signal.day, rating=signal.rating,
-                raw=outcome.raw, alpha=outcome.alpha, sessions=outcome.sessions, benchmark=outcome.benchmark, text=text,
-            )  # fmt: skip
-            self._reflections.append(found)
+            if (found := self._reflection(self._ticker, signal)) is not None:
+                self._reflections.append(found)
+        made = {one.report_id: one for one in self._reflections}
         return self._ticker.begin(str(self._data.today), past.with_reflections(made).text(self._thread))
+
+    def _reflection(self, ticker: TickerGraph, signal: EarlierSignal) -> GraphReflection | None:
+        """Return what the model makes of the outcome of an earlier signal; None while that is not known, and where the
+        model has no answer: the next run on the ticker asks again. Raises what ended the step's calls."""
+        outcome = outcome_of(self._context.market, signal.symbol, signal.day)
+        if outcome is None:
+            return None
+        try:
+            text = ticker.reflect(signal.decision, outcome.raw, outcome.alpha, outcome.benchmark)
+        except ChatError as error:
+            self._bridge.require_going()
+            log.warning("tradingagents.no_reflection", report=signal.report_id, error=str(error))
+            return None
+        return GraphReflection(
+            report_id=signal.report_id,
+            symbol=signal.symbol,
+            day=signal.day,
+            rating=signal.rating,
+            raw=outcome.raw,
+            alpha=outcome.alpha,
+            sessions=outcome.sessions,
+            benchmark=outcome.benchmark,
+            text=text,
+        )
 
     def _next(self) -> Ending:
         if self._reflections:

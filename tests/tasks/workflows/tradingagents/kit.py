@@ -31,6 +31,9 @@ TURNS = [
     "Trader", "Aggressive Analyst", "Conservative Analyst", "Neutral Analyst", "Portfolio Manager",
 ]  # fmt: skip
 
+MANY = ("AAPL", "IBM", "KO", "GE", "F", "XOM", "JPM", "WMT", "MMM", "PG", "T", "VZ", "DIS", "HD", "CVX", "BA", "CAT",
+        "MCD", "MRK", "AXP")  # fmt: skip
+
 
 class Tickers(Graphs):
     """The desk, with its runs of TradingAgents."""

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tasks.bootstrap import desk_of
+from tasks.views.scores import scores
 from tasks.workflows.tradingagents.past import outcome_of, past_of
-from tests.tasks.workflows.tradingagents.kit import Tickers, tickers
+from tests.fakes.responses import Refusal, Reply
+from tests.patience import PATIENCE
+from tests.tasks.workflows.tradingagents.kit import MANY, Tickers, tickers
+from tests.toy.analyst import analyst
+from tools.questions.resolving import resolve_due
 
 pytestmark = pytest.mark.process
 EARLY, LATE = dt.date(2010, 2, 10), dt.date(2010, 3, 10)
@@ -92,3 +99,44 @@ def test_another_account_and_another_market_have_their_own_past(desk: Tickers) -
         assert past_of(session, "paper", "replay", now).signals
         assert not past_of(session, "another", "replay", now).signals
         assert not past_of(session, "paper", "yahoo", now).signals
+
+
+def test_a_reflection_that_the_model_refuses_is_asked_in_the_next_run(desk: Tickers) -> None:
+    play(desk, "MMM", EARLY)
+
+    def policy(body: dict[str, Any]) -> Reply:
+        return Refusal("no") if "Reflect." in json.dumps(body["input"]) else analyst()(body)
+
+    desk.model.policy = policy
+    try:
+        second = play(desk, "MMM", LATE)
+    finally:
+        desk.model.policy = analyst()
+    assert (desk.reports(second)[0].answer or {})["reflections"] == []
+    third = play(desk, "MMM", LATE)
+    assert len((desk.reports(third)[0].answer or {})["reflections"]) == 1
+
+
+def test_twenty_tickers_at_once_lose_no_signal(desk: Tickers) -> None:
+    day = dt.date(2010, 4, 14)
+    run_id = desk.begin(*MANY, analysts=MARKET, day=day)
+    threads = [threading.Thread(target=desk.play_one, args=(step,)) for step in desk.steps(run_id)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    with desk.store.read() as session:
+        past = past_of(session, "paper", "replay", dt.datetime(2010, 4, 15, tzinfo=dt.UTC))
+    assert {signal.symbol for signal in past.signals if signal.day == day} == set(MANY)
+
+
+def test_the_role_is_scored_like_any_other(desk: Tickers) -> None:
+    app = desk_of(desk.app)
+    report = resolve_due(desk.store, app.market_for(dt.date(2010, 8, 9)), "paper")
+    assert report.resolved
+    with desk.store.read() as session:
+        board = scores(session, "paper", "", "role", "tradingagents")
+    (row,) = board.rows
+    assert (row.kind, row.name) == ("role", "tradingagents")
+    assert row.forecasts >= len(MANY)
+    assert "CONFIRMED medium" in {label.name for label in row.labels}

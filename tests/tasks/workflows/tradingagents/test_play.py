@@ -23,12 +23,10 @@ from tests.patience import PATIENCE
 from tests.reached import no_request
 from tests.stack import wait_for
 from tests.tasks.worker.steps import get
-from tests.tasks.workflows.tradingagents.kit import DAY, TURNS, Tickers, tickers
+from tests.tasks.workflows.tradingagents.kit import DAY, MANY, TURNS, Tickers, tickers
 from tests.toy.analyst import analyst
 
 pytestmark = pytest.mark.process
-MANY = ("AAPL", "IBM", "KO", "GE", "F", "XOM", "JPM", "WMT", "MMM", "PG", "T", "VZ", "DIS", "HD", "CVX", "BA", "CAT",
-        "MCD", "MRK", "AXP")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -9,18 +9,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlmodel import select
 
-from models.states import RUN_FINAL, StepKind
-from models.tables.runs import Report, Run, Step, Turn, Verdict
+from models.states import RUN_FINAL
+from models.tables.runs import Report, Run, Turn, Verdict
 from tasks.bootstrap import desk_of
 from tasks.workflows.tradingagents.opening import open_tradingagents
 from tests.agents.tradingagents.conftest import TOY
-from tests.fakes.responses import FakeResponses
+from tests.fakes.responses import FakeResponses, Refusal, Reply
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for
+from tests.tasks.workflows.scripted import Scripted
 from tests.tasks.workflows.tradingagents.kit import DAY, TURNS, installed
 from tests.toy.analyst import analyst
 
@@ -94,24 +96,44 @@ def test_the_command_plays_tickers_and_a_killed_worker_costs_at_most_what_ran(mo
         assert "verdict" in (traded.stdout + traded.stderr)
 
 
-def test_the_role_takes_part_in_a_verdict_and_no_order_rests_on_it_alone(model: FakeResponses) -> None:
-    roles = {"DESK_RESEARCH_ROLES": "fundamentals,risk,tradingagents", "DESK_REQUIRED_ROLES": "none"}
+def test_the_role_takes_part_in_verdicts_and_no_order_rests_on_it_alone(model: FakeResponses) -> None:
+    roles = {"DESK_RESEARCH_ROLES": "quick,fundamentals,risk,tradingagents", "DESK_REQUIRED_ROLES": "none"}
+    desks = Scripted(stances={("GE", "quick"): "REJECT"})
+    ratings = {"KO": analyst("Sell"), "IBM": analyst("Buy")}
+
+    def policy(body: dict[str, Any]) -> Reply:
+        text = json.dumps(body["input"])
+        if "Role: " in text:
+            return desks(body)
+        return ratings["KO" if "'KO'" in text or '"KO"' in text else "IBM"](body)
+
+    model.policy = policy
     with installed(TOY), processes(forked=False, **on(model, **roles)) as desk:
         desk.workers("research-1", "ops", concurrency=4)
         desk.desk("beat", "beat")
-        done = command(desk, "research", "IBM", "--json")
+        done = command(desk, "research", "IBM", "KO", "GE", "--json")
         assert done.returncode == 0, done.stderr[-2000:]
         found = json.loads(done.stdout)
-        with desk_of(desk.app).store.read() as session:
-            verdict = session.exec(select(Verdict).where(Verdict.run_id == found["run_id"])).one()
-            reports = session.exec(select(Report).where(Report.run_id == found["run_id"])).all()
-            steps = session.exec(select(Step).where(Step.run_id == found["run_id"])).all()
-        by_role = {row.role: row for row in reports}
-        assert by_role["tradingagents"].verdict == "CONFIRMED"
-        assert verdict.completed == ["tradingagents"]  # this model calls no tool of the others: they rest on nothing
+        assert {row["symbol"]: row["verdict"] for row in found["candidates"]} == {
+            "IBM": "BUY", "KO": "PASS", "GE": "PASS",
+        }  # fmt: skip
+        assert [row["graph"] for row in found["graphs"]] == ["IBM", "KO"]  # none where quick rejects
+        assert found["candidates"][0]["tools"]["get_stock_data"] == 1
+        verdict = verdicts(desk, found["run_id"])["IBM"]
+        assert verdict.completed == ["quick", "risk", "tradingagents"]  # this market has no fundamentals
+        assert verdict.confidence == "low"
+        desks.instead["risk"] = Refusal("no")
+        done = command(desk, "research", "IBM", "--json")
+        found = json.loads(done.stdout)
+        verdict = verdicts(desk, found["run_id"])["IBM"]
+        assert verdict.completed == ["quick", "tradingagents"]
         assert verdict.rating == "INSUFFICIENT"
-        assert [step.role for step in steps if step.kind == StepKind.GRAPH] == ["tradingagents"]
-        assert found["graphs"][0]["graph"] == "IBM"
+        assert "No order rests on tradingagents: 2 reports of other roles are needed." in verdict.summary
+
+
+def verdicts(desk: Processes, run_id: str) -> dict[str, Verdict]:
+    with desk_of(desk.app).store.read() as session:
+        return {row.symbol: row for row in session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()}
 
 
 def test_without_the_project_the_remedy_installs_it(model: FakeResponses, tmp_path: Path) -> None:
