@@ -34,7 +34,8 @@ def graphs(session: Session, run: Run) -> list[GraphRow]:
     counted = select(Turn.subject, func.count()).where(Turn.run_id == run.id).group_by(Turn.subject)
     turns = dict(session.exec(counted.where(col(Turn.step_id).in_([step.id for step in steps]))).all())
     found = []
-    for name in run.params.get("inputs") or dict.fromkeys(str(one.payload["graph"]) for one in steps):
+    threads = sorted({str(one.payload["graph"]) for one in steps})
+    for name in dict.fromkeys((*run.params.get("inputs", ()), *run.params.get("symbols", ()), *threads)):
         own = sorted(
             (one for one in steps if one.payload["graph"] == name), key=lambda one: int(one.payload["chapter"])
         )

@@ -17,7 +17,7 @@ TOY = Path(__file__).parents[2] / "toy" / "trading_agents"
 
 def forget() -> None:
     """Unload the packages of a project."""
-    for name in [name for name in sys.modules if name.split(".")[0] in ("tradingagents", "cli")]:
+    for name in [name for name in list(sys.modules) if name.split(".")[0] in ("tradingagents", "cli")]:
         del sys.modules[name]
 
 
