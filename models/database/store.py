@@ -1,7 +1,7 @@
 """The database: one engine, short transactions, and the migrations.
 
-SQLite runs in WAL mode with a busy timeout and foreign keys on. Writers of one process queue behind a lock, because
-SQLite's busy handler sleeps and is not fair. Postgres needs neither.
+SQLite runs in WAL mode with a busy timeout and foreign keys on. Its writers queue behind a lock of their process and
+one of their host, because SQLite's busy handler sleeps and is not fair. Postgres needs neither.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from sqlalchemy.orm import configure_mappers
 from sqlmodel import Session, SQLModel
 
 from models.database.sessions import RowSession
+from models.database.writers import WriterQueue
 from models.errors import DatabaseDown, SettingError
 from models.events import event_log
 from models.events.batch import Batch
@@ -62,12 +63,13 @@ class Store:
         # They must neither block nor raise.
         self.on_commit: list[Callable[[Sequence[Batch]], None]] = []
         self._queue: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
+        self._writers = WriterQueue(make_url(url).database if self.is_sqlite else None)
 
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Yield one writing transaction: committed on leaving, rolled back on an error."""
         with self._queue, RowSession(self.writer, expire_on_commit=False) as session:
-            with session.begin():
+            with self._writers.turn(), session.begin():
                 yield session
                 event_log.write(session)
             # Before the next writer of this process, so that listeners see batches in the order of the commits.
@@ -88,6 +90,7 @@ class Store:
 
     def close(self) -> None:
         """Close all connections. The next use opens new ones, and the next call closes those."""
+        self._writers.close()
         self.engine.dispose()
         self.writer.pool = self.engine.pool  # they share one, and the other engine just got a new one
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import platform
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -36,6 +37,9 @@ VISIBILITY_SECONDS = 30
 # So many new objects, and Python looks for cycles of garbage among them; its own number is 700. Looking at events that
 # wait to be written again and again was a sixth of the event loop's CPU.
 GARBAGE = 50_000
+# Seconds that a thread computes before another one gets its turn; Python's own number is 0.005. A transaction comes
+# back from the database a dozen times, waits so long each time, and the writers of all other processes wait with it.
+SWITCH_SECONDS = 0.001
 # By name, for they lie above: the workflows; their steps become tasks in every process that sends or does any.
 WORKFLOWS = "tasks.workflows"
 # A worker loads these too: the two passes that are no steps, and its control commands.
@@ -128,7 +132,7 @@ def _follow_worker(desk: Desk, warm: bool, turns: bool) -> None:
     """Connect the desk to the worker's signals. App-servers are processes: the worker and each prefork child end their
     own."""
     starts, ends = (worker_ready, worker_process_init), (worker_shutdown, worker_process_shutdown)
-    _on(starts, _collect_rarely)
+    _on(starts, _tune_python)
     worker_shutting_down.connect(desk.drain.request, weak=False)
     _on((worker_ready,), desk.drain.take_signals)
     _on(starts, lambda: desk.drain.watch(desk.lease_keeper))
@@ -143,7 +147,8 @@ def _on(signals: Iterable[Signal], do: Callable[[], None]) -> None:
         signal.connect(lambda **_: do(), weak=False)
 
 
-def _collect_rarely() -> None:
+def _tune_python() -> None:
+    sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()
     gc.set_threshold(GARBAGE)
 

@@ -1,10 +1,15 @@
-"""(o) a walk over past sessions, played by the rulebook: sessions a minute on one worker process and on two."""
+"""(o) a walk over past sessions, played by the rulebook: sessions a minute on one worker process and on two.
+
+Two desks that a person may run. On the small one a single `desk worker` serves all queues, and `desk worker research`
+is added to it. On the one of `desk up` the bookkeeping and the orders have processes of their own, and `--workers 2`
+adds the second research worker to three processes that are at work already: on two processors that can add less.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import psutil
@@ -24,32 +29,37 @@ POLL = 0.5
 FIRST = dt.date(2010, 3, 1)
 
 
+# The processes of each desk, by what is added to it: the first of them is what a second worker takes work from.
+DESKS = {
+    "`desk worker`": (("all",), ("all", "research")),
+    "`desk up`": (("research-1", "ops", "trade"), ("research-1", "research-2", "ops", "trade")),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """One walk. seconds: wall; cpu: seconds of user and system time of each process, by its name."""
+    """One walk. seconds: wall; cpu: seconds of user and system time of each process, by its name; worker: the process
+    that a second one takes work from."""
 
+    worker: str
     turns: int
     seconds: float
     cpu: Mapping[str, float]
 
     @property
-    def research(self) -> float:
-        """CPU seconds of the workers that more of them share."""
-        return sum(spent for name, spent in self.cpu.items() if name.startswith("research"))
-
-    @property
     def attainable(self) -> float:
         """Times that two workers are faster when all processes share two processors that nothing else uses.
 
-        One research worker is as long at work as its CPU time; with two, both processors have half of all.
+        One worker is as long at work as its CPU time; with two, both processors have half of all.
         """
-        return 2 * self.research / sum(self.cpu.values())
+        return 2 * self.cpu[self.worker] / sum(self.cpu.values())
 
 
 @dataclass(frozen=True, slots=True)
 class WalkPace:
-    """The same walk on one worker process and on two."""
+    """The same walk on a desk with one worker process and with two."""
 
+    desk: str
     sessions: int
     one: Walked
     two: Walked
@@ -67,16 +77,16 @@ class WalkPace:
         return {name: seconds / self.sessions for name, seconds in spent}
 
 
-def walk_pace(sessions: int) -> WalkPace:
-    one = _walk(sessions, ["research"])
-    two = _walk(sessions, ["research-1", "research-2"])
-    return WalkPace(sessions, one, two)
+def walk_paces(sessions: int) -> Iterator[WalkPace]:
+    """Yield the pace of each desk."""
+    for desk, (one, two) in DESKS.items():
+        yield WalkPace(desk, sessions, _walk(sessions, one), _walk(sessions, two))
 
 
 def _walk(sessions: int, workers: Sequence[str]) -> Walked:
     with processes(forked=False) as desk:
         desk.rulebook()
-        desk.workers(*workers, "ops", "trade")
+        desk.workers(*workers)
         limit = max(LEAST_SECONDS, sessions * SECONDS_A_SESSION)
         _ended(desk, open_research(desk.app, ["IBM", "KO"]), limit)
         days = [day for day in desk_of(desk.app).market.recorded() if day >= FIRST][:sessions]  # type: ignore[attr-defined]
@@ -88,7 +98,8 @@ def _walk(sessions: int, workers: Sequence[str]) -> Walked:
         assert run.summary["missing"] == [], run.summary["missing"]
         assert run.finished_at is not None
         seconds = (run.finished_at - run.created_at).total_seconds()
-        return Walked(run.summary["turns"], seconds, {name: after[name] - before[name] for name in after})
+        spent = {name: after[name] - before[name] for name in after}
+        return Walked(workers[0], run.summary["turns"], seconds, spent)
 
 
 def _cpu(desk: Processes) -> dict[str, float]:
