@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from sqlmodel import col, select
@@ -98,13 +98,12 @@ def test_no_run_of_an_earlier_day_shows_a_later_bar_or_headline(walker: WalkingD
     assert found[True] >= {PLANTED}, "the plant is found where it may be seen"
 
 
+@settings(deadline=None)
 @given(day=st.sampled_from(DAYS[60:]), symbol=st.sampled_from(SYMBOLS), name=st.sampled_from(sorted(TOOLS)))
 def test_no_tool_shows_it_before_its_day(folder: Path, day: dt.date, symbol: str, name: str) -> None:
     market = market_on(HOME, folder, day)
-    settings = Settings(home=HOME, market="files", data=folder, replay_date=day)
-    context = ToolContext(
-        market=market, clock=market.clock, store=None, settings=settings, account="paper", run_id=None
-    )
+    own = Settings(home=HOME, market="files", data=folder, replay_date=day)
+    context = ToolContext(market=market, clock=market.clock, store=None, settings=own, account="paper", run_id=None)
     answer = answered(context, name, symbol)
     if day < PLANTED:
         assert not planted_in(answer)
