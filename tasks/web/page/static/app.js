@@ -4,7 +4,7 @@ import { render } from 'preact';
 import { html, useEffect, useState } from './lib/html.js';
 import { begin, login, codeIn, logout, session } from './lib/session.js';
 import { get } from './lib/api.js';
-import { go, href, match, place } from './lib/router.js';
+import { go, href, match, place, replace } from './lib/router.js';
 import { bind, bindings, moveRow } from './lib/keys.js';
 import { moment, setZone, zone } from './lib/format.js';
 import { usePreference, useResource } from './lib/store.js';
@@ -28,17 +28,17 @@ function App() {
     { keys: 'z', what: 'New York or local time', group: 'Everywhere', run: () => setZone(zone.value === 'ny' ? 'local' : 'ny') },
   ]), []);
   const { state } = session.value;
-  if (state === 'unknown') return html`<${Loading} what="the page" />`;
   const seen = session.value.logins > 0;
+  const desk = useResource(({ signal }) => get('/desk', {}, { signal }), [], { every: STATUS_MS });
   return html`
-    ${seen && html`<${Frame} path=${path} onHelp=${() => setHelp(true)}>
-      <${Shielded} name=${path}>${found ? html`<${View} key=${found.view.path} view=${found.view} params=${found.params} query=${query} />` : html`<${Empty} title="There is no such view"><a href=${href('/')}>To the desk</a><//>`}<//>
+    ${seen && html`<${Frame} path=${path} desk=${desk} onHelp=${() => setHelp(true)}>
+      <${Shielded} name=${path}>${found ? html`<${View} key=${found.view.path} view=${found.view} params=${found.params} query=${query} desk=${desk} />` : html`<${Empty} title="There is no such view"><a href=${href('/')}>To the desk</a><//>`}<//>
     <//>`}
     ${state === 'out' && html`<${Login} over=${seen} />`}
     ${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
 }
 
-function View({ view, params, query }) {
+function View({ view, params, query, desk }) {
   const [module, setModule] = useState(null);
   const [problem, setProblem] = useState(null);
   const load = () => {
@@ -56,26 +56,25 @@ function View({ view, params, query }) {
   }, [title]);
   if (problem) return html`<${ProblemBox} problem=${problem} again=${load} />`;
   if (!module) return html`<${Loading} what=${view.name} />`;
-  return html`<${module.default} params=${params} query=${query} />`;
+  return html`<${module.default} params=${params} query=${query} desk=${desk} />`;
 }
 
-function Frame({ path, children, onHelp }) {
-  const status = useResource(({ signal }) => get('/', {}, { signal }), [], { every: STATUS_MS });
+function Frame({ path, desk, children, onHelp }) {
   const [theme, setTheme] = usePreference('theme', 'auto');
   const [leaving, setLeaving] = useState(null);
   useEffect(() => {
     if (theme === 'auto') delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = theme;
   }, [theme]);
-  const standing = status.data?.standing;
+  const standing = desk.data?.standing;
   const danger = standing?.real_money;
   return html`
     <a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.querySelector('main').focus(); }}>To the content</a>
     <header class=${`top ${danger ? 'real' : ''}`}>
       <nav aria-label="Views"><a class="brand" href=${href('/')}>Chordesk</a>
         ${VIEWS.filter((view) => view.menu).map((view) => html`<a href=${href(view.path)} aria-current=${isIn(view.path, path) ? 'page' : undefined} title=${view.key && `g ${view.key}`}>${view.name}</a>`)}</nav>
-      <div class="standing">${standing && html`<${Standing} standing=${standing} running=${status.data.running} />`}
-        ${status.problem && html`<${Badge} tone="bad" title=${plain(status.problem.detail)}>no connection<//>`}</div>
+      <div class="standing">${standing && html`<${Standing} standing=${standing} desk=${desk.data} />`}
+        ${desk.problem && html`<${Badge} tone="bad" title=${plain(desk.problem.detail)}>${desk.problem.status ? 'not loaded' : 'no connection'}<//>`}</div>
       <div class="own">
         <${Clock} />
         <${Segments} label="Theme" value=${theme} onChange=${setTheme} options=${[['auto', 'Auto'], ['light', 'Light'], ['dark', 'Dark']]} />
@@ -93,10 +92,12 @@ function Frame({ path, children, onHelp }) {
 
 const isIn = (view, path) => (view === '/' ? path === '/' : path === view || path.startsWith(`${view}/`));
 
-function Standing({ standing, running }) {
+function Standing({ standing, desk: { running, waiting, database } }) {
   const live = standing.live;
   return html`<${Badge} tone=${standing.real_money ? 'bad' : live ? 'warn' : 'plain'} title=${`broker ${standing.broker}, account ${standing.account}`}>
       ${standing.real_money ? 'LIVE, REAL MONEY' : live ? 'live, play money' : 'preview'}<//>
+    ${database.trading !== 'active' && html`<${Badge} tone="bad" title=${plain(database.why)}>${database.trading}<//>`}
+    ${waiting.length > 0 && html`<a href=${href('/approvals')}><${Badge} tone="warn">${waiting.length} waiting<//></a>`}
     <span class="quiet">${plain(standing.account)} · ${plain(standing.market)} ${plain(standing.day)} · ${plain(standing.model)}</span>
     ${!running && html`<${Badge} tone="warn" title="start it: desk up">no desk up<//>`}`;
 }
@@ -147,6 +148,6 @@ render(html`<${App} />`, Object.assign(document.getElementById('app'), { textCon
 window.addEventListener('hashchange', () => {
   const found = codeIn(location.hash);
   if (!found) return;
-  history.replaceState(null, '', href(found.path));
-  login(found.code).then(() => go(found.path));
+  replace(`#${found.path}`);
+  login(found.code);
 });

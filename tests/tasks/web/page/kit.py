@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import axe_playwright_python
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
-from sqlmodel import col, select
+from sqlmodel import col, delete, select
 
 from models.database.store import Store
+from models.events import event_log
+from models.events.envelope import EventType, event
 from models.states import RUN_FINAL, StepState
+from models.tables.columns import new_id, utcnow
+from models.tables.events import EventBatch, EventHead
 from models.tables.orders import Order
-from models.tables.runs import Run, Step
+from models.tables.runs import Candidate, Run, Step
 from tasks.bootstrap import desk_of
 from tasks.web.page.sessions import new_code
 from tasks.workflows.research import open_research
@@ -25,7 +30,7 @@ from tests.stack import processes, wait_for
 from tests.tasks.web.kit import Service, start
 
 SYMBOLS = "AAPL,IBM,KO,MMM,XOM,JPM,GE,WMT"
-AXE = (next(iter(axe_playwright_python.__path__)) + "/axe.min.js",)
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 BY = "Ann"
 
 expect.set_options(timeout=PATIENCE * 1000)
@@ -64,6 +69,36 @@ class DeskPage:
 
     def thaw(self) -> None:
         self.service.processes.running["rulebook"].send_signal(signal.SIGCONT)
+
+    def last_event(self, run_id: str) -> int:
+        """Return the sequence of a run's newest event."""
+        with self.service.store.read() as session:
+            return event_log.head(session, run_id)[1]
+
+    def add_run(self, kind: str, schedule: str | None = None, symbols: Sequence[str] = ()) -> str:
+        """Add a run that has begun, with candidates, as the desk would; return its id."""
+        with self.service.store.session() as session:
+            run = session.get_one(Run, self.run).model_copy(
+                update={"id": new_id(), "kind": kind, "state": "running", "schedule": schedule, "slot": new_id()[:8]}
+            )
+            made = Run.model_validate({**run.model_dump(), "created_at": utcnow(), "finished_at": None})
+            session.add(made)
+            session.flush()
+            row = {"run_id": made.id, "instrument": "equity", "origin": "screen", "score": 1.0}
+            session.add_all(Candidate(symbol=symbol, rank=rank, **row) for rank, symbol in enumerate(symbols, 1))
+            event_log.append(session, [event(EventType.RUN_STARTED, made.id, kind=kind)])
+            return made.id
+
+    def remove_run(self, run_id: str) -> None:
+        """Take away a run of `add_run`."""
+        with self.service.store.session() as session:
+            for table in (Candidate, EventBatch, EventHead):
+                session.exec(delete(table).where(col(table.run_id) == run_id))  # type: ignore[call-overload]
+            session.exec(delete(Run).where(col(Run.id) == run_id))  # type: ignore[call-overload]
+
+    def stop_run(self, run_id: str) -> None:
+        with self.service.client() as client:
+            assert client.post(f"/runs/{run_id}/stop", json={"by": BY}).is_success
 
     def watch(self, context: BrowserContext) -> None:
         """Note what the pages of a context ask for, and what the browser complains of."""
@@ -148,3 +183,16 @@ def logged_in(browser: Browser, desk: DeskPage, **options: object) -> Iterator[P
         yield page
     finally:
         context.close()
+
+
+def violations(page: Page) -> list[str]:
+    """Return what axe finds wrong with the view: its rule, and the elements."""
+    if not page.evaluate("typeof window.axe === 'object'"):
+        page.evaluate(AXE.read_text(encoding="utf-8") + ";0")
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then(answer => answer.violations)")
+    return [f"{one['id']}: {', '.join(node['html'][:120] for node in one['nodes'][:3])}" for one in found]
+
+
+def overflow(page: Page) -> int:
+    """Return by how many pixels the view is wider than its window."""
+    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))

@@ -1,4 +1,4 @@
-"""The frame around the views."""
+"""The frame around the views, and the views Desk and Runs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,88 @@ from playwright.sync_api import Page, expect
 
 from tests.tasks.web.page.kit import DeskPage, short
 
+MARKUP = "<img src=x onerror=alert(1)>"
+REVERSED = "\u202egnp.exe"
 
-def test_the_desk_shows_what_runs_and_what_waits(page: Page, desk_page: DeskPage) -> None:
+
+def test_the_desk_shows_what_runs_what_waits_and_the_account(page: Page, desk_page: DeskPage) -> None:
     expect(page.get_by_role("heading", level=1, name="Desk")).to_be_visible()
-    runs = page.get_by_role("region", name="Runs now")
+    runs = page.get_by_role("region", name="Runs now").first
     expect(runs.get_by_role("link", name=short(desk_page.flying))).to_be_visible()
+    waiting = page.get_by_role("region", name="Waits for a person")
+    expect(waiting.get_by_role("link", name="Decide")).to_be_visible()
+    expect(page.get_by_role("region", name="Summary")).to_contain_text("$100,")
+    for worker in ("research@", "ops@", "trade@"):
+        expect(page.get_by_role("region", name="Workers").first).to_contain_text(worker)
+    expect(page.get_by_role("banner")).to_contain_text("live, play money")
 
 
-def test_the_runs_are_filtered_by_the_address(page: Page, desk_page: DeskPage) -> None:
-    desk_page.open(page, "/runs?kind=screen", "Runs")
-    table = page.get_by_role("region", name="Runs")
-    expect(table.get_by_role("link", name=short(desk_page.run))).to_be_visible()
+def test_a_run_that_begins_shows_at_once(page: Page, desk_page: DeskPage) -> None:
+    desk_page.open(page, "/runs", "Runs")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
+    run = desk_page.add_run("screen")
+    expect(page.get_by_role("link", name=short(run))).to_be_visible()
+    desk_page.remove_run(run)
+
+
+def test_the_runs_are_filtered_and_the_address_keeps_it(page: Page, desk_page: DeskPage) -> None:
+    desk_page.open(page, "/runs", "Runs")
+    table = page.get_by_role("group", name="Runs")
+    expect(table.get_by_role("link", name=short(desk_page.flying))).to_be_visible()
+    page.get_by_label("Kind").select_option("screen")
     expect(table.get_by_role("link", name=short(desk_page.flying))).to_have_count(0)
+    expect(table.get_by_role("link", name=short(desk_page.run))).to_be_visible()
+    assert page.url.endswith("#/runs?kind=screen")
+    page.reload()
+    expect(page.get_by_label("Kind")).to_have_value("screen")
+    page.get_by_label("State").select_option("failed")
+    expect(page.get_by_text("No run is like that")).to_be_visible()
+
+
+def test_a_run_is_started_here_and_a_refusal_is_shown_with_what_was_typed(page: Page, desk_page: DeskPage) -> None:
+    desk_page.open(page, "/runs?start=research", "Runs")
+    dialog = page.get_by_role("dialog", name="Start a run")
+    dialog.get_by_label("Symbols").fill("ib/m")
+    dialog.get_by_role("button", name="Start", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("symbols")
+    expect(dialog.get_by_label("Symbols")).to_have_value("ib/m")
+    dialog.get_by_label("Symbols").fill("ge")
+    with page.expect_response(lambda answer: answer.request.method == "POST") as answered:
+        dialog.get_by_role("button", name="Start", exact=True).click()
+    run = answered.value.json()
+    assert (run["kind"], answered.value.status) == ("research", 201)
+    assert answered.value.request.headers["idempotency-key"]
+    page.wait_for_url(f"**/#/runs/{run['id']}")
+    desk_page.stop_run(run["id"])
+
+
+def test_text_of_the_desk_is_never_markup(page: Page, desk_page: DeskPage) -> None:
+    seen: list[str] = []
+    page.on("dialog", lambda dialog: (seen.append(dialog.message), dialog.dismiss()))
+    run = desk_page.add_run("screen", schedule=f"{MARKUP}{REVERSED}", symbols=[MARKUP[:16], "javascript:x"])
+    desk_page.open(page, "/runs?kind=screen", "Runs")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name=short(run)))
+    expect(row).to_contain_text(MARKUP)
+    expect(row).to_contain_text("\u25afgnp.exe")
+    assert row.locator("img").count() == 0
+    links = row.get_by_role("link").evaluate_all("all => all.map(one => one.getAttribute('href'))")
+    assert all(link.startswith("#/") for link in links), links
+    desk_page.remove_run(run)
+    assert seen == []
+
+
+def test_the_policy_stops_what_text_could_do(page: Page, desk_page: DeskPage) -> None:
+    """Even code of the page could not make text a script, nor send anything elsewhere."""
+    policy = page.evaluate("fetch('/page/').then(answer => answer.headers.get('content-security-policy'))")
+    assert "unsafe" not in policy
+    for part in ("default-src", "frame-ancestors", "base-uri", "form-action", "trusted-types"):
+        assert f"{part} 'none'" in policy
+    assert "require-trusted-types-for 'script'" in policy
+    # Later: what the test itself evaluates is exempt from the policy.
+    caught = "() => new Promise(done => setTimeout(() => { try { %s; done('') } catch (error) { done(error.name) } }))"
+    assert page.evaluate(caught % "new Function('return 1')()") == "EvalError"
+    assert page.evaluate(caught % "document.createElement('div').innerHTML = '<b>x</b>'") == "TypeError"
+    sent = "() => fetch('http://127.0.0.1:9/x').then(() => 'sent', () => 'stopped')"
+    assert page.evaluate(sent) == "stopped"
+    desk_page.requests[:] = [url for url in desk_page.requests if ":9/" not in url]
+    desk_page.complaints.clear()

@@ -12,6 +12,7 @@ export function VirtualList({ items, row, height = 24, stick = false, dropped = 
   const [range, setRange] = useState([0, 60]);
 
   const measure = useCallback(() => {
+    if (!box.current) return; // the list has gone meanwhile
     const { scrollTop, clientHeight } = box.current;
     const first = Math.max(Math.floor(scrollTop / height) - SPARE, 0);
     const last = Math.ceil((scrollTop + clientHeight) / height) + SPARE;
@@ -39,7 +40,7 @@ export function VirtualList({ items, row, height = 24, stick = false, dropped = 
 
   useEffect(() => {
     const seen = new ResizeObserver(() => {
-      if (stick && place.current.atEnd) box.current.scrollTop = box.current.scrollHeight;
+      if (box.current && stick && place.current.atEnd) box.current.scrollTop = box.current.scrollHeight;
       measure();
     });
     seen.observe(box.current);
@@ -47,7 +48,7 @@ export function VirtualList({ items, row, height = 24, stick = false, dropped = 
   }, [measure]);
 
   const [first, last] = [Math.min(range[0], items.length), Math.min(range[1], items.length)];
-  return html`<div class=${`virtual ${className}`} ref=${box} onScroll=${scrolled} tabindex="0" role="region" aria-label=${label}>
+  return html`<div class=${`virtual ${className}`} ref=${box} onScroll=${scrolled} tabindex="0" role="group" aria-label=${label}>
     <ul style=${{ height: `${items.length * height}px` }}>
       ${items.slice(first, last).map(
         (item, index) => html`<li key=${first + index + dropped} class="virtual-row" aria-posinset=${first + index + 1} aria-setsize=${items.length}

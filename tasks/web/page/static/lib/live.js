@@ -17,7 +17,7 @@ const FIRST_WAIT_MS = 300;
 const MOST_WAIT_MS = 5_000;
 
 /** One stream of events. query: of its path. since: the sequence after which it begins. onEvents: gets arrays, in order.
- * onGap: events were missed for good; load anew, the stream goes on from now. onState: 'connecting', 'live', 'polling',
+ * onGap: load anew, the stream goes on from now: at its begin without `since`, and where events were missed for good. onState: 'connecting', 'live', 'polling',
  * 'hidden', 'away', 'ended', 'refused', with the problem. */
 export class Live {
   constructor(path, { query = {}, since = null, onEvents, onGap = () => {}, onState = () => {} }) {
@@ -155,7 +155,9 @@ export class Live {
       if (data) {
         const event = JSON.parse(data);
         if (kind === 'problem') return new Problem(event);
-        if (this.isNew(event)) this.waiting.push(event);
+        // The stream begins now: what happened before is in what the view loads, once it loads it again.
+        if (kind === 'place' && this.cursor === null) this.onGap(null);
+        if (kind === 'message' && this.isNew(event)) this.waiting.push(event);
       }
       if (id !== null) this.cursor = id;
     }

@@ -34,6 +34,12 @@ export const href = (path, query = {}) => `#${pathWith(path, query)}`;
 /** One part of a path, escaped. */
 export const part = (value) => encodeURIComponent(String(value));
 
+/** Replace the address by a view's, in this entry of the history. */
+export function replace(address) {
+  history.replaceState(null, '', address);
+  here.value = read();
+}
+
 export function go(path, query = {}) {
   location.hash = pathWith(path, query);
 }
@@ -41,8 +47,7 @@ export function go(path, query = {}) {
 /** Change some of the view's filters in place: the address stays shareable, and Back leaves the view. */
 export function setQuery(changes) {
   const { path, query } = here.value;
-  history.replaceState(null, '', href(path, { ...query, ...changes }));
-  here.value = read();
+  replace(href(path, { ...query, ...changes }));
 }
 
 /** The view of a path and its parameters, of views with patterns such as `/runs/:run`; null for none. */

@@ -2,6 +2,7 @@
 // or a cookie. A new tab of this page asks the open ones for it.
 
 import { signal } from '@preact/signals';
+import { replace } from './router.js';
 
 const KEPT = 'desk-session';
 const CODE = /^#?([A-Za-z0-9_-]{43})(\/.*)?$/;
@@ -33,7 +34,7 @@ export async function begin() {
   const found = codeIn(location.hash);
   if (found) {
     // Before anything else: no history entry and no copied address holds the code.
-    history.replaceState(null, '', `${location.pathname}#${found.path}`);
+    replace(`#${found.path}`);
     await login(found.code);
     return;
   }

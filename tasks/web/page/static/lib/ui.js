@@ -123,7 +123,7 @@ export function Table({ columns, rows, rowKey, label, empty, rowClass = () => ''
   if (!rows.length && empty) return empty;
   const turn = (id) => setOrder((now) => (now?.id !== id ? { id, down: false } : now.down ? null : { id, down: true }));
   const named = (column) => `${column.num ? 'right' : ''} ${column.wide ? 'wide' : ''}`;
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table>
+  return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}><table>
     <thead><tr>${columns.map((column) => {
       const sorted = order?.id === column.id ? (order.down ? 'descending' : 'ascending') : undefined;
       const mark = sorted && (order.down ? ' ▾' : ' ▴');
@@ -216,7 +216,7 @@ export function Segments({ label, options, value, onChange }) {
 }
 
 const LIVE = {
-  live: ['good', 'live'], connecting: ['busy', 'connecting'], polling: ['busy', 'polling'], hidden: ['plain', 'paused'],
+  live: ['good', 'receiving'], connecting: ['busy', 'connecting'], polling: ['busy', 'polling'], hidden: ['plain', 'paused'],
   away: ['bad', 'no connection'], ended: ['plain', 'ended'], refused: ['bad', 'no events'],
 };
 /** The state of a stream, of useLive. */

@@ -1,50 +1,123 @@
-// The desk at a glance: what runs, what waits for a person, and with what it would trade.
+// The desk at a glance: what runs, what waits for a person, what it holds, and with what it would trade.
 
-import { get } from '../lib/api.js';
+import { count, money, percent, signedMoney, signedPercent, span } from '../lib/format.js';
+import { EventRow } from '../lib/events.js';
 import { html } from '../lib/html.js';
-import { money } from '../lib/format.js';
 import { useKeys } from '../lib/keys.js';
-import { useResource } from '../lib/store.js';
-import { Ago, Badge, Empty, Facts, Link, Loaded, Panel, RunLink, SymbolLink, Table, Text } from '../lib/ui.js';
+import { useLive } from '../lib/live.js';
+import { useBounded } from '../lib/store.js';
+import { Ago, Badge, Empty, Facts, Figure, Link, LiveBadge, Loaded, Loading, Panel, RunLink, SymbolLink, Table, Text, Time, VirtualList } from '../lib/ui.js';
 
-const EVERY_MS = 10_000;
+const WATCHED = ['run', 'turn', 'order', 'approval', 'status.again', 'tool.completed'];
+const LATER_MS = 1_000;
+const MOST_EVENTS = 1_000;
 
-export default function Desk() {
-  const running = useResource(({ signal }) => get('/runs', { state: 'running', limit: 20 }, { signal }), [], { every: EVERY_MS });
-  const waiting = useResource(({ signal }) => get('/approvals', {}, { signal }), [], { every: EVERY_MS });
-  const status = useResource(({ signal }) => get('/', {}, { signal }), [], { every: EVERY_MS });
-  const again = () => [running, waiting, status].forEach((one) => one.reload());
-  useKeys([['r', 'Load again', again]]);
-  return html`<div class="view"><h1>Desk</h1><div class="grid">
-    <${Panel} title="Waits for a person" className="whole"><${Loaded} from=${waiting} what="what waits" empty=${html`<${Empty} title="Nothing waits for you" />`}>${(rows) => html`<${Waiting} rows=${rows} />`}<//><//>
-    <${Panel} title="Runs now"><${Loaded} from=${running} what="runs" empty=${html`<${Empty} title="Nothing runs"><${Link} to="/runs">Start a run<//><//>`}>${(rows) => html`<${Running} rows=${rows} />`}<//><//>
-    <${Panel} title="Standing"><${Loaded} from=${status} what="the standing">${(found) => html`<${Standing} found=${found} />`}<//><//>
-  </div></div>`;
+export default function Desk({ desk }) {
+  const [events, add] = useBounded(MOST_EVENTS);
+  const live = useLive('/events', {
+    query: { type: WATCHED, bodies: false },
+    onEvents: (found) => {
+      add(found);
+      desk.soon(LATER_MS);
+    },
+    onGap: () => desk.soon(0),
+  });
+  useKeys([['r', 'Load again', desk.reload]]);
+  return html`<div class="view"><h1>Desk <${LiveBadge} live=${live} /></h1>
+    <${Loaded} from=${desk} what="the desk">${(found) => html`<div class="stack">
+      <${Summary} found=${found} />
+      <${Panel} title="Waits for a person" tools=${html`<${Link} to="/approvals">All approvals<//>`}>
+        <${Table} label="What waits for a person" columns=${WAITING} rows=${found.waiting} rowKey=${(row) => row.approval} empty=${html`<${Empty} title="Nothing waits for you" />`} /><//>
+      <div class="grid">
+        <${Panel} title="Runs now" tools=${html`<${Link} to="/runs" query=${{ start: 'screen' }}>Start a run<//>`}>
+          <${Table} label="Runs now" columns=${RUNNING} rows=${found.runs} rowKey=${(run) => run.run_id} empty=${html`<${Empty} title="Nothing runs now" />`} />
+          ${found.all_runs > found.runs.length && html`<p><${Link} to="/runs" query=${{ state: 'running' }}>${found.all_runs} run now<//></p>`}<//>
+        <${Panel} title="Workers" tools=${html`<span class="quiet">${fleetAge(found.fleet)}</span>`}><${Workers} found=${found} /><//>
+        <${Panel} title="Queues"><${Queues} found=${found} /><//>
+        <${Panel} title="Next screens"><${Table} label="Next screens" columns=${SCHEDULED} rows=${found.scheduled} rowKey=${(row) => row.name} empty=${html`<${Empty} title="No screen is scheduled" />`} /><//>
+        <${Panel} title="Standing"><${Standing} standing=${found.standing} database=${found.database} running=${found.running} /><//>
+        <${Panel} title="As it happens" tools=${html`<${LiveBadge} live=${live} />`} className="whole">
+          ${events.items.length ? html`<${VirtualList} label="Events" items=${events.items} dropped=${events.dropped} stick row=${(event) => html`<${EventRow} event=${event} />`} className="low" />` : html`<${Empty} title="Nothing has happened since this view was opened" />`}<//>
+      </div></div>`}<//></div>`;
 }
+
+const fleetAge = (fleet) => (fleet.age === null ? 'not asked yet' : `asked ${span(fleet.age * 1000)} ago`);
+
+function Summary({ found: { equity, database, fleet, queues, all_runs: all, waiting } }) {
+  const queued = queues ? Object.values(queues.queued).reduce((sum, one) => sum + one, 0) : null;
+  return html`<section class="tiles" aria-label="Summary">
+    <${Tile} name="Equity" to="/account" note=${equity && (equity.current ? equity.day : `as of ${equity.day}`)}>${equity ? money(equity.equity) : 'not marked yet'}<//>
+    <${Tile} name="Today" to="/account" note=${equity && signedPercent(equity.change_share)}><${Figure} value=${equity?.change} sign>${signedMoney(equity?.change)}<//><//>
+    <${Tile} name="Drawdown" to="/account">${percent(equity?.drawdown)}<//>
+    <${Tile} name="Trading" to="/account" note=${database?.why}>${database ? html`<${Badge} tone=${database.trading === 'active' ? 'good' : 'bad'}>${database.trading}<//>` : 'not known'}<//>
+    <${Tile} name="Waiting for you" to="/approvals">${waiting.length}<//>
+    <${Tile} name="Runs now" to="/runs?state=running">${count(all)}<//>
+    <${Tile} name="Turns in flight" to="/fleet">${count(fleet.turns_in_flight)}<//>
+    <${Tile} name="Queued" to="/fleet">${count(queued)}<//>
+  </section>`;
+}
+
+const Tile = ({ name, to, note, children }) => html`<a class="tile" href=${`#${to}`}><span class="quiet">${name}</span><strong class="num">${children}</strong>${note && html`<small class="quiet"><${Text} most=${44}>${note}<//></small>`}</a>`;
 
 const WAITING = [
   { id: 'what', label: 'What', cell: (row) => html`<${Badge} tone="warn">${row.kind}<//>` },
-  { id: 'about', label: 'About', cell: (row) => (row.kind === 'order' ? html`<${SymbolLink} symbol=${row.symbol} /> <${Text}>${[row.action, row.side, row.quantity].filter(Boolean).join(' ')}<//>` : html`<${Text} most=${100}>${`${row.role}: ${row.what}`}<//>`) },
+  { id: 'about', label: 'About', cell: (row) => (row.kind === 'order' ? html`<${SymbolLink} symbol=${row.symbol} /> <${Text}>${[row.action, row.side, count(row.quantity), row.contract].filter(Boolean).join(' ')}<//>` : html`<${Text} most=${120}>${`${row.role}: ${row.what}`}<//>`) },
   { id: 'money', label: 'Notional', num: true, cell: (row) => (row.kind === 'order' ? money(row.notional) : '') },
-  { id: 'since', label: 'Asked', wide: true, cell: (row) => html`<${Ago} at=${row.asked_at} />` },
-  { id: 'open', label: '', cell: (row) => (row.kind === 'order' ? html`<${Link} to=${`/orders/${row.order}`}>decide<//>` : html`<${Link} to="/approvals">decide<//>`) },
+  { id: 'asked', label: 'Asked', wide: true, cell: (row) => html`<${Ago} at=${row.asked_at} />` },
+  { id: 'until', label: 'Until', wide: true, cell: (row) => html`<${Time} at=${row.expires_at} parts="time" />` },
+  { id: 'open', label: 'Decide', cell: (row) => html`<${Link} to=${row.kind === 'order' ? `/orders/${row.order}` : '/approvals'}>Decide<//>` },
 ];
-const Waiting = ({ rows }) => html`<${Table} label="What waits for a person" columns=${WAITING} rows=${rows} rowKey=${(row) => row.approval} />`;
 
 const RUNNING = [
-  { id: 'run', label: 'Run', cell: (run) => html`<${RunLink} id=${run.id} />` },
-  { id: 'kind', label: 'Kind', cell: (run) => run.kind },
-  { id: 'state', label: 'State', cell: (run) => html`<${Badge}>${run.state}<//>` },
-  { id: 'since', label: 'Since', cell: (run) => html`<${Ago} at=${run.created_at} />` },
+  { id: 'run', label: 'Run', cell: (run) => html`<${RunLink} id=${run.run_id} />` },
+  { id: 'kind', label: 'Kind', cell: (run) => html`${run.kind}${run.schedule && html` <span class="quiet"><${Text}>${run.schedule}<//></span>`}` },
+  { id: 'steps', label: 'Steps', cell: (run) => html`<${Progress} steps=${run.progress.steps} />` },
+  { id: 'turns', label: 'Turns', num: true, title: 'in flight, and ended', cell: (run) => `${run.progress.turns_in_flight} + ${run.progress.turns}` },
+  { id: 'about', label: 'Symbols', wide: true, cell: (run) => html`<${Text} most=${40}>${run.symbols.join(' ')}<//>` },
+  { id: 'since', label: 'For', num: true, cell: (run) => span(run.progress.seconds * 1000) },
 ];
-const Running = ({ rows }) => html`<${Table} label="Runs now" columns=${RUNNING} rows=${rows} rowKey=${(run) => run.id} />`;
 
-const Standing = ({ found: { standing, running, home } }) => html`<${Facts} rows=${[
+/** Steps that have ended, of those that are there: as a bar and as text. */
+export function Progress({ steps }) {
+  const [ended, all] = Object.values(steps).reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
+  const title = Object.entries(steps).map(([kind, [c, d]]) => `${kind} ${c}/${d}`).join('\n');
+  return html`<span class="progress" title=${title}><progress value=${ended} max=${Math.max(all, 1)} aria-label="Steps"></progress> <span class="num">${ended}/${all}</span></span>`;
+}
+
+function Workers({ found: { fleet, database } }) {
+  const trouble = Object.entries(fleet.trouble ?? {});
+  return html`${trouble.map(([what, why]) => html`<p><${Badge} tone="warn">${what}<//> <${Text}>${why}<//></p>`)}
+    ${!fleet.workers && html`<${Loading} what="the workers' answers" />`}
+    ${fleet.workers && html`<${Table} label="Workers" columns=${WORKERS} rows=${fleet.workers} rowKey=${(row) => row.node} empty=${html`<${Empty} title="No worker answers">start them: <code>desk up</code><//>`} />`}
+    ${database?.oldest && html`<p class="quiet">oldest step: <${Text}>${[database.oldest.kind, database.oldest.role, database.oldest.subject, database.oldest.state].filter(Boolean).join(' ')}<//>, <span class="num">${span(database.oldest.seconds * 1000)}</span></p>`}`;
+}
+
+const WORKERS = [
+  { id: 'node', label: 'Worker', cell: (row) => html`<code><${Text}>${row.node}<//></code>` },
+  { id: 'state', label: 'State', cell: (row) => (row.trouble ? html`<${Badge} tone="bad" title=${row.trouble}>trouble<//>` : Object.keys(row.differs ?? {}).length ? html`<${Badge} tone="warn">other settings<//>` : html`<${Badge} tone="good">answers<//>`) },
+  { id: 'held', label: 'Steps', num: true, cell: (row) => count(row.steps_held) },
+  { id: 'turns', label: 'Turns', num: true, cell: (row) => count(row.app_servers.reduce((sum, one) => sum + one.in_flight, 0)) },
+  { id: 'mb', label: 'MB', num: true, wide: true, cell: (row) => count(row.rss_mb + row.app_servers.reduce((sum, one) => sum + (one.rss_mb ?? 0), 0)) },
+];
+
+function Queues({ found: { queues, redis_trouble: trouble } }) {
+  if (!queues) return html`<${Empty} title="The queues are not known"><${Text}>${trouble ?? 'Redis did not answer'}<//><//>`;
+  return html`<${Facts} rows=${[...Object.entries(queues.queued).map(([name, waiting]) => [name, html`<span class="num">${count(waiting)}</span>`]), ['held', html`<span class="num">${count(queues.held)}</span>`]]} />
+    ${queues.parked.length > 0 && html`<h3>Parked models</h3><ul>${queues.parked.map((one) => html`<li><${Badge} tone="warn">parked<//> <${Text}>${one.model}<//> <span class="quiet"><${Text} most=${80}>${[one.why, one.seconds === undefined ? null : `for ${span(one.seconds * 1000)}`].filter(Boolean).join(', ')}<//></span></li>`)}</ul>`}`;
+}
+
+const SCHEDULED = [
+  { id: 'name', label: 'Name', cell: (row) => html`<${Text}>${row.name}<//>` },
+  { id: 'kind', label: 'Kind', cell: (row) => row.kind },
+  { id: 'at', label: 'At', cell: (row) => html`<${Time} at=${row.at} />` },
+];
+
+const Standing = ({ standing, running, database }) => html`<${Facts} rows=${[
   ['Orders', html`<${Badge} tone=${standing.real_money ? 'bad' : standing.live ? 'warn' : 'plain'}>${standing.real_money ? 'live, real money' : standing.live ? 'live, play money' : 'preview'}<//>`],
   ['Broker', html`<${Text}>${standing.broker}<//>`],
   ['Account', html`<${Text}>${standing.account}<//>`],
   ['Model', html`<${Text}>${standing.model}<//>`],
   ['Market', html`<${Text}>${`${standing.market} ${standing.day}`}<//>`],
   ['Desk', running ? html`<${Badge} tone="good">up<//>` : html`<${Badge} tone="warn">no desk up<//>`],
-  ['Home', html`<code><${Text}>${home}<//></code>`],
+  ['Last sweep', database?.sweep?.at ? html`<${Ago} at=${database.sweep.at} />` : 'none yet'],
 ]} />`;

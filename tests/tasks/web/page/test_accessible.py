@@ -1,0 +1,64 @@
+"""Every view without a violation of axe in both themes, from 360 to 2,560 pixels, and by the keyboard alone."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.tasks.web.page.kit import DeskPage, logged_in, overflow, violations
+
+# Views with parameters too; {run} and {flying} are ids of runs.
+WAYS = ("/", "/runs", "/runs?start=screen", "/nowhere")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_view_has_a_violation_or_is_wider_than_the_window(browser: Browser, desk_page: DeskPage, theme: str) -> None:
+    with logged_in(browser, desk_page, color_scheme=theme) as page:
+        for way in WAYS:
+            page.goto(f"{desk_page.url}/#{way.format(run=desk_page.run, flying=desk_page.flying)}")
+            expect(page.locator("main .loading")).to_have_count(0)
+            assert violations(page) == [], f"{way} in {theme}"
+            for width in (360, 2560):
+                page.set_viewport_size({"width": width, "height": 900})
+                assert overflow(page) <= 0, f"{way} at {width} px"
+            page.set_viewport_size({"width": 1280, "height": 900})
+        page.get_by_text("Ann", exact=True).click()
+        page.get_by_role("button", name="Log out").click()
+        page.get_by_role("dialog").get_by_role("button", name="Log out").click()
+        expect(page.get_by_role("form", name="Log in")).to_be_visible()
+        assert violations(page) == [], f"the login in {theme}"
+
+
+def test_the_keyboard_leads_everywhere(page: Page, desk_page: DeskPage) -> None:
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="The keys")
+    expect(keys).to_contain_text("Start a run" if "/runs" in page.url else "Load again")
+    page.keyboard.press("Escape")
+    expect(keys).to_have_count(0)
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    expect(page.get_by_role("heading", level=1, name="Runs")).to_be_visible()
+    expect(page.get_by_role("group", name="Runs").get_by_role("link").first).to_be_visible()
+    page.keyboard.press("j")
+    focused = page.evaluate("document.activeElement.closest('[data-row]') !== null")
+    assert focused, "the first row has the focus"
+    page.keyboard.press("/")
+    expect(page.get_by_label("Kind")).to_be_focused()
+    page.keyboard.press("g")  # in a field, a key is a letter
+    page.keyboard.press("d")
+    expect(page.get_by_role("heading", level=1, name="Runs")).to_be_visible()
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("s")
+    expect(page.get_by_role("dialog", name="Start a run")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_the_themes_switch_and_stay(page: Page) -> None:
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+    light = page.evaluate(ground)
+    page.get_by_role("button", name="Dark").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert page.evaluate(ground) != light
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")

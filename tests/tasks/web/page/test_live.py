@@ -1,0 +1,134 @@
+"""Live events in the browser: over cuts, a hidden tab and a restart of the service; and lists that stay short."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.stack import wait_for
+from tests.tasks.web.kit import start
+from tests.tasks.web.page.kit import DeskPage, short
+
+# The first three answers are cut off in the middle of a message, after so many bytes.
+CUT = """async ([path, wanted]) => {
+  const { Live } = await import('/page/lib/live.js');
+  const real = window.fetch;
+  const cuts = [700, 1500, 4100];
+  const asked = [];
+  window.fetch = async (url, options) => {
+    const answer = await real(url, options);
+    if (!String(url).startsWith(path) || answer.status !== 200) return answer;
+    asked.push(options.headers['Last-Event-ID'] ?? null);
+    const limit = cuts.shift();
+    if (!limit) return answer;
+    const reader = answer.body.getReader();
+    let left = limit;
+    const body = new ReadableStream({ async pull(controller) {
+      const { value, done } = await reader.read();
+      if (done || !left) { controller.error(new TypeError('cut')); return; }
+      controller.enqueue(value.slice(0, left));
+      left = Math.max(left - value.length, 0);
+      if (!left) { controller.error(new TypeError('cut')); reader.cancel(); }
+    } });
+    return new Response(body, { status: 200, headers: answer.headers });
+  };
+  const found = [];
+  await new Promise((resolve) => {
+    const live = new Live(path, { since: 0, onEvents: (events) => {
+      found.push(...events.map((one) => one.sequence));
+      if (found.length >= wanted) { live.stop(); resolve(); }
+    } }).start();
+  });
+  window.fetch = real;
+  return { found, asked };
+}"""
+
+
+def test_a_stream_that_is_cut_has_no_gap_and_no_repeat(page: Page, desk_page: DeskPage) -> None:
+    events = desk_page.last_event(desk_page.run)
+    assert events > 40
+    answer = page.evaluate(CUT, [f"/runs/{desk_page.run}/events", events])
+    assert answer["found"] == list(range(1, events + 1))
+    assert len(answer["asked"]) == 4, "cut three times, and gone on each time"
+    assert answer["asked"] == sorted(answer["asked"], key=int)
+
+
+def test_a_hidden_tab_closes_its_stream_and_goes_on_when_it_is_seen(page: Page, desk_page: DeskPage) -> None:
+    desk_page.open(page, "/runs", "Runs")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
+    hide = """hidden => {
+      Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }"""
+    page.evaluate(hide, True)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("paused")
+    wait_for(lambda: desk_page.service.blocked_reads() == 0, "no reader is left")
+    run = desk_page.add_run("screen")
+    page.evaluate(hide, False)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
+    expect(page.get_by_role("link", name=short(run))).to_be_visible()
+    desk_page.remove_run(run)
+
+
+def test_a_restart_of_the_service_is_survived(page: Page, desk_page: DeskPage) -> None:
+    desk_page.open(page, "/runs", "Runs")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
+    desk = desk_page.service.processes
+    desk.end("api")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("no connection")
+    expect(page.get_by_role("link", name=short(desk_page.run))).to_be_visible()  # what was loaded stays
+    run = desk_page.add_run("screen")
+    url, _ = start(desk)
+    assert url == desk_page.url, "the same port as before"
+    expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
+    expect(page.get_by_role("link", name=short(run))).to_be_visible()
+    desk_page.remove_run(run)
+
+
+LIST = """async (count) => {
+  const { html, render } = { ...(await import('/page/lib/html.js')), ...(await import('preact')) };
+  const { VirtualList } = await import('/page/lib/list.js');
+  const { Bounded } = await import('/page/lib/store.js');
+  const box = document.createElement('div');
+  document.body.append(box);
+  const list = new Bounded(1000);
+  const draw = async () => {
+    const row = (one) => one;
+    render(html`<${VirtualList} label="Test" items=${list.items} dropped=${list.dropped} stick row=${row} />`, box);
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  };
+  const at = () => {
+    const one = box.querySelector('.virtual');
+    return one.scrollHeight - one.scrollTop - one.clientHeight;
+  };
+  const shown = () => [...box.querySelectorAll('li')].map((one) => one.textContent);
+  let next = 0;
+  const add = async (many) => { list.add(Array.from({ length: many }, () => `row ${next++}`)); await draw(); };
+  const found = {};
+  await add(5);
+  for (let step = 0; step < 20; step += 1) await add(count);
+  found.sticks = at();
+  found.last = shown().at(-1);
+  found.elements = box.querySelectorAll('*').length;
+  box.querySelector('.virtual').scrollTop -= 5000;
+  await draw();
+  found.before = shown()[10];
+  for (let step = 0; step < 3; step += 1) await add(40);
+  found.after = shown()[10];
+  found.kept = list.items.length;
+  box.querySelector('.virtual').scrollTop = 1e9;
+  await draw();
+  await add(3);
+  found.again = at();
+  render(null, box);
+  box.remove();
+  return found;
+}"""
+
+
+def test_a_long_list_sticks_to_its_end_stays_where_it_is_read_and_does_not_grow(page: Page) -> None:
+    found = page.evaluate(LIST, 97)
+    assert (found["sticks"], found["last"]) == (0, "row 1944")
+    assert found["elements"] < 60
+    assert found["before"] == found["after"], "rows that came and went moved the reader's place"
+    assert found["kept"] == 1000
+    assert found["again"] == 0

@@ -1,0 +1,107 @@
+"""Codes and sessions: each code once and for a minute, hashes alone in Redis, and an end for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from models.errors import RedisDown
+from tasks.web.page.sessions import (
+    CODE_SECONDS,
+    MOST_WRONG,
+    SESSION_SECONDS,
+    Sessions,
+    TooManyCodes,
+    WrongCode,
+    code_key,
+    end_all,
+    new_code,
+    session_key,
+)
+
+
+@pytest.fixture
+def server(redis_server: str) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(redis_server) as client:
+        client.flushall()
+        yield client
+
+
+@pytest.mark.usefixtures("server")
+async def test_a_code_is_for_one_session(redis_server: str) -> None:
+    sessions = Sessions(redis_server)
+    code = new_code(redis_server, "Ann")
+    begun = await sessions.begin(code)
+    found = await sessions.find(begun.token)
+    assert found is not None
+    assert (found.by, found.until) == ("Ann", begun.until)
+    for wrong in (code, "x" * 43, "", "é" * 43, f"{code} ", begun.token):
+        with pytest.raises(WrongCode):
+            await sessions.begin(wrong)
+    await sessions.end(begun.token)
+    assert await sessions.find(begun.token) is None
+    await sessions.close()
+
+
+async def test_redis_has_no_code_and_no_token_and_forgets_both(server: redis.Redis, redis_server: str) -> None:
+    sessions = Sessions(redis_server)
+    code = new_code(redis_server, "Ann")
+    assert 0 < server.ttl(code_key(code)) <= CODE_SECONDS
+    begun = await sessions.begin(code)
+    assert SESSION_SECONDS - 60 < server.ttl(session_key(begun.token)) <= SESSION_SECONDS
+    kept = b" ".join([*server.keys("*"), *(server.get(key) for key in server.keys("*"))])
+    assert code.encode() not in kept
+    assert begun.token.encode() not in kept
+    await sessions.close()
+
+
+async def test_a_late_code_is_refused(server: redis.Redis, redis_server: str) -> None:
+    sessions = Sessions(redis_server)
+    code = new_code(redis_server, "Ann")
+    server.expire(code_key(code), 0)
+    with pytest.raises(WrongCode, match="older than a minute"):
+        await sessions.begin(code)
+    await sessions.close()
+
+
+@pytest.mark.usefixtures("server")
+async def test_the_end_of_all_ends_codes_too_and_later_ones_work(redis_server: str) -> None:
+    sessions = Sessions(redis_server)
+    first, code = await sessions.begin(new_code(redis_server, "Ann")), new_code(redis_server, "Bo")
+    end_all(redis_server)
+    assert await sessions.find(first.token) is None
+    with pytest.raises(WrongCode):
+        await sessions.begin(code)
+    later = await sessions.begin(new_code(redis_server, "Ann"))
+    assert await sessions.find(later.token) is not None
+    await sessions.end_all()
+    assert await sessions.find(later.token) is None
+    await sessions.close()
+
+
+@pytest.mark.usefixtures("server")
+async def test_after_many_wrong_codes_a_right_one_waits_too(redis_server: str) -> None:
+    clock = [0.0]
+    sessions = Sessions(redis_server, lambda: clock[0])
+    for _ in range(MOST_WRONG):
+        with pytest.raises(WrongCode):
+            await sessions.begin("w" * 43)
+    code = new_code(redis_server, "Ann")
+    with pytest.raises(TooManyCodes):
+        await sessions.begin(code)
+    clock[0] = 60.0
+    assert (await sessions.begin(code)).by == "Ann"
+    await sessions.close()
+
+
+async def test_without_redis_no_login_works(tmp_path: object) -> None:
+    address = f"unix://{tmp_path}/none.sock"
+    sessions = Sessions(address)
+    for doing in (sessions.begin("A" * 43), sessions.find("A" * 43), sessions.end("A" * 43), sessions.end_all()):
+        with pytest.raises(RedisDown):
+            await doing
+    with pytest.raises(RedisDown):
+        new_code(address, "Ann")
+    await sessions.close()
