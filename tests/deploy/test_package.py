@@ -110,6 +110,13 @@ def test_the_source_distribution_makes_the_same_wheel(built: Path, tmp_path: Pat
     assert contents(made) == contents(distribution(built, "wheel"))
 
 
+def test_the_page_is_in_the_wheel(built: Path) -> None:
+    static = ROOT / "tasks" / "web" / "page" / "static"
+    ours = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in static.rglob("*") if path.is_file()}
+    assert len(ours) > 20
+    assert ours.items() <= contents(distribution(built, "wheel")).items()
+
+
 @pytest.mark.long
 def test_the_demo_runs_from_an_empty_environment(built: Path, tmp_path: Path) -> None:
     """Outside the checkout, with nothing but what the package declares."""

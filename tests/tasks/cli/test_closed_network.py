@@ -58,6 +58,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("backtest", ("--from", "2010-08-09", "--to", "2010-08-10", "--universe", "IBM,KO,GE,F")),
     ("graph", ("desk_graphs:build", "--input", "{}")),
     ("tradingagents", ("IBM",)),
+    ("page", ("--url", "http://127.0.0.1:1", "--no-open")),
     ("status", ()),
     ("runs list", ()),
     ("runs show", (RUN,)),

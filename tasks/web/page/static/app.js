@@ -32,7 +32,7 @@ function App() {
   const desk = useResource(({ signal }) => get('/desk', {}, { signal }), [], { every: STATUS_MS });
   return html`
     ${seen && html`<${Frame} path=${path} desk=${desk} onHelp=${() => setHelp(true)}>
-      <${Shielded} name=${path}>${found ? html`<${View} key=${found.view.path} view=${found.view} params=${found.params} query=${query} desk=${desk} />` : html`<${Empty} title="There is no such view"><a href=${href('/')}>To the desk</a><//>`}<//>
+      <${Shielded} name=${path}>${found ? html`<${View} key=${found.view.path} view=${found.view} params=${found.params} query=${query} desk=${desk} />` : html`<div class="view"><h1>No such view</h1><${Empty} title="Nothing is at this address"><a href=${href('/')}>To the desk</a><//></div>`}<//>
     <//>`}
     ${state === 'out' && html`<${Login} over=${seen} />`}
     ${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;

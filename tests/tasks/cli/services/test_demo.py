@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+import signal
 from decimal import Decimal
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 from PIL import Image
@@ -16,13 +18,16 @@ from sqlmodel import select
 from models.contracts import contract_of
 from models.database.store import Store
 from models.errors import UsageError
+from models.settings import running
 from models.settings.sources import load_settings
 from models.states import RunKind
 from models.tables.orders import Fill, Order
 from models.tables.runs import Candidate, Run, ToolCall, Verdict
 from tasks.services import demo
+from tests import zygote
 from tests.patience import PATIENCE
-from tests.tasks.cli.running import desk
+from tests.stack import wait_for
+from tests.tasks.cli.running import desk, environment
 from tests.tools.conftest import read_raw
 from tools.market.clock import exchange_hours
 from tools.pricing.black_scholes import Terms, price
@@ -198,3 +203,22 @@ def test_the_demo_runs_the_whole_desk_and_leaves_nothing(tmp_path: Path) -> None
     assert "none left running" in output
     left = [each for each in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(each.info["cmdline"] or [])]
     assert left == []
+
+
+@pytest.mark.long
+def test_the_demos_desk_stays_up_with_its_page_until_ctrl_c(tmp_path: Path) -> None:
+    home, log = tmp_path / "demo", tmp_path / "log"
+    environ = environment(tmp_path, DESK_UNIVERSE="AAPL,IBM,KO,MMM,XOM,JPM,GE,WMT")
+    with log.open("wb") as out:
+        process = zygote.start(("demo", "--home", str(home), "--page"), environ, tmp_path, out.fileno())
+    try:
+        wait_for(lambda: process.poll() is not None or "the page: " in log.read_text(), "the link", 2 * PATIENCE)
+        link = re.search(r"the page: (http://127\.0\.0\.1:\d+)/#\S{43}\n", log.read_text())
+        assert link, log.read_text()
+        assert httpx.get(link[1], headers={"Accept": "text/html"}).status_code == 200
+        assert running.is_up(home)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE)
+    assert "none left running" in log.read_text()
+    assert not running.is_up(home)

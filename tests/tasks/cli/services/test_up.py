@@ -81,7 +81,7 @@ def test_the_table_describes_each_program() -> None:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     own = {"TRADER_LIVE": "1", "SCREENER_MAX_CANDIDATES": "3", "DESK_MAX_ORDER_NOTIONAL": "900"}
     home = tmp_path_factory.mktemp("up") / "home"
-    up = Up(home, "--api", DESK_REPLAY_DATE=DAY, DESK_MODEL="gpt-5.4", **own)
+    up = Up(home, "--page", DESK_REPLAY_DATE=DAY, DESK_MODEL="gpt-5.4", **own)
     try:
         up.until("Ctrl-C stops all")
         yield up
@@ -104,6 +104,19 @@ def test_all_programs_run_and_the_workers_answer(running: Up) -> None:
     assert "--name" in unanswered.stderr
     assert desk(running.home, "ping", "ops", "--name", "unanswered").returncode == 1
     assert desk(running.home, "db", "current").returncode == 0
+
+
+def test_the_page_opens_by_the_link_that_it_prints(running: Up) -> None:
+    line = next((line for line in running.lines if line.startswith("the page: ")), None) or running.until("the page: ")
+    url, _, code = line.split()[-1].partition("/#")
+    with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": "text/html"})) as answer:
+        assert b'<script type="module" src="/page/app.js">' in answer.read()
+    body = json.dumps({"code": code}).encode()
+    asked = urllib.request.Request(f"{url}/session", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(asked) as answer:
+        assert json.load(answer)["token"]
+    again = desk(running.home, "page", "/runs", "--by", "Ann Lee", SSH_CONNECTION="somewhere")
+    assert re.search(rf"the page: {url}/#\S{{43}}/runs\nthe link works once, for 60 s\n", again.stdout), again.stderr
 
 
 def test_whatever_listens_listens_on_loopback(running: Up) -> None:

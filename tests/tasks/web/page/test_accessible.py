@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tasks.web.page.assets import STATIC
 from tests.tasks.web.page.kit import DeskPage, logged_in, overflow, violations
 
-# Views with parameters too; {run} and {flying} are ids of runs.
-WAYS = ("/", "/runs", "/runs?start=screen", "/nowhere")
+VIEWS = (STATIC / "views.js").read_text(encoding="utf-8")
+# All views that have no parameters, and these; {run} and {flying} are ids of runs.
+WAYS = (*re.findall(r"path: '([^':]+)'", VIEWS), "/runs?start=screen", "/nowhere")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -2,7 +2,7 @@
 
 import { count, money, percent, signedMoney, signedPercent, span } from '../lib/format.js';
 import { EventRow } from '../lib/events.js';
-import { html } from '../lib/html.js';
+import { html, useEffect } from '../lib/html.js';
 import { useKeys } from '../lib/keys.js';
 import { useLive } from '../lib/live.js';
 import { useBounded } from '../lib/store.js';
@@ -23,6 +23,10 @@ export default function Desk({ desk }) {
     onGap: () => desk.soon(0),
   });
   useKeys([['r', 'Load again', desk.reload]]);
+  const asking = desk.data && !desk.data.fleet.workers;
+  useEffect(() => {
+    if (asking) desk.soon(LATER_MS); // the service asks the workers when it is asked itself
+  }, [asking, desk.at]);
   return html`<div class="view"><h1>Desk <${LiveBadge} live=${live} /></h1>
     <${Loaded} from=${desk} what="the desk">${(found) => html`<div class="stack">
       <${Summary} found=${found} />
