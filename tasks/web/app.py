@@ -14,6 +14,7 @@ from tasks.web.fleet import fleet_of
 from tasks.web.idempotency import KeptAnswers
 from tasks.web.page import assets
 from tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
+from tasks.web.programs import connection
 from tasks.web.routes import (
     accounts,
     artifacts,
@@ -69,10 +70,12 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
         responses={"default": {"model": Problem, "description": "The reason why the request failed."}},
     )
     app.state.context = context
+    app.state.program_token = connection.ProgramToken(token.value)
     app.state.fleet = fleet_of(context)
     app.state.kept = KeptAnswers(context.settings)
     for router in ROUTERS:
         app.include_router(router)
+    app.include_router(connection.router)
     add_handlers(app, [route for router in ROUTERS for route in router.routes])
     app.add_middleware(Guard, hosts=host_names(context.settings), token=token.value, sessions=context.sessions)
     plain = app.openapi

@@ -21,6 +21,7 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from models.errors import DeskError
 from models.settings import Settings
@@ -61,6 +62,9 @@ class Guard:
         self._app, self._hosts, self._token, self._sessions = app, hosts, _digest(token.encode()), sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._handshake(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -78,6 +82,15 @@ class Guard:
             return
         extra = {"WWW-Authenticate": "Bearer"} if refused.status == HTTPStatus.UNAUTHORIZED else None
         await answer(refused, extra)(scope, receive, _hardened(send))
+
+    async def _handshake(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a program's handshake through by the rules of every request but the token's: that is in its first
+        message. A page of another server can open a WebSocket, and its Origin shows it."""
+        refused = self._place_refusal(Headers(scope), opens=False)
+        if refused is None:
+            await self._app(scope, receive, send)
+            return
+        await WebSocket(scope, receive, send).send_denial_response(answer(refused))
 
     def _place_refusal(self, headers: Headers, opens: bool) -> Problem | None:
         """opens: a person opens the page, by a link on any site."""

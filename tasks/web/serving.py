@@ -18,6 +18,7 @@ from tasks.services import folders
 from tasks.web.app import create_app
 from tasks.web.context import ServiceContext
 from tasks.web.page.sessions import Sessions
+from tasks.web.security import MOST_BYTES
 from tasks.web.tokens import token_of
 from tasks.worker.notifier import WorkerNotifier
 
@@ -59,7 +60,8 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None]) -
     with closing(desk), _listening(settings, port) as listening:
         context = ServiceContext(desk, Feed(desk.store, address, settings), WorkerNotifier(settings), Sessions(address))
         config = uvicorn.Config(
-            create_app(context, token), lifespan="off", http="httptools", ws="none", access_log=False, log_config=None,
+            create_app(context, token), lifespan="off", http="httptools", ws="websockets-sansio",
+            ws_max_size=MOST_BYTES, ws_per_message_deflate=False, access_log=False, log_config=None,
             log_level="warning", proxy_headers=False, server_header=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
         )  # fmt: skip

@@ -1,0 +1,246 @@
+"""The WebSocket as a program sees it: the real client, a real service and real workers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from models.tables.columns import utcnow
+from models.tables.events import RuntimeApproval
+from tests.builders import a_run, a_step
+from tests.patience import PATIENCE
+from tests.stack import wait_for
+from tests.tasks.web.kit import Service, service
+from tests.tasks.web.routes.history.conftest import Screened, finished
+from tests.tasks.web.routes.history.conftest import screened as screened
+from tests.tasks.web.routes.test_stop import BY
+from tests.tasks.web.routes.test_stop import client as client_of
+from tests.tasks.worker.stop_kit import desk, research, run_of, wait_in_flight
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Service]:
+    with service() as made:
+        yield made
+
+
+class Program:
+    """A program on an open connection."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.seen: list[Any] = []
+        self._count = 0
+
+    def send(self, do: str, **fields: Any) -> str:
+        self._count += 1
+        id_ = f"q{self._count}"
+        self.connection.send(json.dumps({"id": id_, "do": do, **fields}))
+        return id_
+
+    def receive(self) -> Any:
+        return json.loads(self.connection.recv(timeout=PATIENCE))
+
+    def until(self, wanted: Any) -> Any:
+        """The first message that meets a condition; those before it are kept in `seen`."""
+        while not wanted(message := self.receive()):
+            self.seen.append(message)
+        return message
+
+    def ask(self, do: str, **fields: Any) -> Any:
+        """The answer to a request."""
+        id_ = self.send(do, **fields)
+        return self.until(lambda message: message.get("id") == id_)
+
+    def events(self, subscription: str, count: int) -> list[Any]:
+        found = []
+        while len(found) < count:
+            message = self.receive()
+            if message.get("subscription") == subscription and "event" in message:
+                found.append(message)
+        return found
+
+
+@contextmanager
+def opened(url: str, token: str | None, **headers: str) -> Iterator[Program]:
+    with connect(
+        url.replace("http", "ws", 1) + "/ws", additional_headers=headers, open_timeout=PATIENCE, proxy=None
+    ) as made:
+        program = Program(made)
+        if token is not None:
+            assert program.ask("hello", token=token)["result"] == {"hello": True}
+        yield program
+
+
+def kind_of(message: Any) -> tuple[int, str]:
+    return message["problem"]["status"], message["problem"]["kind"]
+
+
+def test_a_subscription_begins_after_a_sequence_and_ends_with_its_run(running: Service) -> None:
+    with running.store.session() as session:
+        run_id = a_run(session).id
+    running.add_events(run_id, 10)
+    with opened(running.url, running.token) as program:
+        asked = program.send("subscribe", run=run_id[:28], since=7)
+        assert program.receive() == {"id": asked, "result": {"run": run_id}}
+        assert [one["event"]["sequence"] for one in program.events(asked, 3)] == [8, 9, 10]
+        running.add_events(run_id, 2)
+        assert [one["event"]["sequence"] for one in program.events(asked, 2)] == [11, 12]
+        running.end_run(run_id)
+        assert [one["event"]["type"] for one in program.events(asked, 1)] == ["run.completed"]
+        assert program.receive() == {"subscription": asked, "ended": True}
+        gone = program.ask("unsubscribe", subscription=asked)
+        assert kind_of(gone) == (409, "usage_error")
+
+
+def test_all_runs_are_followed_from_a_place_and_resumed(running: Service) -> None:
+    with running.store.session() as session:
+        run_id = a_run(session).id
+    with opened(running.url, running.token) as program:
+        asked = program.send("subscribe")
+        assert program.receive() == {"id": asked, "result": {"run": None}}
+        begun = program.receive()["place"]
+        running.add_events(run_id, 4)
+        first = program.events(asked, 2)
+        assert program.ask("unsubscribe", subscription=asked)["result"] == {"unsubscribed": asked}
+    with opened(running.url, running.token) as program:
+        asked = program.send("subscribe", after=first[-1]["place"], types=["tool.completed"], bodies=False)
+        rest = program.events(asked, 2)
+        assert [one["event"]["sequence"] for one in (*first, *rest)] == [1, 2, 3, 4]
+        again = program.send("subscribe", after=begun)
+        assert [one["event"]["sequence"] for one in program.events(again, 4)] == [1, 2, 3, 4]
+
+
+def test_without_the_token_first_nothing_is_answered(running: Service) -> None:
+    for first in ({"do": "hello", "token": "wrong"}, {"do": "stop", "run": "x", "by": "Ann"}, {"nonsense": 1}):
+        with opened(running.url, None) as program:
+            program.connection.send(json.dumps({"id": "1", **first}))
+            answer = program.receive()
+            assert (answer["id"], *kind_of(answer)) == ("1", 401, "no_token")
+            with pytest.raises(ConnectionClosed):
+                program.receive()
+    assert "wrong" not in running.processes.log("api")
+
+
+def test_a_foreign_page_and_another_host_are_refused_at_the_handshake(running: Service) -> None:
+    cases = (
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": f"http://127.0.0.1:{running.port + 1}"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Host": "evil.example"}, 421),
+    )
+    for headers, status in cases:
+        with pytest.raises(InvalidStatus) as refused, opened(running.url, None, **headers):
+            pass
+        assert refused.value.response.status_code == status, headers
+    with opened(running.url, running.token, Origin=running.url) as program:
+        assert kind_of(program.ask("stop", run="ffff", by="Ann")) == (404, "not_found")
+
+
+WRONG: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"do": "dance"}, "dance"),
+    ({"do": "subscribe", "run": "a b"}, "run"),
+    ({"do": "subscribe", "since": -1}, "since"),
+    ({"do": "subscribe", "after": "x"}, "after"),
+    ({"do": "stop", "run": "x"}, "by"),
+    ({"do": "turn", "thread": "x", "by": "Ann", "text": ""}, "text"),
+    ({"do": "stop", "run": "x", "by": "Ann", "more": 1}, "more"),
+)
+
+
+def test_each_wrong_request_is_named_under_its_id_and_the_connection_goes_on(running: Service) -> None:
+    with opened(running.url, running.token) as program:
+        for number, (body, named) in enumerate(WRONG):
+            program.connection.send(json.dumps({"id": f"w{number}", **body}))
+            answer = program.receive()
+            assert (answer["id"], *kind_of(answer)) == (f"w{number}", 422, "wrong_request")
+            assert named in answer["problem"]["detail"]
+        for odd in ("{", "[]", b"\x00"):
+            program.connection.send(odd)
+            answer = program.receive()
+            assert (answer["id"], *kind_of(answer)) == (None, 422, "wrong_request")
+        asked = program.send("subscribe", run="ffff")
+        assert program.receive()["id"] == asked
+        assert kind_of(program.ask("approve", about="nothing-here", by="Ann Lee")) == (404, "not_found")
+        assert kind_of(program.ask("approve", about={"thread": "t"}, by="Ann Lee")) == (409, "usage_error")
+        assert kind_of(program.ask("hello", token=running.token)) == (409, "usage_error")
+
+
+def test_messages_and_subscriptions_are_bounded(running: Service) -> None:
+    with opened(running.url, running.token) as program:
+        for _ in range(20):
+            assert "result" in program.ask("subscribe", run="desk")
+        refused = program.ask("subscribe", run="desk")
+        assert kind_of(refused) == (409, "usage_error")
+        assert "20 subscriptions" in refused["problem"]["detail"]
+        with pytest.raises(ConnectionClosed) as closed:
+            program.ask("turn", thread="x", by="Ann Lee", text="a" * 70_000)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1009
+    wait_for(lambda: running.blocked_reads() == 0, "no stream is read any more")
+
+
+def test_a_request_is_answered_by_its_callbacks_identity(running: Service) -> None:
+    rows = [waiting(running, approval_id="cb-1"), waiting(running, item_id="i2")]
+    with opened(running.url, running.token) as program:
+        first = program.ask("approve", about={"approval": "cb-1"}, **BY)
+        assert (first["result"]["approval"], first["result"]["state"]) == (rows[0], "approved")
+        place = {"thread": "thread", "turn": "turn", "item": "i2"}
+        no_reason = program.ask("deny", about=place, **BY)
+        assert kind_of(no_reason) == (409, "usage_error")
+        second = program.ask("deny", about=place, why="not now", **BY)
+        assert (second["result"]["approval"], second["result"]["state"]) == (rows[1], "denied")
+        late = program.ask("approve", about=rows[1], **BY)
+        assert kind_of(late)[0] == 409
+        assert kind_of(program.ask("approve", about={"approval": "cb-9"}, **BY)) == (404, "not_found")
+
+
+def waiting(running: Service, **identity: str) -> str:
+    now = utcnow()
+    with running.store.session() as session:
+        run = a_run(session)
+        row = RuntimeApproval(
+            run_id=run.id, step_id=a_step(session, run, state="running", attempt=1).id, attempt=1, role="trader", kind="command", thread_id="thread", turn_id="turn",
+            state="pending", expires_at=now.replace(year=now.year + 1), detail={"command": "ls"}, **identity,
+        )  # fmt: skip
+        session.add(row)
+        session.flush()
+        return row.id
+
+
+def test_a_turn_is_interrupted_and_a_run_stopped_while_its_events_come() -> None:
+    with desk("research", "ops") as made, client_of(made) as http:
+        run_id = research(made)
+        wait_in_flight(made, run_id)
+        token = http.headers["Authorization"].partition(" ")[2]
+        with opened(str(http.base_url).rstrip("/"), token) as program:
+            asked = program.send("subscribe", run=run_id, types=["turn", "run"])
+            begun = program.until(lambda one: one.get("event", {}).get("type") == "turn.started")["event"]
+            ended = program.ask("interrupt", thread=begun["thread_id"], turn=begun["turn_id"], **BY)
+            assert ended["result"] == {"thread": begun["thread_id"], "turn": begun["turn_id"]}
+            stopped = program.ask("stop", run=run_id, **BY)
+            assert stopped["result"]["run_id"] == run_id
+            program.until(lambda one: one == {"subscription": asked, "ended": True})
+        wait_for(lambda: run_of(made, run_id).state == "stopped", "the run is stopped")
+
+
+def test_a_turn_is_sent_into_a_fork_and_its_events_are_the_desks(screened: Screened) -> None:
+    for _ in range(2):
+        finished(screened.client, {"kind": "research", "symbols": ["IBM"], **BY})
+    thread = next(row for row in screened.get("/threads", role="risk") if row["turns"] == 2 and row["current"])
+    fork = screened.client.post(f"/threads/{thread['thread_id']}/fork", json={"before_turn": 2, **BY}).json()
+    with opened(screened.service.url, screened.service.token) as program:
+        watched = program.send("subscribe", run="desk", types=["turn.completed"])
+        answer = program.ask("turn", thread=fork["thread_id"], text="Once more.", **BY)["result"]
+        assert (answer["thread_id"], json.loads(answer["text"])["verdict"] != "") == (fork["thread_id"], True)
+        seen = [one for one in program.seen if one.get("subscription") == watched and "event" in one]
+        done = seen[-1] if seen else program.events(watched, 1)[-1]
+        assert done["event"]["turn_id"] == answer["turn_id"]
+        kept = program.ask("turn", thread=thread["thread_id"], text="Once more.", **BY)
+        assert kind_of(kept) == (409, "usage_error")
