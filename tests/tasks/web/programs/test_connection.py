@@ -207,8 +207,9 @@ def waiting(running: Service, **identity: str) -> str:
         run = a_run(session)
         step = a_step(session, run, state="running", attempt=1)
         row = RuntimeApproval(
-            run_id=run.id, step_id=step.id, attempt=1, role="trader", kind="command", thread_id="thread", turn_id="turn",
-            state="pending", expires_at=now.replace(year=now.year + 1), detail={"command": "ls"}, **identity,
+            run_id=run.id, step_id=step.id, attempt=1, role="trader", kind="command", thread_id="thread",
+            turn_id="turn", state="pending", expires_at=now.replace(year=now.year + 1),
+            detail={"command": "ls"}, **identity,
         )  # fmt: skip
         session.add(row)
         session.flush()
