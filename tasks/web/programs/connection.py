@@ -52,7 +52,7 @@ class ProgramToken:
 async def programs(socket: WebSocket) -> None:
     """Serve one program. The guard has checked where the handshake came from; the token is in the first message."""
     await socket.accept()
-    connection = Connection(socket, socket.app.state.context, socket.app.state.program_token)
+    connection = ProgramConnection(socket, socket.app.state.context, socket.app.state.program_token)
     try:
         await connection.run()
     except WebSocketDisconnect:
@@ -61,7 +61,7 @@ async def programs(socket: WebSocket) -> None:
         await connection.close()
 
 
-class Connection:
+class ProgramConnection:
     """The requests and subscriptions of one program."""
 
     def __init__(self, socket: WebSocket, context: ServiceContext, token: ProgramToken) -> None:
