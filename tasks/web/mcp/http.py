@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +13,7 @@ import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from models.errors import SettingError, UsageError
 from models.settings import Settings
@@ -88,7 +89,25 @@ class _Endpoint:
         self._manager = manager
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._manager.handle_request(scope, receive, send)
+        await self._manager.handle_request(scope, _text_of(receive), send)
+
+
+def _text_of(receive: Receive) -> Receive:
+    """Return a receiver of the same body, but of no JSON where it is not UTF-8: the SDK takes the bytes for its own
+    failure."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+
+    async def received() -> Message:
+        message = await receive()
+        if message["type"] == "http.request":
+            try:
+                decoder.decode(message.get("body", b""), final=not message.get("more_body", False))
+            except UnicodeDecodeError:
+                decoder.reset()
+                return {**message, "body": b"{"}
+        return message
+
+    return received
 
 
 class _Announcing(uvicorn.Server):
