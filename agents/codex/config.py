@@ -31,7 +31,8 @@ class RuntimeConfig:
     the prefix `codex_`, has its value.
 
     provider_url is None for the Codex login. login_home holds the host's only auth.json. environ is passed to the
-    app-server as it is (for proxies); nothing else of our environment is. flags are further `-c` settings.
+    app-server as it is; of our own environment the proxies are, unless the model is on loopback. flags are further `-c`
+    settings.
     thread_answers: a thread that is gone on with has the last so many answers of its earlier turns; None for all that
     there is. mode_limits: limits on the kept threads of single modes, over those for all. deltas: have the app-server
     send parts of an answer as they come. roles_models: models that single roles have beside `model`. summary,

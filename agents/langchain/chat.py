@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import queue
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -46,6 +47,11 @@ IGNORED = (
 )
 
 
+def _trust_roots() -> Path | None:
+    found = os.environ.get("DESK_CODEX_CA_FILE")
+    return Path(found) if found else None
+
+
 class ChatCodex(BaseChatModel):
     """A chat model on the Codex app-server, by the host's Codex login or any Responses endpoint.
 
@@ -53,7 +59,8 @@ class ChatCodex(BaseChatModel):
     the latter. base_url, api_key: of the endpoint. effort, verbosity, summary: None leaves the model's own. timeout:
     seconds of a call, its repair included. max_retries: further tries of a call that failed for a passing reason; a
     rate limit is raised at once. home: data folder; the desk's own by default. binary: of Codex; that of the pinned
-    wheel by default. Each call is a thread of its own: nothing is remembered between calls.
+    wheel by default. ca_file: PEM of trust roots; that of DESK_CODEX_CA_FILE by default. Each call is a thread of its
+    own: nothing is remembered between calls.
 
     Within a worker of the desk the runtime, the provider and the limits are the desk's.
     """
@@ -71,6 +78,7 @@ class ChatCodex(BaseChatModel):
     max_retries: int = Field(default=2, ge=0)
     home: Path | None = None
     binary: Path | None = None
+    ca_file: Path | None = Field(default_factory=_trust_roots)
     stop: list[str] | None = None
 
     _warned: bool = PrivateAttr(default=False)
@@ -241,7 +249,9 @@ class ChatCodex(BaseChatModel):
             return bridge
         home = self.home or user_data_path("chordesk")
         key = self.api_key.get_secret_value() if self.api_key is not None else None
-        return own_bridge(Connection(self.model_name, self.provider, self.base_url, key, home, self.binary))
+        return own_bridge(
+            Connection(self.model_name, self.provider, self.base_url, key, home, self.binary, self.ca_file)
+        )
 
     def _call(self, messages: Sequence[BaseMessage], run_manager: Any, given: Mapping[str, Any]) -> ChatCall:
         """Return the call of these messages. given: what was bound or passed with it. Raises ChatError."""

@@ -17,7 +17,7 @@ from agents.codex.runtime import CodexRuntime
 from agents.langchain.bridge import ChatAnswer, ChatCall, OnText, exchange
 from agents.langchain.errors import error_from
 from agents.runtime import Conversation, Lifecycle, Scope
-from models.errors import DeskError
+from models.errors import DeskError, SettingError
 from models.events.envelope import Envelope, EventType
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ WORKER = "chat"  # name of the homes of such runtimes
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What a runtime is made for. binary: None for that of the pinned wheel."""
+    """What a runtime is made for. binary: None for that of the pinned wheel. ca_file: PEM of trust roots."""
 
     model: str
     provider: str
@@ -36,6 +36,7 @@ class Connection:
     key: str | None
     home: Path
     binary: Path | None = None
+    ca_file: Path | None = None
 
 
 class _Deltas:
@@ -113,9 +114,13 @@ class OwnBridge:
 
     async def _start(self) -> CodexRuntime:
         one = self._connection
+        if one.ca_file is not None and not one.ca_file.is_file():
+            raise SettingError(
+                f"the trust roots {one.ca_file} are no file", remedy="correct ca_file, or DESK_CODEX_CA_FILE"
+            )
         config = RuntimeConfig(
             one.home, WORKER, one.provider, one.model, one.url, one.key, binary=one.binary, deltas=True,
-            turn_seconds=3600.0, kept_processes=1,
+            ca_file=one.ca_file, turn_seconds=3600.0, kept_processes=1,
         )  # fmt: skip
         runtime = CodexRuntime(config, observer=self._deltas)
         async with asyncio.timeout(START_SECONDS):

@@ -14,8 +14,9 @@ from starlette.routing import Route
 
 from agents.rulebook.case import Call, Case, Payload
 from agents.rulebook.chat import answer_schema, completion, parse_chat
+from agents.rulebook.plain import PROGRAM, plain
 from agents.rulebook.policies import POLICIES
-from agents.rulebook.wire import BadRequest, fill, parse, schema_of, stream
+from agents.rulebook.wire import BadRequest, case_of, fill, read, role_of, schema_of, stream, text_of
 from models.errors import SettingError
 from models.urls import is_loopback
 
@@ -27,8 +28,12 @@ STOP_SECONDS = 2
 
 def answer(body: bytes) -> bytes:
     """Return the event stream that answers one request body. Raises BadRequest."""
-    request, case = parse(body)
-    return stream(request, len(body), _move(case, schema_of(request)))
+    request, items = read(body, "input")
+    schema = schema_of(request)
+    if schema is not None and role_of(request.get("instructions"), items) == PROGRAM:
+        return stream(request, len(body), plain(schema, items, text_of))
+    case = case_of(request.get("instructions"), items, request.get("tools"))
+    return stream(request, len(body), _move(case, schema))
 
 
 def answer_chat(body: bytes) -> bytes:

@@ -51,12 +51,14 @@ def read(body: bytes, key: str) -> tuple[Payload, list[Payload]]:
 
 def case_of(instructions: Any, items: list[Payload], tools: Any) -> Case:
     """Return the case of a request. items: in the form of the Responses API. Raises BadRequest."""
-    role = _role(instructions or _developer_text(items))
+    role = role_of(instructions, items)
     place, subject = _subject(items)
     return Case(role, subject, _tools(tools), _outputs(items[place + 1 :]))
 
 
-def _role(instructions: Any) -> str:
+def role_of(instructions: Any, items: list[Payload]) -> str:
+    """Return the role of a request by the first line of its instructions. Raises BadRequest."""
+    instructions = instructions or _developer_text(items)
     first = instructions.split("\n", 1)[0].strip() if isinstance(instructions, str) else ""
     if not first.startswith(_ROLE):
         raise BadRequest("no_role", f"the first line of instructions must read '{_ROLE}<key>', not {first[:80]!r}")
@@ -66,7 +68,7 @@ def _role(instructions: Any) -> str:
 def _developer_text(items: list[Payload]) -> str:
     """Return the base instructions from the messages: the app-server sends those of a thread as a developer message
     and leaves `instructions` out."""
-    texts = (_text(item.get("content")) for item in items if item.get("role") in ("developer", "system"))
+    texts = (text_of(item.get("content")) for item in items if item.get("role") in ("developer", "system"))
     return next((text for text in texts if text.startswith(_ROLE)), "")
 
 
@@ -75,7 +77,7 @@ def _subject(items: list[Payload]) -> tuple[int, Payload]:
         item = items[place]
         if item.get("role") != "user" or item.get("type", "message") != "message":
             continue
-        if (found := _SUBJECT.search(_text(item.get("content")))) is None:
+        if (found := _SUBJECT.search(text_of(item.get("content")))) is None:
             continue
         try:
             subject = orjson.loads(found.group(1))
@@ -100,7 +102,7 @@ def _outputs(items: Iterable[Payload]) -> list[Output]:
             names[str(item.get("call_id"))] = str(item.get("name"))
         elif item.get("type") == "function_call_output":
             name = names.get(str(item.get("call_id")), "unknown tool")
-            outputs.append(Output(name, _payload(_text(item.get("output")))))
+            outputs.append(Output(name, _payload(text_of(item.get("output")))))
     return outputs
 
 
@@ -114,7 +116,7 @@ def _payload(text: str) -> Payload:
     return payload
 
 
-def _text(content: Any) -> str:
+def text_of(content: Any) -> str:
     """Return the text of a content that is a string or a list of parts."""
     if isinstance(content, str):
         return content

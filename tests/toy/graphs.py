@@ -238,3 +238,20 @@ def dangling() -> StateGraph:
     graph = StateGraph(Small)
     graph.add_edge("nowhere", END)
     return graph
+
+
+def awaiting() -> StateGraph:
+    """Return a graph with a node that is only async, beside one that is not."""
+
+    async def ask(state: Small) -> dict[str, Any]:
+        return {"n": 1, "kept": (await ChatCodex(model=MODEL).ainvoke("hi")).content}
+
+    return _small(first=lambda state: {"n": 1}, ask=ask, last=lambda state: {"n": 1})
+
+
+def asking_for_ever() -> StateGraph:
+    def ask(state: Small) -> dict[str, Any]:
+        while True:
+            ChatCodex(model=MODEL).invoke("hi")
+
+    return _small(first=lambda state: {"n": 1}, ask=ask)

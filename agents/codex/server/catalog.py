@@ -86,6 +86,9 @@ class Launch:
         return {**self.env, "HOME": str(codex_home), "CODEX_HOME": str(codex_home)}
 
 
+PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})  # also in small letters
+
+
 async def prepare(config: RuntimeConfig) -> Launch:
     """Find the binary, write the model catalog and the certificate file, and compute the flags.
 
@@ -206,7 +209,10 @@ def _provider(config: RuntimeConfig) -> tuple[str, dict[str, Any]]:
 
 
 def _environment(config: RuntimeConfig, folder: Path) -> dict[str, str]:
-    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", ALLOCATOR: LEAN, **config.environ}
+    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", ALLOCATOR: LEAN}
+    if not config.loopback:  # a proxy has no business between us and loopback
+        env |= {name: value for name, value in os.environ.items() if name.upper() in PROXIES}
+    env |= config.environ
     if config.ca_file is not None:
         env["SSL_CERT_FILE"] = str(config.ca_file)
     elif config.loopback:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from langgraph.pregel import Pregel
 
 _FORM = "write MODULE:FACTORY, such as desk_graphs:build"
+EXAMPLE = "agents.langchain.example"  # the desk's own code, so it needs no leave
 EXTRA = "pip install 'chordesk[langchain]'"
 
 
@@ -33,7 +34,7 @@ def load_graph(text: str, listed: Sequence[str]) -> Pregel[Any, Any, Any, Any]:
     Raises UsageError.
     """
     module, factory = names_of(text)
-    if module not in listed:
+    if module not in (*listed, EXAMPLE):
         known = f"it lists {', '.join(listed)}" if listed else "it lists none"
         raise UsageError(
             f"the module {module} is not listed in DESK_GRAPHS: {known}",
@@ -84,3 +85,17 @@ def _compiled(text: str, made: Any) -> Pregel[Any, Any, Any, Any]:
             f"{text} returns no graph but {type(made).__name__}", remedy="return a StateGraph, compiled or not"
         )
     return copy.copy(made)  # it gets a checkpointer of its own
+
+
+def only_async(graph: Pregel[Any, Any, Any, Any]) -> bool:
+    """Return whether a graph, or one within its nodes, has a node without a synchronous form."""
+    from langgraph.pregel import Pregel
+
+    for node in graph.nodes.values():
+        bound = node.bound
+        if isinstance(bound, Pregel):
+            if only_async(bound):
+                return True
+        elif getattr(bound, "func", bound) is None:
+            return True
+    return False

@@ -3,6 +3,7 @@ to end; then the next chapter is a step of its own, which goes on from the check
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import re
 import time
@@ -31,7 +32,7 @@ from tasks.engine.summary import GOES_ON
 from tasks.worker.turns import park
 from tasks.worker.work import Done, Ending, RetryLater, attempts_of
 from tasks.workflows.graphs.bridge import StepBridge
-from tasks.workflows.graphs.factory import load_graph
+from tasks.workflows.graphs.factory import load_graph, only_async
 from tasks.workflows.graphs.output import json_output
 from tasks.workflows.graphs.record import Record
 from tasks.workflows.graphs.saver import StepSaver
@@ -122,7 +123,10 @@ class Chapter:
         most = self._desk.settings_of(self._step.run_id).graph_steps
         config["recursion_limit"] = max(most - done, 1)
         given = self._given() if saved is None else None
-        values = graph.invoke(given, config, durability="sync", control=self._control)
+        if only_async(graph):
+            values = asyncio.run(graph.ainvoke(given, config, durability="sync", control=self._control))
+        else:
+            values = graph.invoke(given, config, durability="sync", control=self._control)
         if waiting := graph.get_state(config).next:
             raise GraphWaits(f"the graph stopped before {', '.join(waiting)}")
         return values

@@ -20,6 +20,7 @@ from langchain_core.tools import tool
 from PIL import Image
 from pydantic import BaseModel, Field
 
+from agents.codex.server.certificate import write_loopback_pem
 from agents.langchain import errors
 from agents.langchain.chat import ChatCodex, cut
 from agents.langchain.own import close_bridges
@@ -226,6 +227,20 @@ def test_a_missing_binary_is_named(home: Path, model: FakeResponses) -> None:
     with pytest.raises(errors.ChatError, match=BinaryMissing.remedy[:30]) as error:
         chat.invoke("hi")
     assert error.value.kind == "binary_missing"
+
+
+def test_trust_roots_come_from_the_setting_and_reach_the_app_server(
+    home: Path, model: FakeResponses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = home / "roots.pem"
+    monkeypatch.setenv("DESK_CODEX_CA_FILE", str(roots))
+    with pytest.raises(errors.ChatError, match="the trust roots .* are no file") as error:
+        ChatCodex(model="gpt-5.5", base_url=model.url, home=home).invoke("hi")
+    assert error.value.remedy
+    write_loopback_pem(home).rename(roots)
+    assert ChatCodex(model="gpt-5.5", base_url=model.url, home=home).invoke("hi").content == "hi"
+    servers = [one for one in psutil.Process().children(recursive=True) if "app-server" in one.cmdline()]
+    assert str(roots) in {one.environ().get("SSL_CERT_FILE") for one in servers}
 
 
 def test_text_streams_as_it_is_written_and_ends_at_a_stop_sequence(chat: ChatCodex, model: FakeResponses) -> None:

@@ -85,6 +85,18 @@ def test_a_conversation_that_cannot_be_sent_is_refused(messages: list[BaseMessag
     assert error.value.remedy
 
 
+def test_a_picture_of_a_tool_is_beside_its_text() -> None:
+    content: list[Any] = [
+        {"type": "text", "text": "drawn"},
+        {"type": "image", "base64": "AA==", "mime_type": "image/png"},
+    ]
+    *_, answer = items_of([HumanMessage("go"), CALL, ToolMessage(content, tool_call_id="c1")])
+    assert answer["output"] == [
+        {"type": "input_text", "text": "drawn"},
+        {"type": "input_image", "image_url": "data:image/png;base64,AA=="},
+    ]
+
+
 def test_bytes_of_a_tool_are_text_that_can_be_sent() -> None:
     message = ToolMessage(content=b"\x00\xff".decode("latin-1"), tool_call_id="c1")
     *_, answer = items_of([HumanMessage("go"), CALL, message])

@@ -115,6 +115,22 @@ def test_which_certificates_are_trusted(tmp_path: Path, url: str, ca_file: Path 
     run(work())
 
 
+@pytest.mark.parametrize(("url", "passed"), [("https://api.example.com/v1", True), ("http://127.0.0.1:8000/v1", False)])
+def test_proxies_reach_a_hosted_model_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, passed: bool
+) -> None:
+    proxies = {"HTTPS_PROXY": "http://proxy:1", "no_proxy": "example.org"}
+    for name, value in proxies.items():
+        monkeypatch.setenv(name, value)
+
+    async def work() -> None:
+        launch = await prepare(config(url, tmp_path, provider="endpoint"))
+        found = {name: launch.env.get(name) for name in proxies}
+        assert found == (proxies if passed else dict.fromkeys(proxies))
+
+    run(work())
+
+
 def test_every_strip_flag_is_on_the_command_line(tmp_path: Path) -> None:
     async def work() -> None:
         launch = await prepare(config(NOWHERE, tmp_path))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from models.states import StepState
+from tasks.workflows.graphs import play
 from tests.fakes.obedient import obedient
 from tests.tasks.workflows.graphs.kit import Graphs, graphs
 from tests.toy.graphs import NODES, TURNS
@@ -46,6 +47,27 @@ def test_a_graph_runs_to_its_end_and_each_call_is_a_turn_of_its_node(desk: Graph
     by_role = {turn.id: turn.role for turn in turns}
     assert sorted(by_role[call.turn_id] for call in calls) == ["fundamentals", "market", "news", "social"]
     assert desk.kept(run_id) == ([], [])
+
+
+def test_nodes_that_are_only_async_are_played_and_go_on_where_they_were(
+    desk: Graphs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(play, "CHAPTER", 0.0)
+    run_id = desk.open("awaiting", {"n": 10})
+    step = desk.play(run_id)
+    assert (step.state, step.error) == (StepState.DONE, None)
+    assert step.result["output"] == {"n": 13, "kept": "You wrote: hi"}
+    assert [turn.role for turn in desk.turns(run_id)] == ["ask"]
+    assert len(desk.steps(run_id)) == 4
+
+
+def test_a_node_that_asks_for_ever_ends_with_the_time_of_its_step() -> None:
+    limits = {"DESK_RPC_SECONDS": "2", "DESK_TURN_SECONDS": "2", "DESK_NO_PROGRESS_SECONDS": "2"}
+    with graphs(DESK_STEP_DEADLINE_SECONDS="4", DESK_STEP_ATTEMPTS="1", **limits) as desk:
+        run_id = desk.open("asking_for_ever", {"n": 1})
+        step = desk.play(run_id)
+        assert step.state == StepState.FAILED
+        assert str(step.error).startswith("deadline: a node did not end within the step's time")
 
 
 @pytest.mark.parametrize(
