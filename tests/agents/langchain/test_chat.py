@@ -234,7 +234,7 @@ def test_trust_roots_come_from_the_setting_and_reach_the_app_server(
 ) -> None:
     roots = home / "roots.pem"
     monkeypatch.setenv("DESK_CODEX_CA_FILE", str(roots))
-    with pytest.raises(errors.ChatError, match="the trust roots .* are no file") as error:
+    with pytest.raises(errors.ChatError, match=r"the trust roots .* are no file") as error:
         ChatCodex(model="gpt-5.5", base_url=model.url, home=home).invoke("hi")
     assert error.value.remedy
     write_loopback_pem(home).rename(roots)

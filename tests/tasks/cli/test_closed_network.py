@@ -88,7 +88,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("halt", ("--flatten",)),
     ("resume", ()),
     ("mcp", ()),
-    ("mcp", ("--run", RUN, "--tool", "orders_preview")),
+    ("mcp", ("--run", RUN)),
     ("audit verify", ()),
     ("audit show", ("--order", ORDER)),
     ("disarm", ()),

@@ -62,7 +62,8 @@ def test_nodes_that_are_only_async_are_played_and_go_on_where_they_were(
 
 
 def test_a_node_that_asks_for_ever_ends_with_the_time_of_its_step() -> None:
-    limits = {"DESK_RPC_SECONDS": "2", "DESK_TURN_SECONDS": "2", "DESK_NO_PROGRESS_SECONDS": "2"}
+    shorter = ("DESK_RPC_SECONDS", "DESK_TURN_SECONDS", "DESK_TOOL_SECONDS", "DESK_NO_PROGRESS_SECONDS")
+    limits = dict.fromkeys(shorter, "2")
     with graphs(DESK_STEP_DEADLINE_SECONDS="4", DESK_STEP_ATTEMPTS="1", **limits) as desk:
         run_id = desk.open("asking_for_ever", {"n": 1})
         step = desk.play(run_id)
