@@ -25,7 +25,7 @@ class View(TypedDict, total=False):
     rating: dict[str, Any]
 
 
-class Rating(BaseModel):
+class SymbolRating(BaseModel):
     """The structured answer at the end."""
 
     rating: Literal["buy", "hold", "sell"]
@@ -50,7 +50,7 @@ def build() -> StateGraph[Any, Any, Any, Any]:
 
     def judge(view: View) -> View:
         asked = f"Rate '{view['symbol']}'. For it: {view['bull']}\nAgainst it: {view['bear']}"
-        found = model.with_structured_output(Rating).invoke(asked)
+        found = model.with_structured_output(SymbolRating).invoke(asked)
         return {"rating": found.model_dump()}
 
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(View)

@@ -54,7 +54,7 @@ def asked(schema: dict[str, Any], *items: dict[str, Any]) -> Any:
     return found
 
 
-def test_a_structured_answer_says_that_no_model_gave_it_and_leaves_out_what_it_may() -> None:
+def test_a_structured_answer_is_of_no_model_and_null_where_it_may_be() -> None:
     found = asked(reply_format(answer=Rating.model_json_schema()).schema, USER)
     text = f"{PREFIX} no model has read this. Asked: Rate 'IBM'"
     assert found == {"rating": "Hold", "reason": text, "target": None, "score": 0, "also": []}

@@ -56,7 +56,7 @@ def test_a_listed_module_runs_and_is_shown(desk: Processes, tmp_path: Path) -> N
     assert shown["graphs"][0]["output"]["signal"] == "Hold"
 
 
-def test_what_cannot_be_played_is_refused_before_a_run(desk: Processes) -> None:
+def test_an_unlisted_module_is_refused_before_a_run(desk: Processes) -> None:
     done = graph(desk, "json:loads", "--input", "{}")
     assert done.returncode == 2
     assert "the module json is not listed in DESK_GRAPHS" in done.stderr
