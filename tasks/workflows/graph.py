@@ -7,20 +7,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from celery import Celery
-from sqlmodel import Session, select
+from sqlmodel import Session, col, select
 
 from agents.tradingagents.asking import ROLE
+from models.database.store import insert_rows, new_row
 from models.errors import UsageError
-from models.states import RunKind, StepKind
+from models.states import RUN_FINAL, RunKind, StepKind
+from models.tables.graphs import GraphCheckpoint, GraphWrite
 from models.tables.runs import Run, Step
 from tasks.bootstrap import Desk, desk_of
 from tasks.engine import kinds
 from tasks.engine.kinds import StepSpec, Workflow
 from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep
+from tasks.views.run_view import find_run
 from tasks.worker.labels import require_model
 from tasks.worker.work import Ending
 from tasks.workflows.graphs.factory import load_graph
+from tasks.workflows.graphs.result import graphs
 from tasks.workflows.runs import new_run, open_run
 
 
@@ -40,9 +44,46 @@ def open_graphs(app: Celery, factory: str, inputs: Mapping[str, Any]) -> Run:
     run = new_run(desk, RunKind.GRAPH, {"factory": factory, "inputs": dict(inputs)})
 
     def write(session: Session, row: Run, finish: str) -> list[NewStep]:
-        return [NewStep(StepKind.GRAPH, finish, name, payload={"graph": name, "chapter": 1}) for name in inputs]
+        return [_first(finish, name) for name in inputs]
 
     return open_run(app, run, write)
+
+
+def resume_graphs(app: Celery, of: str) -> Run:
+    """Start a run that goes on with the graphs of an earlier run which did not end well, each at its last checkpoint.
+
+    of: the run's id, or its beginning. Raises NotFound; UsageError for a run of another kind, one that still runs, and
+    one whose graphs all ended well.
+    """
+    desk = desk_of(app)
+    with desk.store.read() as session:
+        old = find_run(session, of)
+        factory = old.params.get("factory") if old.kind == RunKind.GRAPH else None
+        if factory is None:
+            raise UsageError(f"run {old.id} is no run of `desk graph`", remedy="name one; `desk runs list` shows them")
+        if old.state not in RUN_FINAL:
+            raise UsageError(f"run {old.id} is still {old.state}", remedy="its graphs go on by themselves")
+        names = [row.graph for row in graphs(session, old) if row.output is None]
+    if not names:
+        raise UsageError(f"all graphs of run {old.id} ended well", remedy="there is nothing to go on with")
+    load_graph(factory, desk.settings.graphs)
+    inputs = {name: old.params["inputs"][name] for name in names}
+    run = new_run(desk, RunKind.GRAPH, {"factory": factory, "inputs": inputs, "resumes": old.id}, parent=old.id)
+
+    def write(session: Session, row: Run, finish: str) -> list[NewStep]:
+        session.flush()
+        for table in (GraphCheckpoint, GraphWrite):
+            which = (table.run_id == old.id, col(table.thread).in_(names))
+            kept = [one.model_dump() for one in session.exec(select(table).where(*which)).all()]
+            insert_rows(session, [new_row(table, **values | {"run_id": row.id}) for values in kept])
+        return [_first(finish, name) for name in names]
+
+    return open_run(app, run, write)
+
+
+def _first(finish: str, name: str) -> NewStep:
+    """Return the first chapter of a graph."""
+    return NewStep(StepKind.GRAPH, finish, name, payload={"graph": name, "chapter": 1})
 
 
 def play_chapter(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:

@@ -255,3 +255,14 @@ def asking_for_ever() -> StateGraph:
             ChatCodex(model=MODEL).invoke("hi")
 
     return _small(first=lambda state: {"n": 1}, ask=ask)
+
+
+def mending() -> StateGraph:
+    """Return a graph that fails after its model's answer until there is a file."""
+
+    def mend(state: Small) -> dict[str, Any]:
+        if not (Path(os.environ["TOY_FOLDER"]) / "mended").exists():
+            raise OSError("the disk is full")
+        return {"n": 1}
+
+    return _small(ask=lambda state: {"n": 1, "kept": ChatCodex(model=MODEL).invoke("hi").content}, mend=mend)

@@ -11,21 +11,33 @@ import typer
 from models.errors import UsageError
 from tasks.cli.shell import Json
 from tasks.cli.start import Wait, connected, see
-from tasks.workflows.graph import open_graphs
+from tasks.workflows.graph import open_graphs, resume_graphs
 
 commands = typer.Typer()
 
 
 @commands.command()
 def graph(
-    factory: Annotated[str, typer.Argument(help="MODULE:FACTORY; the module is listed in DESK_GRAPHS.")],
+    factory: Annotated[str | None, typer.Argument(help="MODULE:FACTORY; the module is listed in DESK_GRAPHS.")] = None,
     given: Annotated[
-        list[str], typer.Option("--input", help="JSON object, or @FILE; repeat the option for a graph each.")
-    ],
+        list[str] | None, typer.Option("--input", help="JSON object, or @FILE; repeat the option for a graph each.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(help="In place of both: a run, whose failed graphs go on where they were.")
+    ] = None,
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
     """Play a LangGraph graph as durable work: each of its model calls is a turn, and it goes on where it was."""
+    if resume is not None:
+        if factory or given:
+            raise UsageError("--resume goes with no factory and no --input", remedy="the run has both")
+        app = connected()
+        see(app, resume_graphs(app, resume), wait=wait, as_json=as_json)
+        return
+    if not (factory and given):
+        missing = "no --input is given" if factory else "no MODULE:FACTORY is given"
+        raise UsageError(missing, remedy="""write desk graph MODULE:FACTORY --input '{"n": 1}'""")
     inputs = {str(number): _object(text) for number, text in enumerate(given, 1)}
     app = connected()
     see(app, open_graphs(app, factory, inputs), wait=wait, as_json=as_json)

@@ -31,3 +31,18 @@ def test_wrong_inputs_are_named(given: str, named: str, tmp_path: Path, monkeypa
     assert named in found.exception.args[0]
     assert found.exception.remedy
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["graph"], "no MODULE:FACTORY is given"),
+        (["graph", "a:b"], "no --input is given"),
+        (["graph", "a:b", "--resume", "0"], "--resume goes with no factory"),
+    ],
+)
+def test_a_factory_and_an_input_go_together_or_a_run(arguments: list[str], named: str) -> None:
+    found = CliRunner().invoke(build("graphs.graph"), arguments)
+    assert isinstance(found.exception, UsageError), found.output
+    assert named in found.exception.args[0]
+    assert found.exception.remedy

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from models.errors import UsageError
 from models.states import AttemptEnd, RunState, StepState
 from models.tables.columns import utcnow
 from models.tables.runs import Run, Step
@@ -17,7 +19,7 @@ from tasks.cli.render.results.graphs import graphs_report
 from tasks.engine import graph
 from tasks.views.run_view import view
 from tasks.worker.work import work
-from tasks.workflows.graph import play_chapter
+from tasks.workflows.graph import play_chapter, resume_graphs
 from tasks.workflows.graphs import play
 from tasks.workflows.graphs.play import MOST_LOSSES
 from tasks.workflows.runs import close_run_step
@@ -209,6 +211,27 @@ def test_a_chapter_that_got_on_while_workers_were_lost_gives_way_to_one_that_has
     lose_workers(desk, second)
     assert_whole(desk, run_id, desk.play(run_id))
     assert len(desk.steps(run_id)) == 2  # the second one had not got on: its losses go on counting
+
+
+def test_a_failed_graph_goes_on_at_its_node_in_a_run_of_its_own(
+    desk: Graphs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_FOLDER", str(tmp_path))
+    failed = desk.open("mending", {"n": 10})
+    with pytest.raises(UsageError, match="is still running"):
+        resume_graphs(desk.app, failed)
+    step = desk.play(failed)
+    assert str(step.error).startswith("graph_raised: in the node mend: OSError: the disk is full")
+    work(desk.app, str(step.parent_id), close_run_step)
+    (tmp_path / "mended").touch()
+    run = resume_graphs(desk.app, failed)
+    step = desk.play(run.id)
+    assert (step.state, step.result["output"]) == (StepState.DONE, {"n": 12, "kept": "You wrote: hi"})
+    assert (run.params["resumes"], len(list(desk.model.calls()))) == (failed, 1)
+    assert desk.kept(run.id) == ([], [])
+    work(desk.app, str(step.parent_id), close_run_step)
+    with pytest.raises(UsageError, match="ended well"):
+        resume_graphs(desk.app, run.id)
 
 
 def test_a_used_up_budget_ends_the_graph_with_its_reason() -> None:
