@@ -20,7 +20,6 @@ from tasks.engine import kinds
 from tasks.engine.kinds import StepSpec, Workflow
 from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.views.run_view import find_run
 from tasks.worker.labels import require_model
 from tasks.worker.work import Ending
 from tasks.workflows.graphs.factory import load_graph
@@ -52,12 +51,12 @@ def open_graphs(app: Celery, factory: str, inputs: Mapping[str, Any]) -> Run:
 def resume_graphs(app: Celery, of: str) -> Run:
     """Start a run that goes on with the graphs of an earlier run which did not end well, each at its last checkpoint.
 
-    of: the run's id, or its beginning. Raises NotFound; UsageError for a run of another kind, one that still runs, and
-    one whose graphs all ended well.
+    of: the run's id. Raises UsageError for a run of another kind, one that still runs, and one whose graphs all ended
+    well.
     """
     desk = desk_of(app)
     with desk.store.read() as session:
-        old = find_run(session, of)
+        old = session.get_one(Run, of)
         factory = old.params.get("factory") if old.kind == RunKind.GRAPH else None
         if factory is None:
             raise UsageError(f"run {old.id} is no run of `desk graph`", remedy="name one; `desk runs list` shows them")

@@ -9,8 +9,10 @@ import orjson
 import typer
 
 from models.errors import UsageError
+from tasks.bootstrap import desk_of
 from tasks.cli.shell import Json
 from tasks.cli.start import Wait, connected, see
+from tasks.views.run_view import find_run
 from tasks.workflows.graph import open_graphs, resume_graphs
 
 commands = typer.Typer()
@@ -33,7 +35,9 @@ def graph(
         if factory or given:
             raise UsageError("--resume goes with no factory and no --input", remedy="the run has both")
         app = connected()
-        see(app, resume_graphs(app, resume), wait=wait, as_json=as_json)
+        with desk_of(app).store.read() as session:
+            source = find_run(session, resume).id
+        see(app, resume_graphs(app, source), wait=wait, as_json=as_json)
         return
     if not (factory and given):
         missing = "no --input is given" if factory else "no MODULE:FACTORY is given"
