@@ -13,12 +13,16 @@ from tests.tasks.web.routes.history.conftest import BY, Screened, finished
 from tests.tasks.web.test_security import problem
 
 
-@pytest.fixture(scope="module")
+# As long as its desk: a second one would find a thread of four turns.
+@pytest.fixture(scope="package")
 def parent(screened: Screened) -> str:
     """A thread that a role used in two runs."""
     for _ in range(2):
         finished(screened.client, {"kind": "research", "symbols": ["JPM"], **BY})
-    (thread,) = [row for row in screened.get("/threads", role="risk") if row["turns"] == 2 and row["current"]]
+    (thread,) = [
+        row for row in screened.get("/threads", role="risk") if row["subject"].endswith("/JPM") and row["current"]
+    ]
+    assert thread["turns"] == 2
     thread_id: str = thread["thread_id"]
     return thread_id
 
