@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import redis
 
+from models.events.envelope import EventType
 from models.states import StepState
+from tasks.bootstrap import desk_of, redis_url
+from tasks.events.streams import key_of, read_entry
 from tasks.workflows.graphs import play
 from tests.fakes.obedient import obedient
+from tests.stack import wait_for
 from tests.tasks.workflows.graphs.kit import Graphs, graphs
 from tests.toy.graphs import NODES, TURNS
 
@@ -59,6 +64,20 @@ def test_nodes_that_are_only_async_are_played_and_go_on_where_they_were(
     assert step.result["output"] == {"n": 13, "kept": "You wrote: hi"}
     assert [turn.role for turn in desk.turns(run_id)] == ["ask"]
     assert len(desk.steps(run_id)) == 4
+
+
+def test_the_text_of_a_call_reaches_the_live_events_while_it_is_written() -> None:
+    with graphs(DESK_EVENT_DELTAS="on") as desk:
+        run_id = desk.open("asking", {"n": 1})
+        assert desk.play(run_id).state == StepState.DONE
+        client = redis.from_url(redis_url(desk_of(desk.app).settings))
+
+        def written() -> str:
+            events = (one for _, fields in client.xrange(key_of(run_id)) for one in read_entry(fields))
+            return "".join(str(one.payload["text"]) for one in events if one.type == EventType.ITEM_DELTA)
+
+        wait_for(lambda: "You wrote: hi" in written(), "the whole text in deltas")
+        client.close()
 
 
 def test_a_node_that_asks_for_ever_ends_with_the_time_of_its_step() -> None:
