@@ -13,7 +13,7 @@ FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra filin
 SAMPLE := $(VENV)/samples/msft-chain
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format bench faults docs up install lock vendor clean
+.PHONY: help demo test test-fast check format bench faults docs up install lock vendor pictures clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -85,6 +85,9 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
 	    $(if $(filter 1,$(UPGRADE)),--upgrade) --output-file $$file >/dev/null || exit 1; \
 	done
+
+pictures: $(VENV)/.dev $(VENV)/.demo ## Take the pictures of the page anew, from a demo's desk (needs Chromium)
+	@$(BIN)/python docs/pictures.py
 
 vendor: $(VENV)/.dev ## Fetch the page's libraries anew (needs npm on the PATH), as named in deploy/vendor.py
 	@$(BIN)/python deploy/vendor.py

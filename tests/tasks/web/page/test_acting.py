@@ -1,0 +1,164 @@
+"""What a person decides on the page: approve, deny, halt, flatten, resume; on a desk of its own, as it changes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+from sqlmodel import col, select
+
+from agents.runtime import ApprovalRequest, Scope
+from models.tables.columns import new_id
+from models.tables.events import RuntimeApproval
+from models.tables.orders import Approval, Fill
+from models.tables.runs import Decision, Report, ScreenHit, ToolCall, Turn
+from tasks.approvals import requests
+from tests.stack import wait_for
+from tests.tasks.views.chain import a_chain
+from tests.tasks.web.page import kit
+from tests.tasks.web.page.kit import DeskPage
+
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\u202e"
+
+
+@pytest.fixture(scope="module")
+def own_desk(browser: Browser) -> Iterator[DeskPage]:
+    with kit.desk_page() as found:
+        yield found
+
+
+@pytest.fixture
+def own_page(browser: Browser, own_desk: DeskPage) -> Iterator[Page]:
+    own_desk.requests.clear()
+    own_desk.complaints.clear()
+    with kit.logged_in(browser, own_desk) as page:
+        yield page
+    assert own_desk.complaints == []
+    assert [url for url in own_desk.requests if not url.startswith((f"{own_desk.url}/", "blob:"))] == []
+
+
+def test_a_reason_outlives_a_lost_answer_and_the_order_is_approved_once(own_page: Page, own_desk: DeskPage) -> None:
+    order, keys = _waiting(own_desk), []
+
+    def lose_the_first(route: Route) -> None:
+        keys.append(route.request.headers["idempotency-key"])
+        if len(keys) == 1:
+            route.fetch()  # the desk takes it, and the answer is lost
+            route.abort()
+        else:
+            route.continue_()
+
+    own_page.route("**/approvals/*", lose_the_first)
+    own_desk.open(own_page, f"/orders/{order}")
+    own_page.get_by_role("button", name="Approve…").click()
+    dialog = own_page.get_by_role("dialog")
+    for text in ("paper", "buy", "87 shares", "MMM", "market, day", "$7,308.87", "live, play money"):
+        expect(dialog).to_contain_text(text)
+    dialog.get_by_label("Reason").fill("as planned")
+    dialog.get_by_role("button", name="Approve", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("does not answer")
+    expect(dialog.get_by_label("Reason")).to_have_value("as planned")
+    dialog.get_by_role("button", name="Approve", exact=True).click()
+    expect(own_page.get_by_role("dialog")).to_have_count(0)
+    expect(own_page.get_by_role("heading", level=1)).to_contain_text("filled")
+    assert len(keys) == 2
+    assert keys[0] == keys[1]
+    with own_desk.service.store.read() as session:
+        approval = session.exec(select(Approval).where(col(Approval.order_id) == order)).one()
+        assert (approval.state, approval.decided_by, approval.why) == ("approved", "Ann via the API", "as planned")
+        assert len(session.exec(select(Fill).where(col(Fill.order_id) == order)).all()) == 1
+
+
+def test_a_request_of_a_model_is_shown_as_text_and_denied_with_a_reason(own_page: Page, own_desk: DeskPage) -> None:
+    id_, command = new_id(), f"rm -rf / {HOSTILE}"
+    detail = {"action": "command", "command": command, "cwd": "/tmp", "reason": None}
+    request = ApprovalRequest("command", "thread-1", "turn-1", "item-1", None, detail)
+    with own_desk.service.store.session() as session:
+        requests.add(session, id_, request, Scope(run_id=own_desk.run, role="quick"), 600)
+    own_desk.open(own_page, "/approvals")
+    row = own_page.locator(".waiting > li", has_text="rm -rf /")
+    expect(row).to_contain_text("<img src=x onerror=")
+    expect(row).to_contain_text("\u25af")  # what would have turned the direction of the text
+    row.get_by_role("button", name="Deny…").click()
+    dialog = own_page.get_by_role("dialog")
+    deny = dialog.get_by_role("button", name="Deny", exact=True)
+    expect(deny).to_be_disabled()
+    dialog.get_by_label("Reason").fill("no such thing")
+    deny.click()
+    expect(own_page.get_by_text("Nothing waits for you")).to_be_visible()
+    expect(own_page).not_to_have_title("owned")
+    with own_desk.service.store.read() as session:
+        found = session.get_one(RuntimeApproval, id_)
+        assert (found.state, found.decided_by, found.why) == ("denied", "Ann via the API", "no such thing")
+
+
+def test_hostile_words_of_models_and_tools_are_text(own_page: Page, own_desk: DeskPage) -> None:
+    with own_desk.service.store.session() as session:
+        chain = a_chain(session)
+        for table, field in ((ScreenHit, "thesis"), (Report, "summary"), (Turn, "text"), (Decision, "reasoning")):
+            for row in session.exec(select(table).where(col(table.run_id) == chain.run_id)).all():
+                setattr(row, field, HOSTILE)
+                session.add(row)
+        for turn in session.exec(select(Turn).where(col(Turn.run_id) == chain.run_id)).all():
+            turn.codex_turn_id = turn.id
+        turns = select(Turn.id).where(col(Turn.run_id) == chain.run_id)
+        for call in session.exec(select(ToolCall).where(col(ToolCall.turn_id).in_(turns))).all():
+            call.output, call.arguments = HOSTILE, {"symbol": HOSTILE}
+            session.add(call)
+    own_desk.open(own_page, f"/orders/{chain.order_id}")
+    expect(own_page.locator("#part-reports tbody tr").first).to_contain_text("<img src=x onerror=")
+    own_desk.open(own_page, "/threads/thread-ACME-risk")
+    expect(own_page.locator('section[aria-label="Answer"]')).to_contain_text("<img src=x onerror=")
+    expect(own_page.get_by_label("Answer of signals_get")).to_contain_text("<script>")
+    assert own_page.locator("main img").count() == 0
+    assert own_page.locator("main script").count() == 0
+    expect(own_page).not_to_have_title("owned")
+
+
+def test_a_stream_that_is_cut_is_shown_and_comes_back(own_page: Page, own_desk: DeskPage) -> None:
+    own_page.route("**/events?**", lambda route: route.abort())
+    own_desk.open(own_page, "/orders")
+    heading = own_page.get_by_role("heading", level=1)
+    expect(heading).to_contain_text("no connection")
+    expect(own_page.locator("tbody tr").first).to_be_visible()
+    own_page.unroute("**/events?**")
+    expect(heading).not_to_contain_text("no connection")
+    expect(heading).to_contain_text(re.compile("live|receiving"))
+
+
+def test_trading_is_halted_flattened_and_resumed(own_page: Page, own_desk: DeskPage) -> None:
+    own_desk.open(own_page, "/account")
+    heading = own_page.get_by_role("heading", level=1)
+    expect(heading).to_contain_text("active")
+    own_page.get_by_role("button", name="Halt…").click()
+    dialog = own_page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("a fire drill")
+    dialog.get_by_role("button", name="Halt now").click()
+    expect(heading).to_contain_text("halted")
+    expect(own_page.locator('section[aria-label="Standing"]')).to_contain_text("a fire drill")
+    own_page.get_by_role("button", name="Halt and flatten…").click()
+    flatten = dialog.get_by_role("button", name="Halt and flatten", exact=True)
+    expect(flatten).to_be_disabled()
+    dialog.get_by_label("to go on").fill("flatten paper")
+    flatten.click()
+    expect(own_page.get_by_text("Closing:")).to_be_visible()
+    own_page.get_by_role("button", name="Resume…").click()
+    dialog.get_by_label("to go on").fill("resume paper")
+    dialog.get_by_role("button", name="Resume", exact=True).click()
+    expect(heading).to_contain_text("active")
+    _nothing_is_halted(own_desk)
+
+
+def _waiting(desk: DeskPage) -> str:
+    with desk.service.client() as client:
+        return str(client.get("/orders", params={"state": "approval_pending"}).json()[0]["order"]["id"])
+
+
+def _nothing_is_halted(desk: DeskPage) -> None:
+    def active() -> bool:
+        with desk.service.client() as client:
+            return bool(client.get("/accounts/paper").json()["trading"] == "active")
+
+    wait_for(active, "the account trades again")
