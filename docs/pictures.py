@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent / "pictures"
 BROWSERS = ("chromium", "chromium-browser", "chromium-headless-shell", "google-chrome", "microsoft-edge")
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/#[A-Za-z0-9_-]{43}\S*")
 MOST_BYTES = 150_000
-WIDTH, HEIGHT = 1280, 800
+WIDTH, HEIGHT = 1200, 720
 SETTLE_MS = 1_500  # charts and graphs are drawn after their data
 
 
