@@ -1,4 +1,5 @@
-"""Makes the pictures of the page that the documents show: `python docs/pictures.py`, from a demo's desk of its own."""
+"""Makes the pictures of the page that the documents show, from a demo's desk of its own: `python docs/pictures.py
+[FOLDER]`."""
 
 from __future__ import annotations
 
@@ -46,15 +47,14 @@ def _link(demo: subprocess.Popen[str]) -> str:
     raise RuntimeError("the demo printed no link:\n" + "".join(seen[-20:]))
 
 
-def take(page: Page, base: str, way: str, name: str) -> None:
+def take(page: Page, base: str, way: str, path: Path) -> None:
     """Write the picture of a view; raise ValueError when it is too large for the repository."""
     page.goto(f"{base}#{way}")
     page.locator("main h1").first.wait_for()
     page.wait_for_timeout(SETTLE_MS)
-    path = FOLDER / f"{name}.png"
     page.screenshot(path=path, animations="disabled")
     size = path.stat().st_size
-    print(f"{path.relative_to(FOLDER.parent.parent)}: {size / 1000:.0f} kB")
+    print(f"{path.name}: {size / 1000:.0f} kB")
     if size > MOST_BYTES:
         raise ValueError(f"{path.name} has {size} bytes, more than {MOST_BYTES}")
 
@@ -71,7 +71,8 @@ def main() -> None:
     browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if browser is None:
         raise SystemExit("no browser: install chromium-headless-shell or Chromium")
-    FOLDER.mkdir(exist_ok=True)
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []
     with demo_desk() as link, sync_playwright() as playwright:
         base = link.partition("#")[0]
@@ -79,17 +80,17 @@ def main() -> None:
         page = opened.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
         page.goto(link)
         page.get_by_role("navigation", name="Views").wait_for()
-        order = links(page, base, "/orders?state=filled", "/orders/")[0]
         run = links(page, base, "/runs?kind=screen", "/runs/")[0]
+        order = links(page, base, f"/orders?state=filled&run={run.removeprefix('/runs/')}", "/orders/")[0]
         thread = links(page, base, order, "/threads/")[-1]
         symbol = links(page, base, order, "/symbols/")[0]
         episode = links(page, base, "/scores?show=episodes", "/board/")[0]
         views = {"order": order, "run": run, "symbol": symbol, "thread": thread, "board": episode, "desk": "/"}
         for name, way in views.items():
-            take(page, base, way, name)
+            take(page, base, way, folder / f"{name}.png")
         page.emulate_media(color_scheme="dark")
-        take(page, base, order, "order-dark")
-        take(page, base, "/account", "account-dark")
+        take(page, base, order, folder / "order-dark.png")
+        take(page, base, "/account", folder / "account-dark.png")
         opened.close()
 
 

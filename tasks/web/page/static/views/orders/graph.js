@@ -9,9 +9,10 @@ import { quantity, stateName, stateTone } from './terms.js';
 const HEIGHT = 38;
 const GAP = 10;
 const HEAD = 18;
-const LEAST = 98; // width of a node at which a line of it can still be read
+const LEAST = 92; // width of a node at which a line of it can still be read
 const MOST = 190;
-const BETWEEN = 18;
+const LIST = 640; // most width of layers one below the other
+const BETWEEN = 14;
 const BESIDE = 78; // of the layers' names, where they are one below the other
 
 /** The layers of an order's lineage, first to last, and the edges between their nodes. A node without `to` stands for
@@ -57,7 +58,7 @@ export function arranged(layers, width) {
     });
     return { places, heads, height, width: layers.length * (node + BETWEEN) - BETWEEN, down: false };
   }
-  const room = width - BESIDE;
+  const room = Math.min(width, LIST) - BESIDE;
   const across = Math.max(1, Math.floor((room + GAP) / (LEAST + 32 + GAP)));
   let y = 0;
   for (const one of layers) {
@@ -67,7 +68,7 @@ export function arranged(layers, width) {
     one.nodes.forEach((found, n) => places.set(found.id, { x: BESIDE + (n % row) * (node + GAP), y: y + Math.floor(n / row) * (HEIGHT + GAP), node }));
     y += Math.ceil(one.nodes.length / row) * (HEIGHT + GAP) + 2;
   }
-  return { places, heads, height: y, width, down: true };
+  return { places, heads, height: y, width: room + BESIDE, down: true };
 }
 
 export function Lineage({ detail }) {
@@ -92,7 +93,7 @@ function Drawing({ detail, width }) {
 }
 
 function Node({ node, layer: within, at }) {
-  const letters = Math.floor((at.node - 12) / 6.7);
+  const letters = Math.floor((at.node - 11) / 6.7);
   const lines = node.lines.filter((line) => line !== null && line !== undefined && line !== '').map(plain);
   const box = html`<title>${`${within.title}: ${lines.join(', ')}`}</title>
     <rect x=${at.x + 0.5} y=${at.y + 0.5} width=${at.node - 1} height=${HEIGHT - 1} rx="4" class=${`node ${node.missing ? 'missing' : ''} ${node.tone ?? ''}`} />
