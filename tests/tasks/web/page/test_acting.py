@@ -94,7 +94,7 @@ def test_a_request_of_a_model_is_shown_as_text_and_denied_with_a_reason(own_page
         assert (found.state, found.decided_by, found.why) == ("denied", "Ann via the API", "no such thing")
 
 
-def test_hostile_words_of_models_and_tools_are_text(own_page: Page, own_desk: DeskPage) -> None:
+def test_hostile_text_of_models_and_tools_is_shown_as_text(own_page: Page, own_desk: DeskPage) -> None:
     with own_desk.service.store.session() as session:
         chain = a_chain(session)
         for table, field in ((ScreenHit, "thesis"), (Report, "summary"), (Turn, "text"), (Decision, "reasoning")):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Locator, Page, expect
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.tasks.web.page.kit import DeskPage
+from tests.tasks.web.page.kit import DeskPage, logged_in, overflow, violations
 
 
 def panel(page: Page, name: str) -> Locator:
@@ -24,7 +25,7 @@ def filled_order(desk: DeskPage) -> str:
         return str(client.get("/orders", params={"state": "filled", "run": desk.run}).json()[0]["order"]["id"])
 
 
-def test_what_the_risk_role_saw_is_three_clicks_from_the_first_view(page: Page, desk_page: DeskPage) -> None:
+def test_the_tool_answers_of_the_risk_role_are_three_clicks_away(page: Page, desk_page: DeskPage) -> None:
     order = waiting_order(desk_page)
     page.get_by_role("navigation", name="Views").get_by_role("link", name="Orders").click()
     page.locator("main").get_by_role("link", name=order[:12]).first.click()
@@ -76,8 +77,8 @@ def test_the_orders_are_filtered_by_the_address_and_the_log_is_whole(page: Page,
     expect(page).to_have_url(re.compile(r"symbol=ZZZZ"))
 
 
-def test_what_there_is_not_is_said_plainly(page: Page, desk_page: DeskPage) -> None:
-    for way, says in (
+def test_missing_things_are_named_in_a_plain_error(page: Page, desk_page: DeskPage) -> None:
+    for way, text in (
         ("/orders/ffffffff-0000", "there is no order"),
         ("/threads/ffffffff-0000", "no thread with the id"),
         ("/turns/ffffffff-0000", "there is no turn"),
@@ -88,7 +89,7 @@ def test_what_there_is_not_is_said_plainly(page: Page, desk_page: DeskPage) -> N
     ):
         desk_page.open(page, way)
         alert = page.get_by_role("alert")
-        expect(alert).to_contain_text(says)
+        expect(alert).to_contain_text(text)
         expect(alert.get_by_role("button", name="Try again")).to_be_visible()
 
 
@@ -132,3 +133,21 @@ def test_the_record_has_questions_of_the_verdicts(page: Page, desk_page: DeskPag
     expect(page.get_by_text("No backtest was run yet")).to_be_visible()
     desk_page.open(page, "/scores?show=charts")
     expect(page.get_by_text("No analysis was made yet")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_order_and_a_thread_have_no_violation_and_fit_every_window(
+    browser: Browser, desk_page: DeskPage, theme: str
+) -> None:
+    order = waiting_order(desk_page)
+    with desk_page.service.client() as client:
+        thread = client.get(f"/orders/{order}").json()["decision"]["thread"]
+    with logged_in(browser, desk_page, color_scheme=theme) as page:
+        for way in (f"/orders/{order}", f"/threads/{thread}"):
+            desk_page.open(page, way)
+            expect(page.locator("main .badge").first).to_be_visible()
+            expect(page.locator("main .loading")).to_have_count(0)
+            assert violations(page) == [], f"{way} in {theme}"
+            for width in (360, 1280, 2560):
+                page.set_viewport_size({"width": width, "height": 900})
+                assert overflow(page) <= 0, f"{way} at {width} px"
