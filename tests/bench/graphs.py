@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ TURNS = 8  # of one worker, where two of them are compared
 # are in use.
 THREADS = 10
 AT_ONCE = 64
+ROUNDS = 2  # of the two crews
 WARM = 1  # rounds that fill caches and are not counted
 LIMIT = 300.0
 
@@ -68,8 +69,8 @@ def graph_times(latency: float, graphs: int, directly: int) -> GraphTimes:
         _play(desk, 1)
         seconds = _play(desk, graphs)
         direct = _directly(desk, directly)
-    one = _on_workers(latency, graphs, ["research"])
-    return GraphTimes(graphs, seconds, direct, one, _on_workers(latency, graphs, ["research-1", "research-2"]))
+    one, two = _on_workers(latency, graphs, ["research"], ["research-1", "research-2"])
+    return GraphTimes(graphs, seconds, direct, one, two)
 
 
 @contextmanager
@@ -79,11 +80,15 @@ def _desk(latency: float, **environ: str) -> Iterator[Processes]:
         yield desk
 
 
-def _on_workers(latency: float, graphs: int, workers: Sequence[str]) -> float:
-    with _desk(latency, DESK_CODEX_TURNS=str(TURNS)) as desk:
-        desk.workers(*workers, "ops", concurrency=THREADS)
-        _play(desk, 2 * THREADS)  # each worker has its app-server up
-        return _play(desk, graphs)
+def _on_workers(latency: float, graphs: int, *crews: Sequence[str]) -> list[float]:
+    """Return the seconds on each crew of workers, the better of two rounds in turn: all desks are up meanwhile."""
+    with ExitStack() as desks:
+        both = [desks.enter_context(_desk(latency, DESK_CODEX_TURNS=str(TURNS))) for _ in crews]
+        for desk, workers in zip(both, crews, strict=True):
+            desk.workers(*workers, "ops", concurrency=THREADS)
+            _play(desk, 2 * THREADS)  # each worker has its app-server up
+        rounds = [[_play(desk, graphs) for desk in both] for _ in range(ROUNDS)]
+        return [min(one) for one in zip(*rounds, strict=True)]
 
 
 def _play(desk: Processes, graphs: int) -> float:
