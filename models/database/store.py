@@ -63,7 +63,7 @@ class Store:
         # They must neither block nor raise.
         self.on_commit: list[Callable[[Sequence[Batch]], None]] = []
         self._queue: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
-        self._writers = WriterQueue(make_url(url).database if self.is_sqlite else None)
+        self._writers = WriterQueue(make_url(url).database if self.is_sqlite else None, BUSY_SECONDS)
 
     @contextmanager
     def session(self) -> Iterator[Session]:

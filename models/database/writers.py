@@ -1,18 +1,20 @@
 """The queue of the writers of one SQLite database: over all threads of a process and all processes of a host.
 
 SQLite's own busy handler sleeps, up to a tenth of a second at a time, and asks again: with a few busy processes most of
-them would sleep while the database is free. Here the kernel wakes the next one as soon as a transaction has ended.
+them would sleep while the database is free. Here the next one goes on a millisecond after a transaction has ended.
 """
 
 from __future__ import annotations
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 SUFFIX = "-queue"
+PAUSE_SECONDS = 0.001  # between two attempts; one thread of each process makes them
 
 
 class WriterQueue:
@@ -24,10 +26,12 @@ class WriterQueue:
     SQLite's own way of waiting is left.
     """
 
-    def __init__(self, database: str | None) -> None:
+    def __init__(self, database: str | None, most_seconds: float) -> None:
+        """most_seconds: after which a writer leaves the queue, and asks SQLite, which has a limit and an error."""
         plain = database and database != ":memory:" and not database.startswith("file:")
         self._path = Path(f"{database}{SUFFIX}") if plain else None
         self._file: IO[bytes] | None = None
+        self._most_seconds = most_seconds
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -47,11 +51,22 @@ class WriterQueue:
         try:
             if self._file is None:
                 self._file = self._path.open("ab")
-            file = self._file
-            fcntl.lockf(file, fcntl.LOCK_EX)
+            return self._file if self._waited(self._file) else None
         except (OSError, ValueError):
             return None
-        return file
+
+    def _waited(self, file: IO[bytes]) -> bool:
+        """Wait for the lock; False when a process that is suspended within a transaction, say, keeps it too long."""
+        until = time.monotonic() + self._most_seconds
+        while True:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):  # POSIX leaves it to the system which of the two it is
+                if time.monotonic() > until:
+                    return False
+                time.sleep(PAUSE_SECONDS)
+            else:
+                return True
 
     def close(self) -> None:
         """Close the file. The next turn opens it again."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import models.database.store as store_module
 from models.database.store import Store, upgrade
 from models.database.writers import SUFFIX, WriterQueue
 from models.tables.orders import Account
@@ -21,7 +22,7 @@ SHORT = 0.3
 HOLDER = """
 import sys
 from models.database.writers import WriterQueue
-with WriterQueue(sys.argv[1]).turn():
+with WriterQueue(sys.argv[1], 20).turn():
     print("holds", flush=True)
     sys.stdin.read()
 """
@@ -72,6 +73,14 @@ def test_a_killed_writer_holds_none_up(path: Path, holder: subprocess.Popen[byte
     assert wrote.wait(PATIENCE)
 
 
+def test_a_writer_leaves_the_queue_of_one_that_stands_still(
+    path: Path, holder: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "BUSY_SECONDS", SHORT)
+    assert writing(Store(f"sqlite:///{path}")).wait(PATIENCE)
+    assert holder.poll() is None
+
+
 def test_readers_do_not_wait(path: Path, holder: subprocess.Popen[bytes]) -> None:
     with Store(f"sqlite:///{path}").read() as session:
         assert session.get(Account, "paper") is None
@@ -93,8 +102,9 @@ def test_without_a_file_for_the_queue_writers_lose_nothing(path: Path) -> None:
 
 def test_a_database_that_is_no_plain_file_has_no_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with WriterQueue(":memory:").turn(), WriterQueue("file:desk.db?mode=ro").turn(), WriterQueue(None).turn():
-        assert list(tmp_path.iterdir()) == []
+    for database in (":memory:", "file:desk.db?mode=ro", None):
+        with WriterQueue(database, SHORT).turn():
+            assert list(tmp_path.iterdir()) == []
 
 
 def test_a_closed_queue_is_opened_again(path: Path) -> None:
