@@ -48,7 +48,7 @@ function Whole({ detail, path, part, live, item, again }) {
     ${result && html`<p role="status" class="notice"><${Badge} tone=${result.state === 'approved' ? 'good' : 'warn'}>${result.state}<//> ${result.state !== 'approved' ? 'the answer is on record' : result.notified ? 'it is checked once more and then sent' : 'the trade queue was not reached; it sends with its next check, within a minute'}</p>`}
     ${item && html`<div class="notice warn answer" role="group" aria-label="Your answer"><span><${Badge} tone="warn">waits for a person<//> until <${Time} at=${item.expires_at} /></span> <${Answering} item=${item} done=${done} /></div>`}
     <${Panel} title="What it rests on, and what became of it" id="part-lineage"><${Lineage} detail=${detail} /><//>
-    <div class="grid">
+    <div class="grid dense">
       <${Panel} title="Why it was made" id="part-why"><${Why} detail=${detail} /><//>
       <${Panel} title="Checks" id="part-checks"><${Checks} from=${checks} /><//>
       <${Panel} title="Reports" className="whole" id="part-reports"><${Reports} rows=${detail.reports} /><//>

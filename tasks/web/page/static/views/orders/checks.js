@@ -22,11 +22,11 @@ export function Checks({ from }) {
   const [all, setAll] = useState(false);
   return html`<${Loaded} from=${from} what="the checks">${(found) => {
     const telling = found.checks.filter((one) => one.figure !== null || one.answer === 'denied');
-    const rows = all || !telling.length ? found.checks : telling;
+    const rows = all ? found.checks : telling;
     return html`<p>${summary(found)} ${found.at ? html`<span class="quiet">as of <${Time} at=${found.at} /></span>` : ''}</p>
       ${found.missing && html`<p class="notice warn"><${Text}>${found.missing}<//></p>`}
-      <${Table} label="Checks" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.codes.join()} />
-      ${telling.length > 0 && telling.length < found.checks.length && html`<p><button type="button" aria-expanded=${all} onClick=${() => setAll(!all)}>${all ? 'Only those with a figure' : `All ${found.checks.length} rules`}</button></p>`}`;
+      ${rows.length > 0 && html`<${Table} label="Checks" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.codes.join()} />`}
+      ${telling.length < found.checks.length && html`<p><button type="button" aria-expanded=${all} onClick=${() => setAll(!all)}>${all ? 'Fewer' : `All ${found.checks.length} rules`}</button></p>`}`;
   }}<//>`;
 }
 
