@@ -5,6 +5,12 @@
 export const VIEWS = [
   { path: '/', name: 'Desk', menu: true, key: 'd', load: () => import('./views/desk.js') },
   { path: '/runs', name: 'Runs', menu: true, key: 'r', load: () => import('./views/runs.js') },
+  { path: '/runs/:run', name: 'Run', css: 'run.css', load: () => import('./views/run.js') },
+  { path: '/runs/:run/compare/:other', name: 'Run', css: 'run.css', load: () => import('./views/run.js') },
+  { path: '/symbols', name: 'Symbols', menu: true, key: 'y', css: 'symbol.css', load: () => import('./views/symbols.js') },
+  { path: '/symbols/:symbol', name: 'Symbol', css: 'symbol.css', load: () => import('./views/symbol.js') },
+  { path: '/reports/:report', name: 'Report', css: 'report.css', load: () => import('./views/report.js') },
+  { path: '/verdicts/:verdict', name: 'Verdict', css: 'report.css', load: () => import('./views/verdict.js') },
   { path: '/orders', name: 'Orders', menu: true, key: 'o', css: 'orders.css', load: () => import('./views/orders.js') },
   { path: '/orders/:order', name: 'Order', css: 'orders.css', load: () => import('./views/order.js') },
   { path: '/approvals', name: 'Approvals', key: 'p', css: 'orders.css', load: () => import('./views/approvals.js') },
