@@ -20,6 +20,7 @@ export function VirtualList({ items, row, height = 24, stick = false, dropped = 
   }, [height]);
 
   const scrolled = useCallback(() => {
+    if (!box.current) return;
     const { scrollTop, scrollHeight, clientHeight } = box.current;
     const left = scrollHeight - scrollTop - clientHeight;
     // Only going up leaves the end: rows that are added move it away without anybody's doing.

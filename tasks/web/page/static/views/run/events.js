@@ -22,7 +22,7 @@ export function useEvents(path, speaking, onFound) {
   // Another question needs another stream: it goes on where this one is.
   const since = useMemo(() => last.current, [path, speaking]);
   const live = useLive(`${path}/events`, {
-    query: speaking ? { deltas: true } : {},
+    query: { bodies: false, ...(speaking ? { deltas: true } : {}) },
     since,
     onEvents: (events) => {
       const stored = events.filter((event) => event.sequence !== null && event.sequence > last.current);

@@ -69,6 +69,7 @@ function Picture({ bars, lanes, range, whole, setRange, chosen, setChosen, setOv
   const box = useRef(null);
   const [size, setSize] = useState({ width: 0, top: 0, tall: 360 });
   const measure = useCallback(() => {
+    if (!box.current) return;
     const { clientWidth, clientHeight, scrollTop } = box.current;
     setSize((now) => (now.width === clientWidth && now.tall === clientHeight && now.top === scrollTop ? now : { width: clientWidth, tall: clientHeight, top: scrollTop }));
   }, []);

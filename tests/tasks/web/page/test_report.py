@@ -1,0 +1,43 @@
+"""The views of a report and of a verdict: each figure leads to the tool answer that it comes from."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.tasks.web.page.kit import DeskPage, short
+
+
+def test_from_a_verdict_to_the_answer_of_a_tool(page: Page, desk_page: DeskPage) -> None:
+    with desk_page.service.client() as client:
+        row = client.get(f"/runs/{desk_page.run}/table").json()["rows"][0]
+        report = client.get(f"/reports/{row['cells']['risk']['report_id']}").json()
+    desk_page.open(page, f"/verdicts/{row['verdict']['id']}", None)
+    expect(page.get_by_role("heading", level=1)).to_contain_text(row["verdict"]["rating"])
+    expect(page.get_by_text(row["verdict"]["rule"])).to_be_visible()
+    page.get_by_role("region", name="Reports", exact=True).get_by_role("link", name="risk").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text(f"risk on {row['symbol']}")
+    first = report["cited"][0]
+    page.get_by_role("link", name=first["figure"], exact=True).first.click()
+    expect(page).to_have_url(re.compile(r"figure=1$"))
+    expect(page.get_by_role("status")).to_contain_text(first["path"])
+    expect(page.locator("mark.now")).to_have_text(f"{first['value']:g}")
+    expect(page.locator("mark.now")).to_be_in_viewport()
+    page.locator("main").focus()
+    page.keyboard.press("n")
+    expect(page).to_have_url(re.compile(r"figure=2"))
+    expect(page.get_by_role("status")).to_contain_text(report["cited"][1]["path"])
+    thread = page.get_by_role("link", name=short(report["turn"]["thread_id"]))
+    expect(thread).to_have_attribute("href", f"#/threads/{report['turn']['thread_id']}")
+
+
+def test_a_report_without_data_says_what_was_missing(page: Page, desk_page: DeskPage) -> None:
+    with desk_page.service.client() as client:
+        row = client.get(f"/runs/{desk_page.run}/table").json()["rows"][0]
+    cell = row["cells"]["fundamentals"]
+    desk_page.open(page, f"/reports/{cell['report_id']}", None)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("no data")
+    expect(page.get_by_text(cell["reason"]).first).to_be_visible()
+    page.goto(f"{desk_page.url}/#/reports/ffffffffffff")
+    expect(page.get_by_role("alert")).to_contain_text("ffffffffffff")
