@@ -42,7 +42,7 @@ function Answer({ call, figures, chosen }) {
     const mark = box.current?.querySelector('mark.now');
     if (mark) box.current.scrollTop = mark.offsetTop - box.current.offsetTop - box.current.clientHeight / 2;
   }, [now, text]);
-  return html`<pre class="block answer" ref=${box} tabindex="0" role="region" aria-label=${`Answer of call ${call.ordinal}`}>${cut(text, spots).map((piece) => (piece.pointer === undefined
+  return html`<pre class="block answered" ref=${box} tabindex="0" role="region" aria-label=${`Answer of call ${call.ordinal}`}>${cut(text, spots).map((piece) => (piece.pointer === undefined
     ? plain(piece.text)
     : html`<mark class=${piece.pointer === now ? 'now' : ''}>${plain(piece.text)}</mark>`))}</pre>
     ${value === undefined && html`<p class="quiet">The answer is kept up to a bound, and this one was longer.</p>`}`;
