@@ -60,7 +60,7 @@ function Rest({ data }) {
 }
 
 const List = ({ title, rows, columns, none }) => html`<${Panel} title=${title} tools=${rows.length ? html`<span class="quiet num">${count(rows.length)}</span>` : null}>
-  <${Table} label=${title} columns=${columns} rows=${rows} rowKey=${(row) => row.id} empty=${html`<${Empty} title=${none} />`} /><//>`;
+  <${Table} label=${`${title}, as a table`} columns=${columns} rows=${rows} rowKey=${(row) => row.id} empty=${html`<${Empty} title=${none} />`} /><//>`;
 
 function Position({ data }) {
   if (!data.positions.length) return html`<${Empty} title=${`${plain(data.account)} holds none`} />`;

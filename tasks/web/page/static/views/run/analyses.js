@@ -12,4 +12,4 @@ const COLUMNS = [
   { id: 'checks', label: 'Checks', wide: true, cell: (row) => html`<ul class="checks">${(row.checks ?? []).filter((check) => check.state !== 'ok').map((check) => html`<li><${Badge} tone=${check.state === 'fail' ? 'bad' : 'warn'}>${check.state}<//> <${Text} most=${110}>${check.text}<//></li>`)}</ul>` },
 ];
 
-export const Analyses = ({ rows }) => html`<${Panel} title="Analyses"><${Table} label="Analyses" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.id} /><//>`;
+export const Analyses = ({ rows }) => html`<${Panel} title="Analyses"><${Table} label="Table of analyses" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.id} /><//>`;

@@ -30,7 +30,7 @@ function Rows({ data, symbols, stage, ended }) {
   }, [data.rows, symbols]);
   const empty = html`<${Empty} title=${data.rows.length ? `No candidate among the ${STAGES.includes(stage) ? stage : 'symbols'}` : ended ? 'This run has no candidates' : 'No candidate yet'}>${data.rows.length || ended ? null : 'they come when the screeners are through'}<//>`;
   const shown = all ? rows : rows.slice(0, MOST);
-  return html`<${Table} label="Candidates" columns=${columns} rows=${shown} rowKey=${(row) => row.candidate_id} empty=${empty} />
+  return html`<${Table} label="Table of candidates" columns=${columns} rows=${shown} rowKey=${(row) => row.candidate_id} empty=${empty} />
     ${shown.length < rows.length && html`<p><button type="button" onClick=${() => setAll(true)}>Show all ${count(rows.length)}</button></p>`}`;
 }
 

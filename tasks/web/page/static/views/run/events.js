@@ -74,7 +74,7 @@ export function Events({ events, query }) {
     ${missed && html`<p class="stale"><${Badge} tone="warn">not all<//> earlier events are no longer kept: ${plain(missed.detail)}</p>`}
     ${list.dropped > 0 && html`<p class="quiet">The newest ${MOST.toLocaleString('en-US')} are shown.</p>`}
     ${items.length
-      ? html`<${VirtualList} className="events" label="Events" items=${items} row=${row} stick dropped=${domain ? 0 : list.dropped} height=${22} />`
+      ? html`<${VirtualList} className="events" label="List of events" items=${items} row=${row} stick dropped=${domain ? 0 : list.dropped} height=${22} />`
       : html`<${Empty} title=${list.items.length ? 'No event is like that' : 'No events'} />`}
   <//>`;
 }

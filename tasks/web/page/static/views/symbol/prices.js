@@ -55,7 +55,7 @@ function Drawn({ data, symbol, detail, hidden }) {
       ${Object.entries(data.indicators).map(([name, values], index) => html`<span class="num"><span class="line-mark" style=${{ background: colourOf(index) }}></span>${plain(name).replaceAll('_', ' ')} ${figure(values[at])}</span>`)}
       ${(events.get(at) ?? []).map((event) => html` <a href=${event.href}>${event.text}</a>`)}</p>
     <p class="quiet small">Prices of ${plain(data.market)} as of <${Time} at=${data.as_of} />, ${data.adjusted === null ? 'not known whether adjusted' : data.adjusted ? 'adjusted' : 'not adjusted for splits and dividends'}${data.incomplete ? ', the last bar goes on' : ''}.
-      ${data.missing.map((gap) => ` Missing: ${plain(gap.what)} (${plain(gap.reason)}).`)} Charts by <a href="https://www.tradingview.com/" target="_blank" rel="noreferrer noopener">TradingView</a> Lightweight Charts™.</p>
+      ${data.missing.map((gap) => ` Missing: ${plain(gap.what)} (${plain(gap.reason)}).`)} Charts by <a href="https://www.tradingview.com/" target="_blank" rel="noreferrer noopener" class="in-text">TradingView</a> Lightweight Charts™.</p>
     <${AsTable} data=${data} />`;
 }
 
