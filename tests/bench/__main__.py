@@ -15,6 +15,7 @@ from tests.bench.graphs import TURNS as GRAPH_TURNS
 from tests.bench.graphs import bridge_cost, graph_times
 from tests.bench.library import library_cost
 from tests.bench.overhead import overhead
+from tests.bench.page import page_cost
 from tests.bench.repeat import repeated
 from tests.bench.replay import replay
 from tests.bench.scaling import TURNS, crowd, scaling
@@ -38,6 +39,7 @@ PARTS = (
     "episode",
     "walk",
     "graphs",
+    "page",
 )
 READERS, EVENTS, PACE = 200, 5_000, 500
 # CPU milliseconds a turn, on a machine where an ephemeral turn takes an app-server so many. Another one is slower or
@@ -74,6 +76,7 @@ def main() -> None:
         "walk": lambda: show_walk(sheet, given.sessions),
         "episode": lambda: show_episode(sheet),
         "graphs": lambda: show_graphs(sheet, given.turns, given.rounds, given.directly),
+        "page": lambda: show_page(sheet),
     }
     for name in [given.part] if given.part else PARTS:
         parts[name]()
@@ -248,6 +251,19 @@ def show_graphs(sheet: Sheet, turns: int, rounds: int, directly: int) -> None:
     sheet.most("more", cost.more, 3, " ms", ".1f")
     sheet.line("app-servers: call, turn", f"{cost.call.app_servers:.1f}, {cost.turn.app_servers:.1f} ms")
     sheet.line("worker's memory before its first graph, after", f"{cost.loaded_mb[0]:.0f}, {cost.loaded_mb[1]:.0f} MiB")
+
+
+def show_page(sheet: Sheet) -> None:
+    found = page_cost(EVENTS)
+    sheet.head(
+        f"(q) the view of a run in a browser: {found.events:,} events, {found.steps} steps, {CANDIDATES} candidates"
+    )
+    sheet.most("until the first counts are shown", found.first, 0.6, " s", ".2f")
+    sheet.line("until all events are listed", f"{found.shown:.2f} s")
+    sheet.most("CPU of the browser's main thread", found.cpu, 0.5, " s", ".2f")
+    sheet.most("elements of the document", found.elements, 1500, form=".0f")
+    sheet.most("CPU, 200 events/s for 10 s", found.live_cpu, 2.5, " s", ".2f")
+    sheet.most("elements then", found.live_elements, 1500, form=".0f")
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ def a_hostile_run(store: Store) -> Hostile:
                 )
             )  # fmt: skip
         call = ToolCall(
-            turn_id=turn.id, ordinal=0, tool="signals_get", arguments={"symbols": [MARKUP]}, success=True, has_data=True,
-            output=json.dumps({"close": 31.5, "missing": [{"what": MARKUP, "reason": MARKUP}], "text": MARKUP}),
+            turn_id=turn.id, ordinal=0, tool="signals_get", arguments={"symbols": [MARKUP]}, success=True,
+            has_data=True, output=json.dumps({"close": 31.5, "missing": [{"what": MARKUP, "reason": MARKUP}], "text": MARKUP}),
             seconds=0.1,
         )  # fmt: skip
         session.add(call)

@@ -103,7 +103,8 @@ def test_what_is_no_run_or_no_run_to_compare_with_is_answered_plainly(page: Page
     page.goto(f"{desk_page.url}/#/runs/ffffffffffff")
     expect(page.get_by_role("alert")).to_contain_text("ffffffffffff")
     desk_page.open(page, f"/runs/{desk_page.run}?with={desk_page.flying}", f"Run {short(desk_page.run)}")
-    expect(panel(page, "Compare with another run").get_by_role("alert")).to_contain_text("compare it with another screen")
+    answer = panel(page, "Compare with another run").get_by_role("alert")
+    expect(answer).to_contain_text("compare it with another screen")
 
 
 def test_markup_in_a_run_is_text(page: Page, desk_page: DeskPage) -> None:
