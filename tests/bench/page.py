@@ -1,5 +1,5 @@
-"""(q) the view of a run in a browser: how soon it shows something, what it costs the browser's main thread, and how many
-elements it is; for a run with many events, and for one that goes on."""
+"""(q) the view of a run in a browser: how soon it shows something, what it costs the browser's main thread, and how
+many elements it is; for a run with many events, and for one that goes on."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from tests.tasks.web.kit import Service, service
 from tests.tasks.web.page.browser import launched
 
 CANDIDATES, STEPS, ROLES = 20, 500, ("quick", "fundamentals", "risk", "catalyst")
+GROUNDED = {"figures": 7, "supported": 7, "share": 1.0, "citations": [], "unsupported": []}
 PACE, SECONDS, BATCHES = 200, 10, 10  # events a second, for so long, in so many transactions a second
 # Noted by the page itself: the time at which its first count was in the document, ms after it was asked for.
 _FIRST = """
@@ -51,8 +52,8 @@ new MutationObserver((_, seen) => {
 
 @dataclass(frozen=True, slots=True)
 class PageCost:
-    """first: seconds until the first count is shown; shown: until all events are listed; cpu: seconds of the main thread
-    until then; elements: of the document; live_cpu: of the main thread, for `PACE` events a second over `SECONDS`."""
+    """first: seconds until the first count is shown; shown: until all events are listed; cpu: seconds of the main
+    thread until then; elements: of the document; live_cpu: of the main thread, for `PACE` events a second over `SECONDS`."""
 
     events: int
     steps: int
@@ -105,7 +106,7 @@ def _view(browser: Browser, running: Service, run_id: str) -> Iterator[tuple[Pag
 
 
 def _shown(page: Page, clock: CDPSession, events: int) -> tuple[float, float]:
-    """Wait until all events are listed; return the seconds since the page was asked for, and those of the main thread."""
+    """Wait until all events are listed; return the seconds since the page was asked for, and of the main thread."""
     last = page.locator(f".virtual.events li[aria-setsize='{events}'][aria-posinset='{events}']")
     expect(last).to_be_visible(timeout=PATIENCE * 1000)
     expect(page.locator(".lanes path.bar.done")).to_have_count(1)
@@ -166,7 +167,7 @@ def _candidate(session: Session, run: Run, number: int, began: dt.datetime) -> N
         report = Report(
             run_id=run.id, step_id=step.id, candidate_id=candidate.id, turn_id=turn.id, symbol=symbol, role=role,
             status="completed", verdict="CONFIRMED", confidence="high", summary="steady", author="a model",
-            market_at=MARKET_NOW, grounding={"figures": 7, "supported": 7, "share": 1.0, "citations": [], "unsupported": []},
+            market_at=MARKET_NOW, grounding=GROUNDED,
         )  # fmt: skip
         hit = ScreenHit(
             run_id=run.id, step_id=step.id, turn_id=turn.id, lens=role, symbol=symbol, instrument="equity",
@@ -185,12 +186,11 @@ def _tried(session: Session, run: Run, began: dt.datetime, number: int, **values
     turn = a_turn(session, step, started_at=at, finished_at=at + dt.timedelta(seconds=6), total_tokens=5000)
     ends = [AttemptEnd.LOST, AttemptEnd.DONE] if number % 10 == 0 else [AttemptEnd.DONE]
     for attempt, outcome in enumerate(ends, start=1):
+        owner, begun = f"research@host:{number % 3}", at + dt.timedelta(seconds=4 * (attempt - 1))
+        end = begun + dt.timedelta(seconds=4)
         session.add(
-            Attempt(
-                step_id=step.id, attempt=attempt, owner=f"research@host:{number % 3}", outcome=outcome,
-                started_at=at + dt.timedelta(seconds=4 * (attempt - 1)), ended_at=at + dt.timedelta(seconds=4 * attempt),
-            )
-        )  # fmt: skip
+            Attempt(step_id=step.id, attempt=attempt, owner=owner, outcome=outcome, started_at=begun, ended_at=end)
+        )
     return step, turn
 
 

@@ -48,8 +48,8 @@ def a_hostile_run(store: Store) -> Hostile:
             )  # fmt: skip
         call = ToolCall(
             turn_id=turn.id, ordinal=0, tool="signals_get", arguments={"symbols": [MARKUP]}, success=True,
-            has_data=True, output=json.dumps({"close": 31.5, "missing": [{"what": MARKUP, "reason": MARKUP}], "text": MARKUP}),
-            seconds=0.1,
+            has_data=True, seconds=0.1,
+            output=json.dumps({"close": 31.5, "missing": [{"what": MARKUP, "reason": MARKUP}], "text": MARKUP}),
         )  # fmt: skip
         session.add(call)
         text = f"{MARKUP} closes at 31.5, not at 99.9"
