@@ -53,7 +53,8 @@ new MutationObserver((_, seen) => {
 @dataclass(frozen=True, slots=True)
 class PageCost:
     """first: seconds until the first count is shown; shown: until all events are listed; cpu: seconds of the main
-    thread until then; elements: of the document; live_cpu: of the main thread, for `PACE` events a second over `SECONDS`."""
+    thread until then; elements: of the document; live_cpu: of the main thread for `PACE` events a second over
+    `SECONDS`; live_elements: after them."""
 
     events: int
     steps: int
