@@ -12,7 +12,14 @@ from tests.tasks.web.page.kit import DeskPage, logged_in, overflow, violations
 
 VIEWS = (STATIC / "views.js").read_text(encoding="utf-8")
 # All views that have no parameters, and these; {run} and {flying} are ids of runs.
-WAYS = (*re.findall(r"path: '([^':]+)'", VIEWS), "/runs?start=screen", "/nowhere")
+WAYS = (
+    *re.findall(r"path: '([^':]+)'", VIEWS),
+    "/runs?start=screen",
+    "/runs/{run}",
+    "/runs/{flying}",
+    "/symbols/KO",
+    "/nowhere",
+)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.tasks.web.page.kit import DeskPage, short
+from tests.tasks.web.page.kit import DeskPage, overflow, short, violations
 
 
 def test_from_a_verdict_to_the_answer_of_a_tool(page: Page, desk_page: DeskPage) -> None:
@@ -16,7 +16,7 @@ def test_from_a_verdict_to_the_answer_of_a_tool(page: Page, desk_page: DeskPage)
     desk_page.open(page, f"/verdicts/{row['verdict']['id']}", None)
     expect(page.get_by_role("heading", level=1)).to_contain_text(row["verdict"]["rating"])
     expect(page.get_by_text(row["verdict"]["rule"])).to_be_visible()
-    page.get_by_role("region", name="Reports", exact=True).get_by_role("link", name="risk").click()
+    page.get_by_role("group", name="Reports", exact=True).get_by_role("link", name="risk").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text(f"risk on {row['symbol']}")
     first = report["cited"][0]
     page.get_by_role("link", name=first["figure"], exact=True).first.click()
@@ -28,6 +28,11 @@ def test_from_a_verdict_to_the_answer_of_a_tool(page: Page, desk_page: DeskPage)
     page.keyboard.press("n")
     expect(page).to_have_url(re.compile(r"figure=2"))
     expect(page.get_by_role("status")).to_contain_text(report["cited"][1]["path"])
+    for theme, width in (("light", 360), ("dark", 2560)):
+        page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        page.set_viewport_size({"width": width, "height": 900})
+        assert violations(page) == []
+        assert overflow(page) <= 0
     thread = page.get_by_role("link", name=short(report["turn"]["thread_id"]))
     expect(thread).to_have_attribute("href", f"#/threads/{report['turn']['thread_id']}")
 

@@ -24,7 +24,7 @@ def test_a_count_of_the_funnel_filters_the_candidates(page: Page, desk_page: Des
         stages = {one["stage"]: one for one in client.get(f"/runs/{desk_page.run}/funnel").json()["stages"]}
         rows = client.get(f"/runs/{desk_page.run}/table").json()["rows"]
     desk_page.open(page, f"/runs/{desk_page.run}", f"Run {short(desk_page.run)}")
-    table = page.get_by_role("region", name="Table of candidates").locator("tbody tr")
+    table = page.get_by_role("group", name="Table of candidates").locator("tbody tr")
     expect(table).to_have_count(len(rows))
     for name, stage in stages.items():
         expect(page.get_by_role("button", name=re.compile(rf"^{stage['count']} {name}"))).to_be_visible()
@@ -38,7 +38,7 @@ def test_a_count_of_the_funnel_filters_the_candidates(page: Page, desk_page: Des
     expect(table.get_by_role("link", name=filled, exact=True)).to_be_visible()
     expect(table.get_by_role("link", name=re.compile("filled"))).to_have_attribute("href", re.compile("^#/orders/"))
     page.get_by_role("button", name=re.compile("universe")).click()
-    expect(page.get_by_role("region", name="Symbols of the universe").get_by_role("link", name="GE")).to_be_visible()
+    expect(page.get_by_role("group", name="Symbols of the universe").get_by_role("link", name="GE")).to_be_visible()
     page.keyboard.press("c")
     expect(table).to_have_count(len(rows))
 
@@ -63,7 +63,7 @@ def test_the_timeline_shows_each_attempt_by_keyboard_and_zooms(page: Page, desk_
 
 def test_all_events_of_a_run_are_listed_once_and_in_order(page: Page, desk_page: DeskPage) -> None:
     desk_page.open(page, f"/runs/{desk_page.run}", f"Run {short(desk_page.run)}")
-    events = page.get_by_role("region", name="List of events")
+    events = page.get_by_role("group", name="List of events")
     expect(events.get_by_text("run.completed")).to_be_visible()
     expect(events.get_by_text("run.started")).to_have_count(0)
     events.evaluate("box => { box.scrollTop = 0; }")
@@ -80,7 +80,7 @@ def test_a_run_that_goes_on_is_followed_and_stopped(page: Page, desk_page: DeskP
     run = open_research(running.app, ["XOM"]).id
     wait_for(lambda: EventType.TURN_STARTED in _types(desk_page, run), "a turn is in flight")
     desk_page.open(page, f"/runs/{run}", f"Run {short(run)}")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("live")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
     bars = page.get_by_role("group", name=re.compile("^Timeline of steps")).locator("path.bar.running")
     expect(bars).to_have_count(1)
     expect(panel(page, "Timeline").get_by_text("running", exact=True)).to_be_visible()
@@ -117,7 +117,7 @@ def test_markup_in_a_run_is_text(page: Page, desk_page: DeskPage) -> None:
     expect(panel(page, "Timeline").locator(".chosen-bar")).to_contain_text("taken over")
     expect(panel(page, "Timeline").locator(".chosen-bar")).to_contain_text(SHOWN)
     expect(lanes.locator("path.bar.lost")).to_have_count(1)
-    events = page.get_by_role("region", name="List of events")
+    events = page.get_by_role("group", name="List of events")
     expect(events.locator("li")).to_have_count(3)
     for way, name in ((f"/reports/{found.report}", "risk on"), (f"/verdicts/{found.verdict}", "Verdict on")):
         page.goto(f"{desk_page.url}/#{way}")

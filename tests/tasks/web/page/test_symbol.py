@@ -20,7 +20,7 @@ def test_a_symbol_shows_prices_and_all_that_the_desk_did_with_it(page: Page, des
     expect(chart.locator("canvas").first).to_be_visible()
     expect(page.locator(".bar-facts")).to_contain_text("buy")
     for name in ("Verdicts", "Reports", "Fills", "Hits", "The trader's notes"):
-        expect(page.get_by_role("region", name=f"{name}, as a table").locator("tbody tr").first).to_be_visible()
+        expect(page.get_by_role("group", name=f"{name}, as a table").locator("tbody tr").first).to_be_visible()
     expect(page.get_by_role("region", name="Position")).to_contain_text("not protected")
     expect(page.get_by_label("Memory", exact=True).last).to_have_text(known["memory"])
     expect(page.get_by_role("link", name="TradingView")).to_be_visible()
@@ -30,7 +30,7 @@ def test_a_symbol_shows_prices_and_all_that_the_desk_did_with_it(page: Page, des
     page.get_by_role("button", name="fills").click()
     expect(page).to_have_url(re.compile("hide=fills"))
     page.get_by_text("As a table").click()
-    bars = page.get_by_role("region", name="Bars", exact=True)
+    bars = page.get_by_role("group", name="Bars", exact=True)
     expect(bars.locator("tbody tr").first).to_contain_text("2010-08-12")
 
 
