@@ -37,7 +37,7 @@ def test_from_a_verdict_to_the_answer_of_a_tool(page: Page, desk_page: DeskPage)
     expect(thread).to_have_attribute("href", f"#/threads/{report['turn']['thread_id']}")
 
 
-def test_a_report_without_data_says_what_was_missing(page: Page, desk_page: DeskPage) -> None:
+def test_a_report_without_data_shows_what_was_missing(page: Page, desk_page: DeskPage) -> None:
     with desk_page.service.client() as client:
         row = client.get(f"/runs/{desk_page.run}/table").json()["rows"][0]
     cell = row["cells"]["fundamentals"]

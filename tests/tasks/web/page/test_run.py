@@ -99,7 +99,7 @@ def _types(desk: DeskPage, run: str) -> list[EventType]:
         return [one.type for one in event_log.read(session, run, 0, 1000)]
 
 
-def test_what_is_no_run_or_no_run_to_compare_with_is_answered_plainly(page: Page, desk_page: DeskPage) -> None:
+def test_a_wrong_run_and_a_wrong_comparison_are_answered_plainly(page: Page, desk_page: DeskPage) -> None:
     page.goto(f"{desk_page.url}/#/runs/ffffffffffff")
     expect(page.get_by_role("alert")).to_contain_text("ffffffffffff")
     desk_page.open(page, f"/runs/{desk_page.run}?with={desk_page.flying}", f"Run {short(desk_page.run)}")
