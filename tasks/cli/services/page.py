@@ -40,7 +40,10 @@ def page(
     no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link.")] = False,
     end_sessions: Annotated[bool, typer.Option("--end-sessions", help="End every session of the page.")] = False,
 ) -> None:
-    """Open the page; over SSH only print its link. Without a running service this command serves it until Ctrl-C."""
+    """Open the page; over SSH only print its link.
+
+    Without a running service this command serves it until Ctrl-C.
+    """
     settings = checked().settings
     if end_sessions:
         sessions.end_all(redis_url(settings))
