@@ -307,7 +307,7 @@ def test_a_role_that_there_is_not_starts_nothing(floor: Floor) -> None:
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines() == [
         "error: research_roles (DESK_RESEARCH_ROLES) has 'astrology'",
-        "remedy: choose among quick, overview, fundamentals, risk, catalyst, chart, options, research",
+        "remedy: choose among quick, overview, fundamentals, risk, catalyst, chart, options, research, tradingagents",
     ]
     with floor.store.read() as session:
         assert len(session.exec(select(Run.id)).all()) == before

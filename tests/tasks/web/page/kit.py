@@ -33,7 +33,9 @@ SYMBOLS = "AAPL,IBM,KO,MMM,XOM,JPM,GE,WMT"
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 BY = "Ann"
 
-expect.set_options(timeout=PATIENCE * 1000)
+# A wrong expectation waits that long: what a page shows takes a second or two on a busy machine.
+EXPECTED_MS = PATIENCE * 250
+expect.set_options(timeout=EXPECTED_MS)
 
 
 def short(id_: str) -> str:
@@ -173,7 +175,7 @@ def _approve_one(service: Service, run_id: str) -> None:
 def logged_in(browser: Browser, desk: DeskPage, **options: object) -> Iterator[Page]:
     """A page in a context of its own that is logged in and shows the desk."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)  # type: ignore[arg-type]
-    context.set_default_timeout(PATIENCE * 1000)
+    context.set_default_timeout(EXPECTED_MS)
     desk.watch(context)
     try:
         page = context.new_page()

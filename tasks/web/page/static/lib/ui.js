@@ -17,6 +17,14 @@ export function Text({ children, most = 0, className = '' }) {
   return html`<bdi class=${className} title=${cut === text ? undefined : text}>${cut}</bdi>`;
 }
 
+/** A text field of a filter. What is typed stays the field's own until Enter or until it is left: views render anew whenever
+ * the desk's events arrive, and would take a half-typed symbol away. onChange gets the text. */
+export function FilterField({ label, value = '', onChange, ...rest }) {
+  const [typed, setTyped] = useState(value);
+  useEffect(() => setTyped(value), [value]);
+  return html`<label class="inline">${label}<input type="text" ...${rest} value=${typed} onInput=${(event) => setTyped(event.target.value)} onChange=${(event) => onChange(event.target.value.trim())} /></label>`;
+}
+
 /** A link to a view: <${Link} to="/runs/x">. */
 export function Link({ to, query, children, className, title }) {
   return html`<a href=${href(to, query)} class=${className} title=${title}>${children}</a>`;

@@ -7,7 +7,7 @@ import { useLive } from '../lib/live.js';
 import { setQuery } from '../lib/router.js';
 import { date, money } from '../lib/format.js';
 import { useResource } from '../lib/store.js';
-import { Empty, Link, Loaded, LiveBadge, OrderLink, Panel, RunLink, SymbolLink, Table, Text, Time } from '../lib/ui.js';
+import { Empty, FilterField, Link, Loaded, LiveBadge, OrderLink, Panel, RunLink, SymbolLink, Table, Text, Time } from '../lib/ui.js';
 import { plain } from '../lib/text.js';
 import { Audit } from './orders/audit.js';
 import { Waiting } from './orders/waiting.js';
@@ -40,9 +40,9 @@ export default function Orders({ query }) {
 function Filters({ query }) {
   return html`<label class="inline">State<select value=${query.state ?? ''} onChange=${(event) => setQuery({ state: event.target.value })}>
       <option value="">all</option>${STATES.map((state) => html`<option value=${state}>${stateName(state)}</option>`)}</select></label>
-    <label class="inline">Symbol<input type="text" size="7" maxlength="16" value=${query.symbol ?? ''} onChange=${(event) => setQuery({ symbol: event.target.value.trim().toUpperCase() })} /></label>
+    <${FilterField} label="Symbol" size="7" maxlength="16" value=${query.symbol} onChange=${(text) => setQuery({ symbol: text.toUpperCase() })} />
     <label class="inline">Market day<input type="date" value=${query.day ?? ''} onChange=${(event) => setQuery({ day: event.target.value })} /></label>
-    <label class="inline">Run<input type="text" size="9" maxlength="64" value=${query.run ?? ''} onChange=${(event) => setQuery({ run: event.target.value.trim() })} /></label>`;
+    <${FilterField} label="Run" size="9" maxlength="64" value=${query.run} onChange=${(text) => setQuery({ run: text })} />`;
 }
 
 const COLUMNS = [

@@ -6,7 +6,7 @@ import { useKeys } from '../lib/keys.js';
 import { setQuery } from '../lib/router.js';
 import { date, figure, money, percent, signedPercent } from '../lib/format.js';
 import { useResource } from '../lib/store.js';
-import { Badge, Empty, Figure, Link, Loaded, OutLink, Panel, RunLink, Segments, SymbolLink, Table, Text, Time } from '../lib/ui.js';
+import { Badge, Empty, Figure, FilterField, Link, Loaded, OutLink, Panel, RunLink, Segments, SymbolLink, Table, Text, Time } from '../lib/ui.js';
 import { plain } from '../lib/text.js';
 import { Pictures } from './board/pictures.js';
 import { SCORES, signed } from './board/scoring.js';
@@ -44,7 +44,7 @@ function Questions({ query }) {
   const questions = useResource(({ signal }) => get('/questions', { state: query.state, source: query.source, about: query.about, limit: 200 }, { signal }), [query.state, query.source, query.about]);
   useKeys([['r', 'Load again', questions.reload]]);
   const choice = (name, label, values) => html`<label class="inline">${label}<select value=${query[name] ?? ''} onChange=${(event) => setQuery({ [name]: event.target.value })}><option value="">all</option>${values.map((value) => html`<option value=${value}>${value}</option>`)}</select></label>`;
-  return html`<${Panel} title="Questions" tools=${html`${choice('state', 'State', STATES)}${choice('source', 'Source', SOURCES)}<label class="inline">About<input type="text" size="7" maxlength="16" value=${query.about ?? ''} onChange=${(event) => setQuery({ about: event.target.value.trim().toUpperCase() })} /></label>`}>
+  return html`<${Panel} title="Questions" tools=${html`${choice('state', 'State', STATES)}${choice('source', 'Source', SOURCES)}<${FilterField} label="About" size="7" maxlength="16" value=${query.about} onChange=${(text) => setQuery({ about: text.toUpperCase() })} />`}>
     <${Loaded} from=${questions} what="questions" empty=${html`<${Empty} title="No question is like that" />`}>${(rows) => html`<${Table} label="Questions" columns=${QUESTIONS} rows=${rows} rowKey=${(row) => row.id} />${rows.length === 200 && html`<p class="quiet">The first 200.</p>`}`}<//><//>`;
 }
 export const QUESTIONS = [

@@ -6,7 +6,7 @@ import { useKeys } from '../lib/keys.js';
 import { setQuery } from '../lib/router.js';
 import { count, date } from '../lib/format.js';
 import { useResource } from '../lib/store.js';
-import { Ago, Badge, Empty, Loaded, Panel, Table, Text, ThreadLink } from '../lib/ui.js';
+import { Ago, Badge, Empty, FilterField, Loaded, Panel, Table, Text, ThreadLink } from '../lib/ui.js';
 import { plain } from '../lib/text.js';
 import { Subject } from './threads/subject.js';
 
@@ -17,8 +17,8 @@ export default function Threads({ query }) {
   useKeys([['r', 'Load again', threads.reload]]);
   const shown = (rows) => rows.filter((row) => !query.subject || row.subject.toUpperCase().includes(query.subject));
   return html`<div class="view"><h1>Threads</h1>
-    <${Panel} title="Kept threads" tools=${html`<label class="inline">Role<input type="text" size="12" maxlength="64" value=${query.role ?? ''} onChange=${(event) => setQuery({ role: event.target.value.trim() })} /></label>
-      <label class="inline">Subject<input type="text" size="8" maxlength="64" value=${query.subject ?? ''} onInput=${(event) => setQuery({ subject: event.target.value.trim().toUpperCase() })} /></label>`}>
+    <${Panel} title="Kept threads" tools=${html`<${FilterField} label="Role" size="12" maxlength="64" value=${query.role} onChange=${(text) => setQuery({ role: text })} />
+      <${FilterField} label="Subject" size="8" maxlength="64" value=${query.subject} onChange=${(text) => setQuery({ subject: text.toUpperCase() })} />`}>
     <${Loaded} from=${threads} what="threads" isEmpty=${(rows) => !shown(rows).length} empty=${html`<${Empty} title="No thread is kept">A role's thread is kept from its first turn on; conversations that are not kept are reached from their run.<//>`}>${(rows) => html`
       <${Table} label="Kept threads" columns=${COLUMNS} rows=${shown(rows)} rowKey=${(row) => row.thread_id} />
       ${rows.length === MOST && html`<p class="quiet">The first ${MOST}.</p>`}`}<//><//></div>`;

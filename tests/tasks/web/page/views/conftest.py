@@ -12,13 +12,15 @@ from tests.tasks.web.page.browser import launched
 from tests.tasks.web.page.kit import DeskPage
 
 
-@pytest.fixture(scope="session")
+# Playwright leaves an event loop running in its thread as long as it is started, and no test beside this folder's could
+# have one of its own: it ends with the folder.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with launched() as found:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_desk(browser: Browser) -> Iterator[DeskPage]:
     with kit.desk_page() as found:
         yield found

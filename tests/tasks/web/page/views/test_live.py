@@ -59,9 +59,11 @@ def test_a_hidden_tab_closes_its_stream_and_goes_on_when_it_is_seen(page: Page, 
       Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
       document.dispatchEvent(new Event('visibilitychange'));
     }"""
+    wait_for(lambda: desk_page.service.blocked_reads() > 0, "the tab's reader waits")
+    before = desk_page.service.blocked_reads()
     page.evaluate(hide, True)
     expect(page.get_by_role("heading", level=1)).to_contain_text("paused")
-    wait_for(lambda: desk_page.service.blocked_reads() == 0, "no reader is left")
+    wait_for(lambda: desk_page.service.blocked_reads() < before, "the tab's reader is gone")
     run = desk_page.add_run("screen")
     page.evaluate(hide, False)
     expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
