@@ -103,7 +103,7 @@ def test_the_role_takes_part_in_verdicts_and_no_order_rests_on_it_alone(model: F
 
     def policy(body: dict[str, Any]) -> Reply:
         text = json.dumps(body["input"])
-        if "Role: " in text:
+        if "Role: " in text and "Role: program" not in text:  # a graph's calls are a program's
             return desks(body)
         return ratings["KO" if "'KO'" in text or '"KO"' in text else "IBM"](body)
 
