@@ -12,8 +12,8 @@ from tests.tasks.web.page.browser import launched
 from tests.tasks.web.page.kit import DeskPage
 
 
-# Playwright leaves an event loop running in its thread as long as it is started, and no test beside this folder's could
-# have one of its own: it ends with the folder.
+# Playwright leaves an event loop running in its thread as long as it is started, and no other test could
+# have one of its own. It ends with the folder, in which no test has one: those of the sessions are in the folder above.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with launched() as found:
