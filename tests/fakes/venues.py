@@ -8,9 +8,11 @@ import json
 import threading
 from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from models.settings import Settings
 from tests.fakes.serving import PromptHandler
 
 PAGE = 1000
@@ -112,6 +114,13 @@ class FarVenues(ThreadingHTTPServer):
         self.predicted: Any = []
         self.paid: dict[str, list[dict[str, Any]]] = {}
         self.ended = threading.Event()
+
+    def settings(self, home: Path) -> Settings:
+        """Settings of a desk that asks every venue here."""
+        names = ("manifold", "polymarket", "polymarket_book", "kalshi", "hyperliquid")
+        return Settings(
+            home=home, venues=("manifold", "polymarket", "kalshi"), **{f"{name}_url": self.url for name in names}
+        )  # fmt: skip
 
     @property
     def url(self) -> str:

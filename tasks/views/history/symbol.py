@@ -15,9 +15,10 @@ from models.market import Listing
 from models.research import Frozen
 from models.tables.orders import Fill, Order, Position, TraderNote
 from models.tables.runs import Candidate, Report, Run, ScreenHit, Verdict
+from tasks.views.history.protection import ProtectiveOrder, protective_order
 from tasks.views.history.reports import ReportRow, report_row
 from tasks.workflows.memory import symbol_memory
-from tools.orders.stops.holdings import left_of, working_protection
+from tools.orders.stops.holdings import working_protection
 from tools.registry import ToolContext
 from tools.risk import underlying_of
 
@@ -102,20 +103,6 @@ class SymbolNote(Frozen):
     market_at: dt.datetime
 
 
-class PositionStop(Frozen):
-    """An order that protects a position. left: shares that it may still sell, or buy back."""
-
-    order: str
-    state: str
-    side: str | None
-    order_type: str | None
-    stop_price: float | None
-    limit_price: float | None
-    trail_percent: float | None
-    time_in_force: str
-    left: float
-
-
 class SymbolPosition(Frozen):
     """What the books hold of a symbol, or of an option on it. quantity: negative when short; average_cost a share;
     filled_at: market time of the last fill."""
@@ -124,7 +111,7 @@ class SymbolPosition(Frozen):
     quantity: float
     average_cost: float
     filled_at: dt.datetime
-    protected_by: list[PositionStop]
+    protected_by: list[ProtectiveOrder]
 
 
 class SymbolDetail(Frozen):
@@ -247,14 +234,11 @@ def _positions(session: Session, account: str, symbol: str) -> list[SymbolPositi
     """Return the shares of a symbol and the contracts on it that the books hold."""
     held = session.exec(select(Position).where(Position.account == account).order_by(col(Position.symbol))).all()
     stops = working_protection(session, account, symbol)
+    protected: dict[str, list[ProtectiveOrder]] = {}
+    for one in stops:
+        protected.setdefault(one.contract or one.symbol, []).append(protective_order(session, one))
     return [
-        SymbolPosition.of(
-            row, protected_by=[_stop(session, one) for one in stops if (one.contract or one.symbol) == row.symbol]
-        )
+        SymbolPosition.of(row, protected_by=protected.get(row.symbol, []))
         for row in held
         if underlying_of(row.symbol) == symbol
     ]
-
-
-def _stop(session: Session, order: Order) -> PositionStop:
-    return PositionStop.of(order, order=order.id, left=float(left_of(session, order)))

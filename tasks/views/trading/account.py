@@ -17,6 +17,7 @@ from models.settings import Settings
 from models.settings.accounts import is_backtest
 from models.states import TradingState
 from models.tables.orders import Account, Order, Position, Reconciliation
+from tasks.views.history.protection import ProtectiveOrder, protective_order
 from tasks.views.trading.equity import EquityDay, equity_now
 from tools.decimals import exact
 from tools.orders.halt.halting import trading_state
@@ -25,7 +26,7 @@ from tools.orders.reconciliation.differences import describe_difference
 from tools.orders.reconciliation.reconcile import latest
 from tools.orders.records.accounts import account_names
 from tools.orders.records.snapshots import Snapshot
-from tools.orders.stops.holdings import left_of, working_protection
+from tools.orders.stops.holdings import working_protection
 from tools.risk import underlying_of
 from tools.risk.exposure import unit_exposure
 
@@ -47,20 +48,6 @@ class AccountState(Frozen):
     equity: EquityDay | None
     agreed: bool | None
     reconciled_at: dt.datetime | None
-
-
-class ProtectiveOrder(Frozen):
-    """An order that protects a position. left: shares that it may still sell, or buy back."""
-
-    order: str
-    state: str
-    side: str | None
-    order_type: str | None
-    stop_price: float | None
-    limit_price: float | None
-    trail_percent: float | None
-    time_in_force: str
-    left: float
 
 
 class PositionValue(Frozen):
@@ -243,16 +230,12 @@ def _position(
         gain=_figure(worth - cost if worth is not None else None),
         gain_share=float((worth - cost) / abs(cost)) if worth is not None and cost else None,
         missing=missing,
-        protected_by=[_protective(session, stop) for stop in stops if stop.symbol == row.symbol],
+        protected_by=[protective_order(session, stop) for stop in stops if stop.symbol == row.symbol],
     )
 
 
 def _figure(amount: Decimal | None) -> float | None:
     return None if amount is None else float(amount)
-
-
-def _protective(session: Session, order: Order) -> ProtectiveOrder:
-    return ProtectiveOrder.of(order, order=order.id, left=float(left_of(session, order)))
 
 
 def _sectors(

@@ -31,14 +31,7 @@ def far() -> Iterator[FarVenues]:
 
 @pytest.fixture
 def settings(far: FarVenues, tmp_path: Path) -> Settings:
-    return Settings(
-        home=tmp_path,
-        venues=("manifold", "polymarket", "kalshi"),
-        manifold_url=far.url,
-        polymarket_url=far.url,
-        polymarket_book_url=far.url,
-        kalshi_url=far.url,
-    )
+    return far.settings(tmp_path)
 
 
 def asked(store: Store) -> tuple[str, dict[str, str]]:

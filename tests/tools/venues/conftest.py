@@ -21,12 +21,4 @@ def far() -> Iterator[FarVenues]:
 
 @pytest.fixture
 def venue_settings(tmp_path: Path, far: FarVenues) -> Settings:
-    return Settings(
-        home=tmp_path,
-        venues=("manifold", "polymarket", "kalshi"),
-        manifold_url=far.url,
-        polymarket_url=far.url,
-        polymarket_book_url=far.url,
-        kalshi_url=far.url,
-        hyperliquid_url=far.url,
-    )
+    return far.settings(tmp_path)

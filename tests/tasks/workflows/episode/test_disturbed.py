@@ -83,7 +83,7 @@ def test_wrong_answers_leave_no_position_and_the_others_go_on() -> None:
 
 
 def test_tools_that_fail_leave_tombstones_and_never_end_the_episode() -> None:
-    """No tool answers within a thousandth of a second."""
+    """Hardly a tool answers within a thousandth of a second."""
     with floor(DESK_TOOL_SECONDS="0.001", DESK_STEP_ATTEMPTS="1") as made:
         run = made.held()
         assert run.state == RunState.DONE, run.notes
@@ -94,10 +94,10 @@ def test_tools_that_fail_leave_tombstones_and_never_end_the_episode() -> None:
         # Which limit ends a tool first, the step's or that of its own questions, is a matter of luck.
         late = ("no answer within 0.001 s", "not fetched in time")
         assert [row.headline for row in offline if not any(text in row.headline for text in late)] == []
-        # Now and then one answers within its limit; the voices have that to argue by then.
+        # Now and then one does, and the voices have that to argue by.
         silent = all(row.state != "live" for row in signals)
-        assert made.rows(Turn, run.id) == [] or not silent
-        assert any(note.startswith("no tool has a live signal") for note in run.notes) or not silent
+        assert (made.rows(Turn, run.id) == []) == silent
+        assert any(note.startswith("no tool has a live signal") for note in run.notes) == silent
         assert made.rows(Episode, run.id)[0].used_round is None or not silent
 
 
