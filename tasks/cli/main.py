@@ -1,7 +1,7 @@
 """Entry point of the command `desk`: loads the command's module, and turns errors into a line and an exit code.
 
 Loading the whole desk costs seconds of CPU. So a command loads its own module alone, `desk --help` none of them, and
-`desk ping`, which health checks run again and again, not even the parser.
+`desk ping`, which health checks run again and again, and `desk --version` not even the parser.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ def main() -> None:
     with stdout.watched():
         if (asked := ping.asked(sys.argv[1:])) is not None:
             raise SystemExit(ping.ping(*asked))
+        if sys.argv[1:] == ["--version"]:
+            from tasks.cli.services import version
+
+            print(version.line())
+            return
         _run()
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tasks.cli.outline import MODULES
+from tasks.cli.services.version import line
 
 
 def build(*modules: str) -> typer.Typer:
@@ -58,18 +59,16 @@ def _root() -> typer.Typer:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        import importlib.metadata
-
-        try:
-            typer.echo(f"chordesk {importlib.metadata.version('chordesk')}")
-        except importlib.metadata.PackageNotFoundError:
-            typer.echo("chordesk, not installed: run from its folder")
+        typer.echo(line())
         raise typer.Exit
 
 
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_version)
+        bool,
+        typer.Option(
+            "--version", help="Print name, version and schema revision, and end.", is_eager=True, callback=_version
+        ),
     ] = False,
 ) -> None:
     """Options of the command itself."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from models.database.store import current
 from models.settings import Settings
 from models.settings.running import lock_path
 from models.settings.sources import load
@@ -86,14 +87,19 @@ def test_a_health_check_loads_not_even_the_parser(tmp_path: Path) -> None:
     assert desk(tmp_path, "ping", "nonsense").returncode == 2
 
 
-def test_the_version_is_the_distributions(tmp_path: Path) -> None:
+def test_the_version_has_the_distribution_and_the_schema(tmp_path: Path) -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         version = tomllib.load(file)["project"]["version"]
     try:
         importlib.metadata.version("chordesk")
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("chordesk is not installed here")
-    assert desk(tmp_path, "--version").stdout == f"chordesk {version}\n"
+    found, newest = current(f"sqlite:///{tmp_path / 'desk.db'}")
+    assert found is None
+    done, modules = loaded(tmp_path, "--version")
+    assert (done.returncode, done.stdout) == (0, f"chordesk {version}, schema {newest}\n")
+    assert not {"typer", "click", "rich", "pydantic", "alembic", "sqlalchemy", "celery", "redis"} & modules
+    assert desk(tmp_path, "--version", "status").stdout == done.stdout  # as the parser reads it
 
 
 def test_config_shows_every_setting_where_it_came_from_and_no_secret(tmp_path: Path) -> None:
