@@ -56,9 +56,10 @@ class Wait:
 
 # A lost worker uses up no attempt: a machine may be restarted several times in a minute, and the steps that it held are
 # none the worse. A step that breaks its workers looks the same each time. From ALONE_AFTER losses on it is worked on by
-# a worker that has no other such step, so that it takes no healthy one down with it, and with the last it fails.
+# a worker that has no other such step, so that it takes none of those down with it. Only what it lost like that speaks
+# against it: where machines end often, each of many steps at work loses some beside the others, and seldom four alone.
 ALONE_AFTER = 6
-LOSSES = 7
+LOSSES = 10
 
 _NEVER = Retry(How.NEVER, attempts=1)
 

@@ -80,7 +80,7 @@ def test_five_restarts_of_a_machine_use_up_no_attempt(store: Store) -> None:
     assert [row[2] for row in tried(store, step.id)] == ["lost"] * 5 + ["done"]
 
 
-def test_a_step_that_breaks_its_workers_fails_with_the_seventh_and_leaves_that_to_the_sweep(store: Store) -> None:
+def test_a_step_that_breaks_its_workers_fails_with_the_tenth_and_leaves_that_to_the_sweep(store: Store) -> None:
     step = report("IBM")
     _, finish = opened(store, step, attempts=1)
     lose(store, step.id)
@@ -91,7 +91,7 @@ def test_a_step_that_breaks_its_workers_fails_with_the_seventh_and_leaves_that_t
     with store.session() as session:
         assert [one.id for one in sweeping.fail_exhausted(session)] == [finish]
     assert [row[2:] for row in tried(store, step.id)] == [("lost", LOST)] * LOSSES
-    assert get(store, step.id).error == "gave up: 7 workers were lost while they had it"
+    assert get(store, step.id).error == "gave up: 10 workers were lost while they had it"
 
 
 def test_a_worker_has_one_suspect_at_a_time_and_any_number_of_others(store: Store) -> None:
@@ -99,7 +99,7 @@ def test_a_worker_has_one_suspect_at_a_time_and_any_number_of_others(store: Stor
     opened(store, breaks, beside, fresh)
     for step in (breaks, beside):
         lose(store, step.id, ALONE_AFTER)
-    assert claimed(store, breaks.id, "new").attempt == LOSSES
+    assert claimed(store, breaks.id, "new").attempt == ALONE_AFTER + 1
     with store.session() as session:
         assert graph.claim(session, beside.id, "new", 60) is None
     with store.session() as session:
