@@ -1,8 +1,8 @@
 """(o) a walk over past sessions, played by the rulebook: sessions a minute on one worker process and on two.
 
-Two desks that a person may run. On the small one a single `desk worker` serves all queues, and `desk worker research`
-is added to it. On the one of `desk up` the bookkeeping and the orders have processes of their own, and `--workers 2`
-adds the second research worker to three processes that are at work already: on two processors that can add less.
+Two desks that a person may run. On the small one a single `desk worker` serves all queues, and another is added to
+it. On the one of `desk up` the bookkeeping and the orders have processes of their own, and `--workers 2` adds a second
+research worker to three processes that are at work already: on two processors that can add less.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIRST = dt.date(2010, 3, 1)
 
 # The processes of each desk, by what is added to it: the first of them is what a second worker takes work from.
 DESKS = {
-    "`desk worker`": (("all",), ("all", "research")),
+    "`desk worker`": (("all",), ("all", "all-2")),
     "`desk up`": (("research-1", "ops", "trade"), ("research-1", "research-2", "ops", "trade")),
 }
 
