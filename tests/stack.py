@@ -127,10 +127,19 @@ class Processes:
     ) -> None:
         """Start workers and wait until they answer. environ: what is set for these alone."""
         for role in roles:
-            slots = ("--concurrency", str(concurrency)) if concurrency and role.startswith("research") else ()
-            arguments = ("worker", role.partition("-")[0], "--name", role, "--pool", pool, *slots)
-            self.desk(role, *arguments, environ=environ)
+            self.start_worker(role, concurrency, pool, environ)
         self.await_workers(*roles)
+
+    def start_worker(
+        self,
+        role: str,
+        concurrency: int | None = None,
+        pool: str = "threads",
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        slots = ("--concurrency", str(concurrency)) if concurrency and role.startswith("research") else ()
+        arguments = ("worker", role.partition("-")[0], "--name", role, "--pool", pool, *slots)
+        self.desk(role, *arguments, environ=environ)
 
     def await_workers(self, *names: str) -> None:
         """Until each of these answers; other workers do not count."""

@@ -327,8 +327,11 @@ class Settings(BaseModel):
     api_token: Token | None = of_process(None, description="token of callers; generated in the home by default")
     api_hosts: HostNames = of_process("", description="further Host names that it accepts, by comma")
     telemetry_file: Absolute | None = of_process(None, description="canonical events are appended here as JSON lines")
+    metrics_host: str = of_process(
+        "127.0.0.1", min_length=1, description="address of the metrics and the health of a process; they have no password"
+    )
     metrics_port: int = of_process(
-        0, ge=0, le=65535, description="Prometheus metrics of a worker, on loopback; 0 is off"
+        0, ge=0, le=65535, description="its port; 0 is off. `desk up` counts on from it, a fixed port for each process"
     )
     trace_url: WebUrl | None = of_process(
         None, description="OTLP/HTTP address that spans are exported to; none by default"

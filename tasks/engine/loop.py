@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -12,9 +13,31 @@ T = TypeVar("T")
 BLOCKING_THREADS = 32
 
 
+class LoopWatch:
+    """Measures for how long a loop has not turned. It waits for nothing: each question is answered by the next one."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self._lock = loop, threading.Lock()
+        self._asked: float | None = None
+
+    def stalled_seconds(self) -> float:
+        """Return for how long the loop has owed its answer to an earlier question; 0 when it owes none."""
+        with self._lock:
+            if self._asked is not None:
+                return time.monotonic() - self._asked
+            if not self._loop.is_closed():
+                self._asked = time.monotonic()
+                self._loop.call_soon_threadsafe(self._answer)
+            return 0.0
+
+    def _answer(self) -> None:
+        self._asked = None
+
+
 class LoopThread:
     def __init__(self, name: str = "desk-loop") -> None:
         self.loop = asyncio.new_event_loop()
+        self.watch = LoopWatch(self.loop)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from tasks.services.folders import Folders
 from tasks.services.programs import Choice, Program
 
 LOOPBACK = "127.0.0.1"
+PORTS = 65_536
 DRAIN_SECONDS = 2.0  # Ctrl-C ends all within 10 s: a turn that takes longer is given back
 
 
@@ -86,6 +87,7 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     if choice is not None and choice.api:
         at = _port("api", loaded.settings.api_port, _again(where.home, api_port))
         started.append(programs.api(loaded.settings.api_host, at))
+    started = list(_watched(started, loaded.settings))
     given = {name: found.value for name, found in loaded.origins.items()}
     drain = min(loaded.settings.drain_seconds, DRAIN_SECONDS)
     settings = Settings(**{**given, **urls, "drain_seconds": drain})
@@ -107,6 +109,19 @@ def _port(name: str, wanted: int, free: int) -> int:
         remedy = f"set another port, or 0 for a free one, or start the desk without {name}"
         raise UsageError(f"DESK_{name.upper()}_PORT={wanted} is taken on {LOOPBACK}", remedy=remedy)
     return wanted or free
+
+
+def _watched(started: Sequence[Program], settings: Settings) -> Sequence[Program]:
+    """Return the programs with their ports for metrics. Raises UsageError when one of them is taken."""
+    found = programs.watched(started, settings.metrics_port)
+    for each in found:
+        port, why = each.metrics_port, "is taken" if each.metrics_port < PORTS else "is none"
+        if port and (port >= PORTS or not is_free(port)):
+            raise UsageError(
+                f"DESK_METRICS_PORT={settings.metrics_port}: port {port}, that of {each.name}, {why}",
+                remedy="set a port after which the next ones are free too, or 0 for no metrics",
+            )
+    return found
 
 
 def _again(home: Path, free: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +14,9 @@ from tasks.engine.kinds import WORKER_QUEUES
 
 Group = Literal["services", "desk"]
 
+MOST_WORKERS = 32
+# The places of programs after the port of DESK_METRICS_PORT: each keeps its own, however many research workers follow.
+WATCHED = ("ops", "trade", "beat", "api", "research")
 CODE_ROOT = Path(tasks.__file__).resolve().parents[1]
 
 
@@ -23,7 +26,8 @@ class Program:
 
     where: its address, for people. node: the Celery node name it answers to, when it is a worker.
     stop_seconds: time between SIGTERM and SIGKILL. end: the signal it gets when its supervisor dies.
-    trades: it sends orders, and so it alone gets the broker's credentials.
+    trades: it sends orders, and so it alone gets the broker's credentials. metrics_port: of its metrics and health, 0
+    without any.
     """
 
     name: str
@@ -34,6 +38,7 @@ class Program:
     stop_seconds: int = 4
     end: Literal["TERM", "KILL"] = "KILL"
     trades: bool = False
+    metrics_port: int = 0
 
     @property
     def full_name(self) -> str:
@@ -50,8 +55,19 @@ class Choice:
     api: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.research_workers <= 32:
-            raise UsageError(f"--workers {self.research_workers}: allowed are 1 to 32")
+        if not 1 <= self.research_workers <= MOST_WORKERS:
+            raise UsageError(f"--workers {self.research_workers}: allowed are 1 to {MOST_WORKERS}")
+
+
+def watched(programs: Sequence[Program], first_port: int) -> tuple[Program, ...]:
+    """Return the programs with fixed ports for their metrics, from `first_port` on; unchanged when it is 0."""
+    places = {name: place for place, name in enumerate(WATCHED)}
+    places |= {f"research-{one}": places["research"] + one - 1 for one in range(2, MOST_WORKERS + 1)}
+    if not first_port:
+        return tuple(programs)
+    return tuple(
+        replace(each, metrics_port=first_port + places[each.name]) if each.name in places else each for each in programs
+    )
 
 
 def desk_command(*arguments: str) -> tuple[str, ...]:

@@ -26,8 +26,6 @@ from tasks.services.programs import Program
 GROUP_PRIORITY = {"services": 100, "desk": 900}  # stopped from the highest down
 WAKE_SECONDS = 0.1
 TETHER = Path(tether.__file__)
-# For all programs but the worker that sends orders: agents run in some of the others.
-_NO_CREDENTIALS = "environment=" + ",".join(f'{name}=""' for name in Settings.CREDENTIALS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +88,17 @@ def _program(program: Program, folders: Folders) -> list[str]:
         f"stdout_logfile={_plain(_plain(log_file(program.name, folders)))}",  # expanded twice
         "stdout_logfile_maxbytes=5MB",
         "stdout_logfile_backups=1",
-        *(() if program.trades else (_NO_CREDENTIALS,)),
+        *_environment(program),
     ]
+
+
+def _environment(program: Program) -> list[str]:
+    """Return the line of what differs from supervisord's own environment. Only the worker that sends orders has the
+    broker's credentials: agents run in some of the others."""
+    own = {} if program.trades else dict.fromkeys(Settings.CREDENTIALS, "")
+    if program.metrics_port:
+        own["DESK_METRICS_PORT"] = str(program.metrics_port)
+    return ["environment=" + ",".join(f'{name}="{value}"' for name, value in own.items())] if own else []
 
 
 def _plain(value: object) -> str:

@@ -25,9 +25,12 @@ from models.events.telemetry import (
 from models.research import Failed, Usage
 from models.settings import Settings
 from models.tables.runs import ToolCall, Turn
+from models.urls import is_loopback
 from tasks.engine.steps import ClaimedStep
 from tasks.telemetry.file import JsonLines
+from tasks.telemetry.health import Health
 from tasks.telemetry.modes import role_fields
+from tasks.telemetry.serving import WatchServer
 from tasks.telemetry.trace_ids import headers_of
 
 if TYPE_CHECKING:
@@ -63,15 +66,22 @@ class Telemetry:
         if self._settings.trace_url is not None:
             _traces()
 
-    def begin(self, dropped: Callable[[], Mapping[str, int]]) -> None:
-        """Start to serve metrics and to give each task a span, in a worker. dropped: see `Metrics`."""
-        if port := self._settings.metrics_port:
-            metrics = importlib.import_module("tasks.telemetry.metrics")
-            self.metrics = metrics.Metrics(dropped)
-            try:
-                log.info("metrics.shown", url=f"http://{metrics.LOOPBACK}:{self.metrics.serve(port)}/metrics")
-            except SettingError as error:
-                log.error("metrics.not_shown", error=str(error))
+    def serve(self, health: Health, dropped: Callable[[], Mapping[str, int]], add: int = 0) -> WatchServer | None:
+        """Serve metrics and health, and return the server; None when no port is set. Raises SettingError when the
+        address cannot be had. dropped: see `Metrics`. add: added to the port."""
+        host, port = self._settings.metrics_host, self._settings.metrics_port
+        if not port:
+            return None
+        self.metrics = importlib.import_module("tasks.telemetry.metrics").Metrics(dropped, health)
+        server = WatchServer(host, port + add, health, self.metrics.encoded)
+        server.start()
+        log.info("metrics.shown", url=f"{server.url}/metrics")
+        if not is_loopback(host):
+            log.warning("metrics.open", url=server.url, note="whatever reaches this address reads them: no password")
+        return server
+
+    def begin(self) -> None:
+        """Start to give each task a span, in a worker."""
         if (spans := self.spans()) is not None:
             spans.join_celery()
 

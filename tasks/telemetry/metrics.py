@@ -1,26 +1,24 @@
-"""Prometheus metrics of one process, and the server on loopback that exposes them.
+"""Prometheus metrics of one process.
 
-Imported by workers with a metrics port alone: the client library takes 50 ms to load.
+Imported by processes with a metrics port alone: the client library takes 50 ms to load.
 """
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, start_http_server
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from agents.roles import TOOLS
-from models.errors import SettingError
 from models.events.telemetry import CodexErrorEvent, ReportGrounded, ToolInvocation
 from models.research import Usage
 from models.tables.runs import Turn
+from tasks.telemetry.health import Health
 
-LOOPBACK = "127.0.0.1"
-PORTS = 100  # how many are tried, from the one that is set
 # Seconds. A turn takes up to DESK_TURN_SECONDS, a run up to DESK_RUN_DEADLINE_MINUTES, a tool up to DESK_TOOL_SECONDS.
 _TURN = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 180)
 _RUN = (1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1800, 3600)
@@ -31,10 +29,11 @@ _TOKENS = ("input", "cached_input", "output", "reasoning")  # fields of Usage, w
 class Metrics:
     """Metrics of this process since its start. dropped: returns the number of events that each queue has dropped."""
 
-    def __init__(self, dropped: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(self, dropped: Callable[[], Mapping[str, int]], health: Health) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.registry.register(_Dropped(dropped))
+        self.registry.register(_State(health))
         self._runs = self._counter("desk_runs", "Runs that ended.", "kind", "state")
         self._run_seconds = self._histogram("desk_run_seconds", "From opening a run to its end.", _RUN, "kind")
         self._turns = self._counter("desk_turns", "Turns that ended.", "role", "outcome")
@@ -78,17 +77,10 @@ class Metrics:
     def order(self, state: str) -> None:
         self._orders(state).inc()
 
-    def serve(self, first: int) -> int:
-        """Serve the metrics on loopback, on the first free port from `first` on, and return it. Raises SettingError."""
-        for port in range(first, min(first + PORTS, 65_536)):
-            try:
-                start_http_server(port, LOOPBACK, self.registry)
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise SettingError(f"DESK_METRICS_PORT={first}: port {port}: {error.strerror}") from None
-            else:
-                return port
-        raise SettingError(f"DESK_METRICS_PORT={first}: none of the {PORTS} ports from there on is free")
+    def encoded(self, accept: str) -> tuple[str, bytes]:
+        """Return content type and text of all metrics, in the format that a client accepts best."""
+        encode, kind = choose_encoder(accept)
+        return kind, encode(self.registry)
 
     # Cached by the values of the labels: `labels` takes a lock and several times as long as counting.
 
@@ -110,3 +102,16 @@ class _Dropped(Collector):
         for queue, count in self._dropped().items():
             family.add_metric([queue], count)
         yield family
+
+
+class _State(Collector):
+    """Collector of the state of this process."""
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        what = "1 while the process does its work, else 0; /health has the reason."
+        ready = GaugeMetricFamily("desk_ready", what, labels=["role"])
+        ready.add_metric([self._health.role], float(not self._health.why_not_ready()))
+        yield ready

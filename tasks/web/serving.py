@@ -45,8 +45,9 @@ class ApiServer(uvicorn.Server):
         await self._context.sessions.close()
 
 
-def serve(settings: Settings, port: int, announce: Callable[[str, str], None]) -> None:
+def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *, watched: bool = False) -> None:
     """Serve until SIGINT or SIGTERM. announce: called with the URL and the token's place once the server answers.
+    watched: serve metrics and health too, if a port is set for them.
 
     Raises SettingError for an address that is not safe or a token's file that cannot be used, UsageError for an address
     that cannot be bound, DatabaseDown and RedisDown when there is no desk here to serve.
@@ -58,6 +59,8 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None]) -
     token = token_of(settings)
     desk = Desk(settings, "api")
     with closing(desk), _listening(settings, port) as listening:
+        if watched:
+            desk.serve_watch("api")
         context = ServiceContext(desk, Feed(desk.store, address, settings), WorkerNotifier(settings), Sessions(address))
         config = uvicorn.Config(
             create_app(context, token), lifespan="off", http="httptools", ws="websockets-sansio",
@@ -68,6 +71,7 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None]) -
         url = url_of(listening)
 
         def started() -> None:
+            desk.health.ready_by(lambda: None)
             running.write_api(settings.home, url)
             announce(url, token.where)
 

@@ -20,6 +20,7 @@ from celery.signals import (
     worker_shutting_down,
 )
 from celery.utils.dispatch import Signal
+from celery.utils.log import current_process_index
 from kombu.connection import Connection
 from kombu.entity import Exchange, Queue
 
@@ -136,7 +137,8 @@ def _follow_worker(desk: Desk, warm: bool, turns: bool) -> None:
     worker_shutting_down.connect(desk.drain.request, weak=False)
     _on((worker_ready,), desk.drain.take_signals)
     _on(starts, lambda: desk.drain.watch(desk.lease_keeper))
-    _on(starts, desk.start_telemetry)
+    _on((worker_process_init,), lambda: desk.serve_watch_in_child(current_process_index() or 0))
+    _on(starts, lambda: desk.telemetry.begin())
     if warm:
         _on(starts, lambda: threading.Thread(target=desk.warm, args=(turns,), name="warm", daemon=True).start())
     _on(ends, desk.close)

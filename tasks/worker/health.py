@@ -14,7 +14,7 @@ import structlog
 from celery import bootsteps
 
 from tasks.bootstrap import desk_of
-from tasks.worker.sockets import health_path, make_folder
+from tasks.worker.sockets import Health, health_path, make_folder
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +35,7 @@ class HealthSocket(bootsteps.StartStopStep):  # type: ignore[misc]
         self._path: Path | None = None
 
     def start(self, consumer: Any) -> None:
+        desk_of(consumer.app).health.ready_by(lambda: self._why_not(consumer.hostname))
         if self._listener is None:
             self._serve(desk_of(consumer.app).settings.home, consumer.hostname)
         self._entry = consumer.timer.call_repeatedly(TICK_SECONDS, self._tick)
@@ -53,6 +54,13 @@ class HealthSocket(bootsteps.StartStopStep):  # type: ignore[misc]
 
     def _tick(self) -> None:
         self._ticked = time.monotonic()
+
+    def _why_not(self, node: str) -> str | None:
+        """Return why no messages are taken, None while they are."""
+        found = Health(node, time.monotonic() - self._ticked if self._ticked is not None else None)
+        if found.well:
+            return None
+        return f"{found}: it is stuck, or waits for Redis" if found.age is not None else str(found)
 
     def _serve(self, home: Path, node: str) -> None:
         listener, path = socket.socket(socket.AF_UNIX), health_path(home, node)

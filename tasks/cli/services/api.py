@@ -34,4 +34,4 @@ def api(
             warn([f"{settings.api_host} is not loopback, and tokens go in clear: put TLS in front"])
 
     with signals.raised():
-        serve(settings, settings.api_port if port is None else port, announce)
+        serve(settings, settings.api_port if port is None else port, announce, watched=True)

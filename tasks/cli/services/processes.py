@@ -25,6 +25,7 @@ from tasks.worker.patches.beat import run_beat
 
 OPS_SLOTS = 8
 REDIS_SECONDS = 10.0
+SCHEDULER = "tasks.worker.patches.scheduler:WatchedScheduler"
 commands = typer.Typer()
 
 
@@ -56,6 +57,7 @@ def worker(
     turns = role in (WorkerRole.RESEARCH, WorkerRole.ALL)
     app = create_app(settings, called, warm=role is not WorkerRole.OPS, turns=turns)
     desk_of(app).telemetry.check()
+    desk_of(app).serve_watch(role)
     raise typer.Exit(celery_command.run(app, worker_arguments(settings, role, pool, concurrency, called)))
 
 
@@ -117,8 +119,9 @@ def beat() -> None:
     """Run the schedule in the foreground; a second one waits for the lock of the first."""
     settings = _configured()
     app = create_app(settings, "beat")
+    desk_of(app).serve_watch("beat")
     wait_ready(redis_url(settings), REDIS_SECONDS)  # the schedule is there; redbeat's error is a traceback
-    raise typer.Exit(run_beat(app, ["beat", "-S", "redbeat.RedBeatScheduler", "-l", settings.log_level]))
+    raise typer.Exit(run_beat(app, ["beat", "-S", SCHEDULER, "-l", settings.log_level]))
 
 
 @commands.command()

@@ -236,3 +236,30 @@ def test_the_http_service_forgets_them_too(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(SettingError, match="DESK_API_HOST"):
         api()
     assert not [name for name in Settings.CREDENTIALS if name in os.environ]
+
+
+def test_each_program_has_a_port_of_its_own_for_metrics_whatever_else_runs(make_plan: Callable[..., Plan]) -> None:
+    first = next(port for port in (free_ports(1)[0] for _ in range(100)) if all(map(is_free, range(port, port + 8))))
+    few = make_plan(Choice(), DESK_METRICS_PORT=str(first))
+    ports = {program.name: program.metrics_port for program in few.programs if program.metrics_port}
+    assert ports == {"ops": first, "trade": first + 1, "beat": first + 2, "research": first + 4}
+    many = make_plan(Choice(research_workers=4, beat=False, api=True), DESK_METRICS_PORT=str(first))
+    others = {program.name: program.metrics_port for program in many.programs if program.metrics_port}
+    assert ports.items() - {("beat", first + 2)} <= others.items()
+    assert (others["api"], others["research-2"], others["research-4"]) == (first + 3, first + 5, first + 7)
+    text = configuration(few.programs, few.folders)
+    beat = text[text.index("[program:beat]") :].partition("\n[")[0]
+    assert f'DESK_METRICS_PORT="{first + 2}"' in beat
+    assert 'ALPACA_SECRET_KEY=""' in beat
+    trade = text[text.index("[program:trade]") :].partition("\n[")[0]
+    assert f'environment=DESK_METRICS_PORT="{first + 1}"\n' in f"{trade}\n"
+    assert "METRICS" not in configuration(make_plan(Choice()).programs, few.folders)
+
+
+def test_a_port_for_metrics_that_is_taken_is_named_before_anything_starts(make_plan: Callable[..., Plan]) -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"DESK_METRICS_PORT={port - 1}: port {port}, that of trade, is taken"):
+            make_plan(Choice(), DESK_METRICS_PORT=str(port - 1))
+    with pytest.raises(UsageError, match="port 65539, that of research, is none"):
+        make_plan(Choice(), DESK_METRICS_PORT="65535")

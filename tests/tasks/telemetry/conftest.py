@@ -9,7 +9,6 @@ import pytest
 from models.states import RunState
 from models.tables.runs import Run
 from tasks.workflows.screen import open_screen
-from tests.stack import free_port
 from tests.tasks.telemetry.runs import TelemetryDesk, telemetry_desk
 
 SYMBOLS = (
@@ -19,7 +18,7 @@ SYMBOLS = (
 
 @pytest.fixture(scope="package")
 def desk() -> Iterator[TelemetryDesk]:
-    with telemetry_desk("research", "ops", "trade", DESK_METRICS_PORT=str(free_port())) as found:
+    with telemetry_desk("research", "ops", "trade", metrics=True) as found:
         yield found
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from models.tables.runs import Run
 from tasks.bootstrap import desk_of
 from tasks.worker.app import node_name
 from tests.fakes.otlp import Collector, Seen
-from tests.stack import Processes, processes, wait_for
+from tests.stack import Processes, free_port, processes, wait_for
 from tests.tasks.worker.steps import get_run
 
 POP_SECONDS = 1.5  # what the worker asked for before it let go of the queue still takes a message, for a second
@@ -29,6 +29,7 @@ class TelemetryDesk:
     desk: Processes
     collector: Collector
     file: Path
+    ports: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def store(self) -> Store:
@@ -69,11 +70,14 @@ class TelemetryDesk:
 
 
 @contextmanager
-def telemetry_desk(*workers: str, **environ: str) -> Iterator[TelemetryDesk]:
-    """environ: settings of all the desk's processes."""
+def telemetry_desk(*workers: str, metrics: bool = False, **environ: str) -> Iterator[TelemetryDesk]:
+    """environ: settings of all the desk's processes. metrics: each worker has a port of its own for them."""
     with Collector() as collector, processes(TRADER_LIVE="1", DESK_TRACE_URL=collector.url, **environ) as desk:
         file = desk.home / "telemetry" / "telemetry.jsonl"
         desk.environ["DESK_TELEMETRY_FILE"] = str(file)
         desk.rulebook()
-        desk.workers(*workers)
-        yield TelemetryDesk(desk, collector, file)
+        ports = {worker: free_port() for worker in workers if metrics}
+        for worker in workers:
+            desk.start_worker(worker, environ={"DESK_METRICS_PORT": str(ports.get(worker, 0))})
+        desk.await_workers(*workers)
+        yield TelemetryDesk(desk, collector, file, ports)

@@ -1,22 +1,20 @@
-"""Metrics of workers for Prometheus: the same counts as in the database, on loopback, each on its own port."""
+"""Metrics of workers for Prometheus: the same counts as in the database, on loopback, each on its own port.
+
+The server itself: `test_serving`."""
 
 from __future__ import annotations
 
 import re
-import socket
 import urllib.request
 from collections import Counter
 from urllib.parse import urlsplit
 
 import psutil
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlmodel import col, select
 
-from models.errors import SettingError
 from models.tables.orders import Order
 from models.tables.runs import Report, Run, ToolCall, Turn
-from tasks.telemetry.metrics import Metrics
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.telemetry.runs import TelemetryDesk
@@ -91,16 +89,6 @@ def test_each_worker_listens_on_loopback_on_a_port_of_its_own(desk: TelemetryDes
         sockets = psutil.Process(desk.desk.running[worker].pid).net_connections(kind="inet")
         listening = {(one.laddr.ip, one.laddr.port) for one in sockets if one.status == psutil.CONN_LISTEN}
         assert listening == {("127.0.0.1", url.port)}
+        assert url.port == desk.ports[worker]
         ports.add(url.port)
     assert len(ports) == len(WORKERS)
-
-
-def test_a_port_that_is_taken_is_passed_over() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert Metrics(dict).serve(port) > port
-
-
-def test_when_no_port_is_free_the_error_names_those_tried() -> None:
-    with socket.create_server(("127.0.0.1", 65_535)), pytest.raises(SettingError, match="DESK_METRICS_PORT=65535"):
-        Metrics(dict).serve(65_535)

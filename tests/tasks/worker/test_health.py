@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tasks.cli.services import ping
+from tasks.telemetry.health import Health
 from tasks.worker import sockets
 from tasks.worker.health import HealthSocket
 
@@ -29,7 +30,7 @@ class Timer:
 
 
 def consumer(home: Path, node: str = NODE) -> Any:
-    desk = SimpleNamespace(settings=SimpleNamespace(home=home))
+    desk = SimpleNamespace(settings=SimpleNamespace(home=home), health=Health("research"))
     return SimpleNamespace(app=SimpleNamespace(desk=desk), hostname=node, timer=Timer())
 
 
@@ -52,10 +53,12 @@ def test_a_worker_answers_once_its_loop_turns(
 ) -> None:
     _step, made = worker
     assert [str(each) for each in sockets.ask_all(home)] == [f"{NODE} is starting"]
+    assert made.app.desk.health.why_not_ready() == [f"{NODE} is starting"]
     assert ping.ping("research", None) == 1
     assert capsys.readouterr().err.startswith(f"error: {NODE} is starting\n")
     (tick,) = made.timer.ticks
     tick()
+    assert made.app.desk.health.why_not_ready() == []
     assert ping.ping("research", None) == 0
     assert ping.ping("research", "research-1") == 0
     assert capsys.readouterr().out == f"{NODE} answers\n" * 2
@@ -72,6 +75,8 @@ def test_a_loop_that_stands_still_is_not_well(
     monkeypatch.setattr(sockets, "STALLED_SECONDS", 0.0)
     assert ping.ping("research", None) == 1
     assert f"the loop of {NODE} last turned 0 s ago" in capsys.readouterr().err
+    (why,) = made.app.desk.health.why_not_ready()
+    assert why == f"the loop of {NODE} last turned 0 s ago: it is stuck, or waits for Redis"
 
 
 def test_a_reconnect_goes_on_on_the_same_socket_and_the_end_leaves_none(

@@ -1,0 +1,66 @@
+"""The health of a process: whether it lives, whether it does its work, and why not. Standard library only.
+
+Liveness depends on nothing outside the process: one that waits for a lost Redis or database must not be restarted for
+that. Readiness does: the process takes up its work again by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+# Returns why the process is not live, or not ready; None while it is.
+Check = Callable[[], str | None]
+STARTING = "it is starting"
+STOPPING = "it is stopping"
+
+
+class Health:
+    """Health of this process. role: of worker, or `beat` or `api`; name: among the desk's processes. Threads share it.
+
+    A process is not ready before `ready_by` has given it a check.
+    """
+
+    def __init__(self, role: str, name: str = "") -> None:
+        self.role, self.name = role, name or role
+        self._began = time.monotonic()
+        self._ready: Check = lambda: STARTING
+        self._stopping: Callable[[], bool] = lambda: False
+        self._live: list[Check] = []
+
+    def live_by(self, check: Check) -> None:
+        """Add a check without which the process is to be ended: it must not ask another process."""
+        self._live.append(check)
+
+    def ready_by(self, check: Check) -> None:
+        """Put a check in place of the one that decides on readiness: it must not wait for another process."""
+        self._ready = check
+
+    def stops_by(self, stopping: Callable[[], bool]) -> None:
+        """Set what returns whether the process was asked to end; it is not ready from then on."""
+        self._stopping = stopping
+
+    def why_not_live(self) -> list[str]:
+        """Return why the process is not live; nothing while it is."""
+        return [why for check in self._live if (why := check()) is not None]
+
+    def why_not_ready(self) -> list[str]:
+        """Return why the process is not ready; nothing while it is."""
+        found = self.why_not_live()
+        why = STOPPING if self._stopping() else self._ready()
+        return [*found, why] if why is not None else found
+
+    def answer(self) -> dict[str, Any]:
+        """Return what `/health` shows. why: the reasons for which it is not live or not ready."""
+        dead, unready = self.why_not_live(), self.why_not_ready()
+        return {
+            "role": self.role,
+            "name": self.name,
+            "pid": os.getpid(),
+            "seconds": round(time.monotonic() - self._began, 1),
+            "live": not dead,
+            "ready": not unready,
+            "why": unready,
+        }

@@ -1,0 +1,108 @@
+"""Metrics and health of every role, as processes: fixed ports, a lost Redis, a forked pool, `desk up`'s numbering."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tasks.telemetry.health import STARTING
+from tests.stack import Processes, free_port, processes, wait_for
+from tests.tasks.telemetry.asking import ask, health
+
+ROLES = ("research", "ops", "trade", "beat", "api")
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[tuple[Processes, dict[str, int]]]:
+    ports = {role: free_port() for role in ROLES}
+    with processes(DESK_PREMARKET="off", DESK_MIDDAY="off") as made:
+        for role in ("research", "ops", "trade"):
+            made.start_worker(role, environ={"DESK_METRICS_PORT": str(ports[role])})
+        for role in ("beat", "api"):
+            made.desk(role, role, environ={"DESK_METRICS_PORT": str(ports[role])})
+        yield made, ports
+
+
+def ready(port: int) -> bool:
+    try:
+        return health(port)[0] == 200
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_role_has_its_health_and_its_metrics_on_its_port(
+    desk: tuple[Processes, dict[str, int]], role: str
+) -> None:
+    _, ports = desk
+    wait_for(lambda: ready(ports[role]), f"{role} is ready")
+    _, found = health(ports[role])
+    assert (found["role"], found["live"], found["why"]) == (role, True, [])
+    assert f'desk_ready{{role="{role}"}} 1.0' in ask(ports[role], "/metrics")[1]
+
+
+def test_a_second_beat_is_not_ready_and_names_the_lock_that_it_waits_for(
+    desk: tuple[Processes, dict[str, int]],
+) -> None:
+    made, ports = desk
+    wait_for(lambda: ready(ports["beat"]), "the first one has the lock")
+    port = free_port()
+    made.desk("beat-2", "beat", environ={"DESK_METRICS_PORT": str(port)})
+
+    def why() -> list[str]:
+        try:
+            return list(health(port)[1]["why"])
+        except OSError:
+            return [STARTING]
+
+    wait_for(lambda: why() != [STARTING], "the scheduler is made")
+    assert why() == ["it is starting, or waits for the lock of another beat"]
+    assert health(port, "/health/live")[0] == 200
+    made.end("beat-2", signal.SIGKILL)
+
+
+@pytest.mark.parametrize("command", [("worker", "ops", "--name", "other"), ("beat",), ("api",)])
+def test_a_port_that_is_taken_ends_the_process_with_the_reason(
+    desk: tuple[Processes, dict[str, int]], command: tuple[str, ...]
+) -> None:
+    made, _ = desk
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        name = f"refused-{command[0]}"
+        made.desk(name, *command, environ={"DESK_METRICS_PORT": str(port)})
+        wait_for(lambda: made.running[name].poll() is not None, "it ends")
+    assert made.running.pop(name).poll() == 2
+    assert f"DESK_METRICS_PORT={port}: cannot listen there: Address already in use" in made.log(name)
+    assert "remedy: end what listens there" in made.log(name)
+
+
+def test_the_children_of_a_pool_have_the_ports_after_their_parents(desk: tuple[Processes, dict[str, int]]) -> None:
+    made, _ = desk
+    port = next(one for one in iter(free_port, 0) if one < 65_000)
+    arguments = ("worker", "research", "--name", "forks", "--pool", "prefork", "--concurrency", "2")
+    made.desk("forks", *arguments, environ={"DESK_METRICS_PORT": str(port)})
+    for one in (port, port + 1, port + 2):
+        wait_for(lambda one=one: ready(one), f"{one} answers")  # type: ignore[misc]
+    pids = [health(one)[1]["pid"] for one in (port, port + 1, port + 2)]
+    assert len(set(pids)) == 3
+    made.end("forks")
+
+
+def test_without_redis_they_live_but_are_not_ready(desk: tuple[Processes, dict[str, int]]) -> None:
+    """The last test of this desk."""
+    made, ports = desk
+    waiting = [role for role in ROLES if role != "api"]
+    for role in waiting:
+        wait_for(lambda role=role: ready(ports[role]), f"{role} is ready")  # type: ignore[misc]
+    made.end("redis", signal.SIGKILL)
+    for role in waiting:
+        wait_for(lambda role=role: not ready(ports[role]), f"{role} is not ready")  # type: ignore[misc]
+        status, found = health(ports[role], "/health/live")
+        assert (status, found["live"]) == (200, True)
+        assert "Redis" in found["why"][0] or "lock" in found["why"][0]
+    made.redis()
+    for role in waiting:
+        wait_for(lambda role=role: ready(ports[role]), f"{role} is ready again")  # type: ignore[misc]
