@@ -19,7 +19,7 @@ from models.events.telemetry import EVENTS, Canonical
 from models.settings import ALIASES, Settings
 from models.settings.snapshots import owner_of
 from tasks.cli.root import build
-from tasks.telemetry.health import Health
+from tasks.telemetry.health import ProcessHealth
 from tasks.telemetry.metrics import Metrics
 from tasks.web.app import ROUTERS
 from tools.risk.codes import CODES, shown, variable_name
@@ -196,7 +196,7 @@ def _fields(event: type[Canonical]) -> str:
 
 def metrics() -> str:
     """Return the Prometheus metrics of a process with their labels."""
-    registry = Metrics(lambda: {"any": 0}, Health("any")).registry
+    registry = Metrics(lambda: {"any": 0}, ProcessHealth("any")).registry
     families = [family for family in registry.collect() if family.name.startswith("desk_")]
     # The registry gives a metric's labels only with its first sample.
     labels = {one._name: one._labelnames for one in registry._collector_to_names if hasattr(one, "_labelnames")}

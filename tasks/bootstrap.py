@@ -49,7 +49,7 @@ from tasks.events.publisher import Publisher
 from tasks.events.recorder import Recorder
 from tasks.telemetry.commits import Commits
 from tasks.telemetry.emit import Telemetry
-from tasks.telemetry.health import Health
+from tasks.telemetry.health import ProcessHealth
 from tasks.telemetry.serving import WatchServer
 from tools.brokers.factory import build_broker
 from tools.brokers.protocol import Broker, MarketPriced, Streaming
@@ -96,7 +96,7 @@ class Desk:
         self.settings = settings
         self.name = name
         self.drain = Drain(settings.drain_seconds)
-        self.health = Health(name)
+        self.health = ProcessHealth(name)
         self.health.stops_by(lambda: self.drain.requested)
         self.health.live_by(self._why_stuck)
         self._watch: WatchServer | None = None

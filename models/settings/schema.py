@@ -328,7 +328,7 @@ class Settings(BaseModel):
     api_hosts: HostNames = of_process("", description="further Host names that it accepts, by comma")
     telemetry_file: Absolute | None = of_process(None, description="canonical events are appended here as JSON lines")
     metrics_host: str = of_process(
-        "127.0.0.1", min_length=1, description="address of the metrics and the health of a process; they have no password"
+        "127.0.0.1", min_length=1, description="address of a process's metrics and health, which have no password"
     )
     metrics_port: int = of_process(
         0, ge=0, le=65535, description="its port; 0 is off. `desk up` counts on from it, a fixed port for each process"

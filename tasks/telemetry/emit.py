@@ -28,7 +28,7 @@ from models.tables.runs import ToolCall, Turn
 from models.urls import is_loopback
 from tasks.engine.steps import ClaimedStep
 from tasks.telemetry.file import JsonLines
-from tasks.telemetry.health import Health
+from tasks.telemetry.health import ProcessHealth
 from tasks.telemetry.modes import role_fields
 from tasks.telemetry.serving import WatchServer
 from tasks.telemetry.trace_ids import headers_of
@@ -66,7 +66,9 @@ class Telemetry:
         if self._settings.trace_url is not None:
             _traces()
 
-    def serve(self, health: Health, dropped: Callable[[], Mapping[str, int]], add: int = 0) -> WatchServer | None:
+    def serve(
+        self, health: ProcessHealth, dropped: Callable[[], Mapping[str, int]], add: int = 0
+    ) -> WatchServer | None:
         """Serve metrics and health, and return the server; None when no port is set. Raises SettingError when the
         address cannot be had. dropped: see `Metrics`. add: added to the port."""
         host, port = self._settings.metrics_host, self._settings.metrics_port

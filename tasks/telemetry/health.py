@@ -17,8 +17,8 @@ STARTING = "it is starting"
 STOPPING = "it is stopping"
 
 
-class Health:
-    """Health of this process. role: of worker, or `beat` or `api`; name: among the desk's processes. Threads share it.
+class ProcessHealth:
+    """ProcessHealth of this process. role: of worker, or `beat` or `api`; name: among the desk's processes. Threads share it.
 
     A process is not ready before `ready_by` has given it a check.
     """

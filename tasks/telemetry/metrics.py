@@ -17,7 +17,7 @@ from agents.roles import TOOLS
 from models.events.telemetry import CodexErrorEvent, ReportGrounded, ToolInvocation
 from models.research import Usage
 from models.tables.runs import Turn
-from tasks.telemetry.health import Health
+from tasks.telemetry.health import ProcessHealth
 
 # Seconds. A turn takes up to DESK_TURN_SECONDS, a run up to DESK_RUN_DEADLINE_MINUTES, a tool up to DESK_TOOL_SECONDS.
 _TURN = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 180)
@@ -29,7 +29,7 @@ _TOKENS = ("input", "cached_input", "output", "reasoning")  # fields of Usage, w
 class Metrics:
     """Metrics of this process since its start. dropped: returns the number of events that each queue has dropped."""
 
-    def __init__(self, dropped: Callable[[], Mapping[str, int]], health: Health) -> None:
+    def __init__(self, dropped: Callable[[], Mapping[str, int]], health: ProcessHealth) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.registry.register(_Dropped(dropped))
@@ -107,7 +107,7 @@ class _Dropped(Collector):
 class _State(Collector):
     """Collector of the state of this process."""
 
-    def __init__(self, health: Health) -> None:
+    def __init__(self, health: ProcessHealth) -> None:
         self._health = health
 
     def collect(self) -> Iterable[GaugeMetricFamily]:

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from models.errors import SettingError
-from tasks.telemetry.health import Health
+from tasks.telemetry.health import ProcessHealth
 
 JSON = "application/json"
 CLIENT_SECONDS = 5.0  # for a client that sends nothing: its thread ends
@@ -29,7 +29,7 @@ class WatchServer:
     """The listening server. Raises SettingError when its address cannot be had: a port that is set is the one that
     something else was given to ask."""
 
-    def __init__(self, host: str, port: int, health: Health, metrics: Encoded) -> None:
+    def __init__(self, host: str, port: int, health: ProcessHealth, metrics: Encoded) -> None:
         self._server = _bound(host, port, health, metrics)
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -47,7 +47,7 @@ class WatchServer:
         self._server.server_close()
 
 
-def _bound(host: str, port: int, health: Health, metrics: Encoded) -> _Server:
+def _bound(host: str, port: int, health: ProcessHealth, metrics: Encoded) -> _Server:
     where = f"DESK_METRICS_HOST={host} and DESK_METRICS_PORT={port}"
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -63,7 +63,7 @@ def _bound(host: str, port: int, health: Health, metrics: Encoded) -> _Server:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, family: int, address: Any, health: Health, metrics: Encoded) -> None:
+    def __init__(self, family: int, address: Any, health: ProcessHealth, metrics: Encoded) -> None:
         self.address_family = family
         self.health, self.metrics = health, metrics
         super().__init__(address[:2], _Handler)

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from models.events.telemetry import EVENTS, Canonical, CodexErrorEvent, ReportGrounded, ToolInvocation
 from models.research import Usage
-from tasks.telemetry.health import Health
+from tasks.telemetry.health import ProcessHealth
 from tasks.telemetry.metrics import Metrics
 from tests.stack import REPOSITORY
 
@@ -73,7 +73,7 @@ def test_every_metric_is_documented_with_its_labels() -> None:
 
 def used() -> Metrics:
     """The metrics of a process in which each thing happened once."""
-    metrics = Metrics(lambda: {"telemetry": 1}, Health("research"))
+    metrics = Metrics(lambda: {"telemetry": 1}, ProcessHealth("research"))
     metrics.run("screen", "done", 1.0)
     metrics.turn("risk", "completed", 0.5, Usage(input_tokens=9, output_tokens=1, total_tokens=10))
     about = {"run_id": "1", "mode": "research", "role": "risk"}

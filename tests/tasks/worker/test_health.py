@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tasks.cli.services import ping
-from tasks.telemetry.health import Health
+from tasks.telemetry.health import ProcessHealth
 from tasks.worker import sockets
 from tasks.worker.health import HealthSocket
 
@@ -30,7 +30,7 @@ class Timer:
 
 
 def consumer(home: Path, node: str = NODE) -> Any:
-    desk = SimpleNamespace(settings=SimpleNamespace(home=home), health=Health("research"))
+    desk = SimpleNamespace(settings=SimpleNamespace(home=home), health=ProcessHealth("research"))
     return SimpleNamespace(app=SimpleNamespace(desk=desk), hostname=node, timer=Timer())
 
 
