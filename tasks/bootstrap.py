@@ -35,7 +35,7 @@ from agents.runtime import Runtime
 from agents.web_search import check_web_search
 from models.database.blobs import blob_store
 from models.database.store import Store
-from models.errors import DeskError, RedisDown, SettingError, UsageError
+from models.errors import DeskError, RedisDown, UsageError
 from models.market import plain_name
 from models.settings import Settings
 from models.settings.snapshots import in_run
@@ -49,8 +49,7 @@ from tasks.events.publisher import Publisher
 from tasks.events.recorder import Recorder
 from tasks.telemetry.commits import Commits
 from tasks.telemetry.emit import Telemetry
-from tasks.telemetry.health import ProcessHealth
-from tasks.telemetry.serving import WatchServer
+from tasks.telemetry.watch import ProcessWatch
 from tools.brokers.factory import build_broker
 from tools.brokers.protocol import Broker, MarketPriced, Streaming
 from tools.market.factory import MarketKey, build_market, configured_market, market_at
@@ -67,7 +66,6 @@ LIBRARY_SECONDS = 300.0  # it takes five of a processor of its own, and all work
 # The runtimes by name, and the part of a desk that is each one.
 RUNTIME_PARTS = {"codex": "runtime", "litellm": "litellm", "rules": "rules"}
 REDIS_SECONDS = 3.0
-LOOP_STALLED_SECONDS = 60.0  # of an event loop that no load explains
 # A market view is small, but what tools compute on it is kept with it.
 MARKETS_KEPT = 64
 RUNS_KEPT = 1024
@@ -96,10 +94,9 @@ class Desk:
         self.settings = settings
         self.name = name
         self.drain = Drain(settings.drain_seconds)
-        self.health = ProcessHealth(name)
-        self.health.stops_by(lambda: self.drain.requested)
-        self.health.live_by(self._why_stuck)
-        self._watch: WatchServer | None = None
+        self.watch = ProcessWatch(name, lambda: self.telemetry, self._dropped)
+        self.watch.health.stops_by(lambda: self.drain.requested)
+        self.watch.health.live_by(lambda: loop.why_stuck() if (loop := self.made("loop")) is not None else None)
         self.order_pass_due = threading.Event()  # an order pass was requested and has not begun
         self._lock = threading.RLock()
         self._parts: dict[str, Any] = {}
@@ -326,29 +323,6 @@ class Desk:
             run_id=run_id,
         )
 
-    def serve_watch(self, role: str) -> None:
-        """Begin to serve metrics and health, if a port is set. Raises SettingError when the address cannot be had.
-        role: of this process."""
-        self.health.role = role
-        self._watch = self.telemetry.serve(self.health, self._dropped)
-
-    def serve_watch_in_child(self, number: int) -> None:
-        """Do so in a forked child of a pool, on the port that is `number` after its parent's."""
-        if self._watch is None:
-            return
-        self._watch.leave()
-        self.health.ready_by(lambda: None)  # the loop that takes messages is its parent's
-        try:
-            self._watch = self.telemetry.serve(self.health, self._dropped, number)
-        except SettingError as error:
-            self._watch = None
-            log.error("metrics.not_shown", error=str(error))
-
-    def _why_stuck(self) -> str | None:
-        loop: LoopThread | None = self.made("loop")
-        seconds = loop.watch.stalled_seconds() if loop is not None else 0.0
-        return f"its event loop has not turned for {seconds:.0f} s" if seconds > LOOP_STALLED_SECONDS else None
-
     def _dropped(self) -> dict[str, int]:
         """Return how many events each queue of this process had to drop so far."""
         queues = {name: self.made(name) for name in ("recorder", "publisher", "commits")}
@@ -379,9 +353,7 @@ class Desk:
         for key in ("leases", "loop", "redis_client", "renewals", *last):
             if key in parts:
                 parts[key].close()
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
+        self.watch.close()
 
 
 async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 BLOCKING_THREADS = 32
+STALLED_SECONDS = 60.0  # no load explains a loop that stands still for so long
 
 
 class LoopWatch:
@@ -46,6 +47,11 @@ class LoopThread:
         # What blocks runs in these threads; the default, a few more than cores, would queue behind a slow disk.
         self.loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(BLOCKING_THREADS, "blocking"))
         self.loop.run_forever()
+
+    def why_stuck(self) -> str | None:
+        """Return that the loop stands still, None while it turns; waits for nothing."""
+        seconds = self.watch.stalled_seconds()
+        return f"its event loop has not turned for {seconds:.0f} s" if seconds > STALLED_SECONDS else None
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)

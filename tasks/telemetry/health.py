@@ -18,7 +18,7 @@ STOPPING = "it is stopping"
 
 
 class ProcessHealth:
-    """ProcessHealth of this process. role: of worker, or `beat` or `api`; name: among the desk's processes. Threads share it.
+    """Health of this process. role: of worker, or `beat` or `api`; name: among the desk's processes. Threads share it.
 
     A process is not ready before `ready_by` has given it a check.
     """

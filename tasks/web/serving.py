@@ -60,7 +60,7 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
     desk = Desk(settings, "api")
     with closing(desk), _listening(settings, port) as listening:
         if watched:
-            desk.serve_watch("api")
+            desk.watch.serve("api")
         context = ServiceContext(desk, Feed(desk.store, address, settings), WorkerNotifier(settings), Sessions(address))
         config = uvicorn.Config(
             create_app(context, token), lifespan="off", http="httptools", ws="websockets-sansio",
@@ -71,7 +71,7 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
         url = url_of(listening)
 
         def started() -> None:
-            desk.health.ready_by(lambda: None)
+            desk.watch.health.ready_by(lambda: None)
             running.write_api(settings.home, url)
             announce(url, token.where)
 

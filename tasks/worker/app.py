@@ -137,7 +137,7 @@ def _follow_worker(desk: Desk, warm: bool, turns: bool) -> None:
     worker_shutting_down.connect(desk.drain.request, weak=False)
     _on((worker_ready,), desk.drain.take_signals)
     _on(starts, lambda: desk.drain.watch(desk.lease_keeper))
-    _on((worker_process_init,), lambda: desk.serve_watch_in_child(current_process_index() or 0))
+    _on((worker_process_init,), lambda: desk.watch.serve_in_child(current_process_index() or 0))
     _on(starts, lambda: desk.telemetry.begin())
     if warm:
         _on(starts, lambda: threading.Thread(target=desk.warm, args=(turns,), name="warm", daemon=True).start())

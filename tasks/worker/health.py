@@ -35,7 +35,7 @@ class HealthSocket(bootsteps.StartStopStep):  # type: ignore[misc]
         self._path: Path | None = None
 
     def start(self, consumer: Any) -> None:
-        desk_of(consumer.app).health.ready_by(lambda: self._why_not(consumer.hostname))
+        desk_of(consumer.app).watch.health.ready_by(lambda: self._why_not(consumer.hostname))
         if self._listener is None:
             self._serve(desk_of(consumer.app).settings.home, consumer.hostname)
         self._entry = consumer.timer.call_repeatedly(TICK_SECONDS, self._tick)

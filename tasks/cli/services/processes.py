@@ -57,7 +57,7 @@ def worker(
     turns = role in (WorkerRole.RESEARCH, WorkerRole.ALL)
     app = create_app(settings, called, warm=role is not WorkerRole.OPS, turns=turns)
     desk_of(app).telemetry.check()
-    desk_of(app).serve_watch(role)
+    desk_of(app).watch.serve(role)
     raise typer.Exit(celery_command.run(app, worker_arguments(settings, role, pool, concurrency, called)))
 
 
@@ -119,7 +119,7 @@ def beat() -> None:
     """Run the schedule in the foreground; a second one waits for the lock of the first."""
     settings = _configured()
     app = create_app(settings, "beat")
-    desk_of(app).serve_watch("beat")
+    desk_of(app).watch.serve("beat")
     wait_ready(redis_url(settings), REDIS_SECONDS)  # the schedule is there; redbeat's error is a traceback
     raise typer.Exit(run_beat(app, ["beat", "-S", SCHEDULER, "-l", settings.log_level]))
 

@@ -19,7 +19,7 @@ class WatchedScheduler(RedBeatScheduler):  # type: ignore[misc]
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._ticked: float | None = None
         super().__init__(*arguments, **options)
-        desk_of(self.app).health.ready_by(self._why_not)
+        desk_of(self.app).watch.health.ready_by(self._why_not)
 
     def tick(self, *arguments: Any, **options: Any) -> float:
         pause: float = super().tick(*arguments, **options)

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from models.errors import SettingError
 from models.settings import Settings
 from models.settings.sources import load_settings
-from tasks import bootstrap
 from tasks.bootstrap import Desk
+from tasks.engine import loop
 from tasks.services.plan import is_free
 from tests.stack import free_port, wait_for
 from tests.tasks.telemetry.asking import ask, health
@@ -26,7 +26,7 @@ def served(home: Path, **given: object) -> Iterator[tuple[Desk, int]]:
     """A desk's process that serves its metrics, and the port."""
     port = free_port()
     desk = Desk(Settings(home=home, metrics_port=port, **given), "research-1")
-    desk.serve_watch("research")
+    desk.watch.serve("research")
     try:
         yield desk, port
     finally:
@@ -39,7 +39,7 @@ def test_a_process_is_not_ready_while_it_starts_and_when_it_is_to_end_but_lives(
         assert (status, found["ready"], found["why"]) == (503, False, ["it is starting"])
         assert (found["role"], found["name"]) == ("research", "research-1")
         assert health(port, "/health/ready")[0] == 503
-        desk.health.ready_by(lambda: None)
+        desk.watch.health.ready_by(lambda: None)
         assert [health(port, path)[0] for path in ("/health", "/health/ready", "/health/live")] == [200, 200, 200]
         desk.drain.request()
         status, found = health(port)
@@ -54,7 +54,7 @@ def test_metrics_have_the_same_state(tmp_path: Path) -> None:
 
     with served(tmp_path) as (desk, port):
         assert ready() == {"research": 0}
-        desk.health.ready_by(lambda: None)
+        desk.watch.health.ready_by(lambda: None)
         assert ready() == {"research": 1}
 
 
@@ -83,7 +83,7 @@ def test_a_port_that_is_taken_is_an_error_that_names_it(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(SettingError, match=f"DESK_METRICS_HOST=127.0.0.1 and DESK_METRICS_PORT={port}") as found:
-            Desk(Settings(home=tmp_path, metrics_port=port)).serve_watch("ops")
+            Desk(Settings(home=tmp_path, metrics_port=port)).watch.serve("ops")
     assert "set another one" in str(found.value.remedy)
 
 
@@ -91,7 +91,7 @@ def test_a_port_that_is_taken_is_an_error_that_names_it(tmp_path: Path) -> None:
 def test_an_address_that_this_machine_has_not_is_an_error(tmp_path: Path, host: str) -> None:
     desk = Desk(Settings(home=tmp_path, metrics_host=host, metrics_port=free_port()))
     with pytest.raises(SettingError, match=f"DESK_METRICS_HOST={host}"):
-        desk.serve_watch("ops")
+        desk.watch.serve("ops")
 
 
 def test_it_listens_on_loopback_unless_another_address_is_named(
@@ -117,13 +117,13 @@ def _other_address() -> str:
 def test_a_process_with_an_event_loop_that_stands_still_is_not_live(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bootstrap, "LOOP_STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(loop, "STALLED_SECONDS", 0.2)
     with served(tmp_path) as (desk, port):
-        desk.health.ready_by(lambda: None)
-        loop = desk.loop
+        desk.watch.health.ready_by(lambda: None)
+        stuck = desk.loop.loop
         wait_for(lambda: health(port, "/health/live")[0] == 200, "it is live")
         released = threading.Event()
-        loop.loop.call_soon_threadsafe(released.wait)
+        stuck.call_soon_threadsafe(released.wait)
         wait_for(lambda: health(port, "/health/live")[0] == 503, "it is not live")
         status, found = health(port)
         assert (status, found["live"], found["ready"]) == (503, False, False)
@@ -135,7 +135,7 @@ def test_a_process_with_an_event_loop_that_stands_still_is_not_live(
 def test_without_a_port_nothing_listens(tmp_path: Path) -> None:
     before = threading.active_count()
     desk = Desk(Settings(home=tmp_path))
-    desk.serve_watch("ops")
+    desk.watch.serve("ops")
     assert (threading.active_count(), desk.telemetry.metrics) == (before, None)
     desk.close()
 
@@ -146,5 +146,5 @@ def test_a_probe_asks_nothing_outside_the_process(tmp_path: Path) -> None:
         desk,
         port,
     ):
-        desk.health.ready_by(lambda: None)
+        desk.watch.health.ready_by(lambda: None)
         assert [health(port, path)[0] for path in ("/health", "/health/live")] == [200, 200]

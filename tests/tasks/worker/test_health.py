@@ -30,7 +30,7 @@ class Timer:
 
 
 def consumer(home: Path, node: str = NODE) -> Any:
-    desk = SimpleNamespace(settings=SimpleNamespace(home=home), health=ProcessHealth("research"))
+    desk = SimpleNamespace(settings=SimpleNamespace(home=home), watch=SimpleNamespace(health=ProcessHealth("research")))
     return SimpleNamespace(app=SimpleNamespace(desk=desk), hostname=node, timer=Timer())
 
 
@@ -53,12 +53,12 @@ def test_a_worker_answers_once_its_loop_turns(
 ) -> None:
     _step, made = worker
     assert [str(each) for each in sockets.ask_all(home)] == [f"{NODE} is starting"]
-    assert made.app.desk.health.why_not_ready() == [f"{NODE} is starting"]
+    assert made.app.desk.watch.health.why_not_ready() == [f"{NODE} is starting"]
     assert ping.ping("research", None) == 1
     assert capsys.readouterr().err.startswith(f"error: {NODE} is starting\n")
     (tick,) = made.timer.ticks
     tick()
-    assert made.app.desk.health.why_not_ready() == []
+    assert made.app.desk.watch.health.why_not_ready() == []
     assert ping.ping("research", None) == 0
     assert ping.ping("research", "research-1") == 0
     assert capsys.readouterr().out == f"{NODE} answers\n" * 2
@@ -75,7 +75,7 @@ def test_a_loop_that_stands_still_is_not_well(
     monkeypatch.setattr(sockets, "STALLED_SECONDS", 0.0)
     assert ping.ping("research", None) == 1
     assert f"the loop of {NODE} last turned 0 s ago" in capsys.readouterr().err
-    (why,) = made.app.desk.health.why_not_ready()
+    (why,) = made.app.desk.watch.health.why_not_ready()
     assert why == f"the loop of {NODE} last turned 0 s ago: it is stuck, or waits for Redis"
 
 
