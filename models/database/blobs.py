@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 import fsspec
-from sqlalchemy import Table, delete
+from sqlalchemy import Table, delete, func
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
@@ -58,6 +58,10 @@ class BlobStore(Protocol):
         """Return the digests of everything that was last stored before a time."""
         ...
 
+    def size(self, digests: Collection[str]) -> int:
+        """Return the bytes of the given ones, as stored; those that are not there have none."""
+        ...
+
     def delete(self, digests: Collection[str], before: dt.datetime) -> int:
         """Delete the given ones that were last stored before a time; return how many were deleted."""
         ...
@@ -87,6 +91,15 @@ class DatabaseBlobs:
     def stored(self, before: dt.datetime) -> set[str]:
         with _database(), self._store.read() as session:
             return set(session.exec(select(Blob.digest).where(Blob.created_at < before)).all())
+
+    def size(self, digests: Collection[str]) -> int:
+        names, found = sorted(digests), 0
+        for first in range(0, len(names), _DELETED_AT_ONCE):
+            some = names[first : first + _DELETED_AT_ONCE]
+            with _database(), self._store.read() as session:
+                sizes = select(func.coalesce(func.sum(func.length(Blob.data)), 0)).where(col(Blob.digest).in_(some))
+                found += int(session.exec(sizes).one())
+        return found
 
     def delete(self, digests: Collection[str], before: dt.datetime) -> int:
         names, deleted = sorted(digests), 0
@@ -131,6 +144,11 @@ class FolderBlobs:
             self._files.invalidate_cache()
             named = {path.rpartition("/")[2]: path for path in self._files.find(self._root)}
             return {name for name, path in named.items() if _DIGEST.fullmatch(name) and self._older(path, before)}
+
+    def size(self, digests: Collection[str]) -> int:
+        with _folder():
+            paths = [path for path in map(self._path, sorted(digests)) if self._files.exists(path)]
+            return sum(int(self._files.size(path) or 0) for path in paths)
 
     def delete(self, digests: Collection[str], before: dt.datetime) -> int:
         with _folder():

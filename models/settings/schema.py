@@ -315,6 +315,11 @@ class Settings(BaseModel):
     keep_artifact_days: float = of_desk(
         90.0, ge=0, description="pictures of runs that ended longer ago are removed, after a day at least; 0 keeps them"
     )
+    keep_run_days: float = of_desk(
+        365.0,
+        ge=0,
+        description="runs that ended longer ago are deleted, or shortened where scores need them; 0 keeps all",
+    )
     events_per_run: int = of_desk(50_000, ge=100, description="stored events of one run; older ones are trimmed")
     event_stream_length: int = of_desk(10_000, ge=100, description="most events a Redis stream holds for live readers")
     event_deltas: bool = of_desk(False, description="stream a model's text while it is written; costs turns per second")

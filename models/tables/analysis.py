@@ -22,7 +22,7 @@ class Analysis(Identified, Dated, table=True):
     __table_args__ = (UniqueConstraint("run_id", "symbol"),)
 
     run_id: str = Field(foreign_key="run.id", index=True)
-    candidate_id: str = Field(foreign_key="candidate.id")
+    candidate_id: str = Field(foreign_key="candidate.id", index=True)
     verdict_id: str = Field(foreign_key="verdict.id", index=True)
     symbol: str
     strategy: str
@@ -34,7 +34,7 @@ class Analysis(Identified, Dated, table=True):
     checks: list[dict[str, Any]] = Field(default_factory=list, sa_type=JSON)
     reasons: list[str] = Field(default_factory=list, sa_type=JSON)
     key_risks: list[str] = Field(default_factory=list, sa_type=JSON)
-    turn_id: str | None = Field(default=None, foreign_key="turn.id")
+    turn_id: str | None = Field(default=None, foreign_key="turn.id", index=True)
     headline: str | None = None
     summary: str | None = None
     author: str | None = None

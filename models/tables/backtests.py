@@ -22,12 +22,12 @@ class BacktestSession(Identified, Dated, table=True):
     __table_args__ = (UniqueConstraint("backtest_id", "day"),)
 
     backtest_id: str = Field(foreign_key="run.id", index=True)
-    run_id: str = Field(foreign_key="run.id")
+    run_id: str = Field(foreign_key="run.id", index=True)
     day: dt.date
     state: str
     reason: str | None = None
-    screen_run_id: str | None = Field(default=None, foreign_key="run.id")
-    trade_run_id: str | None = Field(default=None, foreign_key="run.id")
+    screen_run_id: str | None = Field(default=None, foreign_key="run.id", index=True)
+    trade_run_id: str | None = Field(default=None, foreign_key="run.id", index=True)
     cash: float
     equity: float | None = None
     exposure: float | None = None

@@ -35,7 +35,7 @@ class Signal(Identified, Dated, table=True):
     __table_args__ = (UniqueConstraint("run_id", "label"),)
 
     run_id: str = Field(foreign_key="run.id", index=True)
-    step_id: str | None = Field(default=None, foreign_key="step.id")
+    step_id: str | None = Field(default=None, foreign_key="step.id", index=True)
     label: str
     tool: str
     owner: str
@@ -59,7 +59,7 @@ class Forecast(Identified, Dated, table=True):
     __table_args__ = (UniqueConstraint("run_id", "voice", "round", "question_id"),)
 
     run_id: str = Field(foreign_key="run.id", index=True)
-    step_id: str = Field(foreign_key="step.id")
+    step_id: str = Field(foreign_key="step.id", index=True)
     turn_id: str = Field(foreign_key="turn.id", index=True)
     question_id: str = Field(foreign_key="question.id", index=True)
     account: str

@@ -26,7 +26,7 @@ class GraphCheckpoint(DeskTable, table=True):
     content: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     about_form: str
     about: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
-    step_id: str = Field(foreign_key="step.id")
+    step_id: str = Field(foreign_key="step.id", index=True)
     attempt: int
     written_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
 

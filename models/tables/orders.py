@@ -37,7 +37,7 @@ class Order(Dated, table=True):
     id: str = Field(primary_key=True)
     run_id: str = Field(foreign_key="run.id", index=True)
     decision_id: str = Field(foreign_key="decision.id")
-    verdict_id: str | None = Field(default=None, foreign_key="verdict.id")
+    verdict_id: str | None = Field(default=None, foreign_key="verdict.id", index=True)
     ordinal: int
     account: str = Field(index=True)
     symbol: str = Field(index=True)

@@ -41,7 +41,7 @@ class Run(Identified, table=True):
     summary: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     schedule: str | None = None
     slot: str | None = None
-    parent_run_id: str | None = Field(default=None, foreign_key="run.id")
+    parent_run_id: str | None = Field(default=None, foreign_key="run.id", index=True)
     created_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc, index=True)
     deadline_at: dt.datetime = Field(sa_type=Utc)
     finished_at: dt.datetime | None = Field(default=None, sa_type=Utc)
@@ -172,7 +172,7 @@ class Artifact(Identified, table=True):
 
     run_id: str = Field(foreign_key="run.id", index=True)
     turn_id: str = Field(foreign_key="turn.id", index=True)
-    call_id: str = Field(foreign_key="tool_call.id")
+    call_id: str = Field(foreign_key="tool_call.id", index=True)
     kind: str
     digest: str
     size: int
@@ -186,7 +186,7 @@ class ScreenHit(Identified, table=True):
 
     run_id: str = Field(foreign_key="run.id", index=True)
     step_id: str = Field(foreign_key="step.id")
-    turn_id: str = Field(foreign_key="turn.id")
+    turn_id: str = Field(foreign_key="turn.id", index=True)
     lens: str
     symbol: str
     instrument: str
@@ -215,7 +215,7 @@ class CandidateHit(DeskTable, table=True):
     """The screen hits that a candidate is based on."""
 
     candidate_id: str = Field(foreign_key="candidate.id", primary_key=True)
-    hit_id: str = Field(foreign_key="screen_hit.id", primary_key=True)
+    hit_id: str = Field(foreign_key="screen_hit.id", primary_key=True, index=True)
 
 
 class Report(Identified, Dated, table=True):
@@ -231,9 +231,9 @@ class Report(Identified, Dated, table=True):
     __table_args__ = (UniqueConstraint("run_id", "symbol", "role"),)
 
     run_id: str = Field(foreign_key="run.id", index=True)
-    step_id: str = Field(foreign_key="step.id")
+    step_id: str = Field(foreign_key="step.id", index=True)
     candidate_id: str = Field(foreign_key="candidate.id", index=True)
-    turn_id: str = Field(foreign_key="turn.id")
+    turn_id: str = Field(foreign_key="turn.id", index=True)
     symbol: str = Field(index=True)
     role: str
     status: str
@@ -255,7 +255,7 @@ class Verdict(Identified, Dated, table=True):
     __table_args__ = (UniqueConstraint("run_id", "symbol"),)
 
     run_id: str = Field(foreign_key="run.id", index=True)
-    candidate_id: str = Field(foreign_key="candidate.id")
+    candidate_id: str = Field(foreign_key="candidate.id", index=True)
     symbol: str
     rating: str
     confidence: str
@@ -269,7 +269,7 @@ class VerdictReport(DeskTable, table=True):
     """The reports that a verdict is based on."""
 
     verdict_id: str = Field(foreign_key="verdict.id", primary_key=True)
-    report_id: str = Field(foreign_key="report.id", primary_key=True)
+    report_id: str = Field(foreign_key="report.id", primary_key=True, index=True)
 
 
 class Decision(Identified, Dated, table=True):
@@ -282,8 +282,8 @@ class Decision(Identified, Dated, table=True):
     __table_args__ = (UniqueConstraint("run_id"),)
 
     run_id: str = Field(foreign_key="run.id")
-    step_id: str = Field(foreign_key="step.id")
-    turn_id: str | None = Field(default=None, foreign_key="turn.id")
+    step_id: str = Field(foreign_key="step.id", index=True)
+    turn_id: str | None = Field(default=None, foreign_key="turn.id", index=True)
     account: str
     status: str
     actions: list[dict[str, Any]] = Field(default_factory=list, sa_type=JSON)

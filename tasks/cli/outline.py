@@ -132,6 +132,12 @@ MODULES: dict[str, dict[str, str]] = {
     "orders.risk": {
         "risk": "The rules that every order passes before it is sent.",
     },
+    "retention.gc": {
+        "gc": (
+            "Delete what is older than the settings keep: runs, events, rollouts, pictures; never what an order or a "
+            "score rests on. A desk at work does so by itself, and may go on meanwhile."
+        ),
+    },
     "services.db": {
         "db": "The database and its migrations.",
     },

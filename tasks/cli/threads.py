@@ -9,14 +9,12 @@ from typing import Annotated
 import typer
 
 from models.errors import CodexError
-from models.tables.columns import utcnow
 from tasks.bootstrap import Desk
 from tasks.cli.output import emit, paragraph, print_line
 from tasks.cli.render.threads import thread_list, thread_report
 from tasks.cli.shell import Json, opened
 from tasks.threads.handling import ask, fork, registered, reset
 from tasks.threads.overview import find_thread, threads, view
-from tasks.threads.retention import collect
 
 NAME = "threads"  # of the home that forks are made in
 Thread = Annotated[str, typer.Argument(help="A thread's id, or at least 6 characters of its beginning or end.")]
@@ -83,16 +81,6 @@ def ask_fork(thread: Thread, text: Annotated[str, typer.Argument(help="The quest
     answer = {name: getattr(result, name) for name in ("thread_id", "turn_id", "text", "refusal")}
     text = f"declined: {result.refusal}" if result.refusal is not None else result.text
     emit({**answer, "tokens": result.usage.total_tokens}, lambda _: paragraph(text, 20_000), as_json=as_json)
-
-
-@commands.command()
-def gc(as_json: Json = False) -> None:
-    """Delete old copies of rollouts, and forget threads unused for long. Maintenance does so daily."""
-    with _desk() as desk:
-        done = collect(desk, utcnow())
-    busy = f"; {done.busy} threads are in use" if done.busy else ""
-    text = f"{done.threads} threads forgotten, {done.rollouts} copies and {done.blobs} blobs deleted{busy}"
-    emit(done, lambda _: text, as_json=as_json)
 
 
 def _named(desk: Desk, part: str) -> str:

@@ -23,8 +23,8 @@ from tasks.engine import graph, sweep_lease, sweeping
 from tasks.engine.steps import ReadyStep
 from tasks.engine.summary import run_state, summarise
 from tasks.engine.sweep_lease import LeaseTrust
-from tasks.events import lost_turns, picture_retention, retention
-from tasks.threads.retention import collect_daily
+from tasks.events import lost_turns
+from tasks.retention import schedule as retention
 from tasks.worker import stopping
 from tasks.worker.dispatch import send
 
@@ -59,10 +59,7 @@ def sweep_if_due(app: Celery) -> dict[str, int]:
     found, view = _sweep(app)
     with desk.store.session() as session:
         sweep_lease.release_sweep(session, desk.owner, found, mark or taken.redis_mark)
-    if mark is not None:
-        collect_daily(desk)
-        retention.trim_hourly(desk.redis_client, desk.store, desk.settings, utcnow())
-    picture_retention.prune_hourly(desk.store, desk.settings, utcnow())
+    retention.collect_if_due(desk, with_redis=mark is not None)
     if view.grace_seconds and _waited(desk, view.grace_seconds):
         sweep(app)  # now, not with some later tick: in doubt a dead worker's steps have waited for long
     return found

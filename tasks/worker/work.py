@@ -31,7 +31,7 @@ from tasks.engine.child_runs import ChildRun
 from tasks.engine.kinds import StepSpec, task_name
 from tasks.engine.leases import EndReason, HeldStep, StepEnded
 from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep, ready_of, started_event
-from tasks.events import picture_retention
+from tasks.retention import pictures
 from tasks.worker.control import cancel_on_workers
 from tasks.worker.dispatch import send
 
@@ -208,7 +208,7 @@ def settle(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
     with desk.recorder.taken(step.id) as events:
         ready = transact(desk.store, lambda session: _write(session, step, ending, attempts, events), seconds)
     if any(isinstance(row, Artifact) for rows in ending.rows for row in rows):
-        picture_retention.prune_hourly(desk.store, desk.settings, utcnow())  # of this worker's own data folder
+        pictures.prune_hourly(desk.store, desk.settings, utcnow())  # of this worker's own data folder
     return ready
 
 

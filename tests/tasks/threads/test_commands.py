@@ -149,8 +149,3 @@ def test_impossible_input_is_refused_with_a_remedy(desk: Processes) -> None:
         code, _, err = command(desk, *arguments)
         assert (code, error in err) == (2, True), (arguments, err)
         assert "remedy" in err or "allowed" in err
-
-
-def test_gc_counts_what_it_deleted(desk: Processes) -> None:
-    assert set(result_of(desk, "gc")) == {"threads", "rollouts", "blobs", "busy"}
-    assert "threads forgotten" in command(desk, "gc")[1]

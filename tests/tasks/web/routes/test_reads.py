@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import sqlite3
 from typing import Any
@@ -10,8 +11,11 @@ import pytest
 
 from models.database.artifacts import path_in_home
 from models.settings.snapshots import PUBLISHED
+from models.states import RunState, StepState
 from models.tables.columns import new_id, utcnow
 from models.tables.threads import KeptThread
+from tasks.retention import runs
+from tasks.retention.policy import policy_of
 from tests import zygote
 from tests.builders import a_run, a_step, a_turn
 from tests.stack import REPOSITORY, wait_for
@@ -42,6 +46,20 @@ def test_a_run_is_what_the_command_shows(floor: Floor) -> None:
     assert ours == theirs
     assert [row["symbol"] for row in ours["candidates"]] == ["ACME", "IBM"]
     assert get(floor, f"/runs/{floor.chain.run_id}/candidates") == ours["candidates"]
+
+
+@pytest.mark.parametrize("path", ["", "/events", "/candidates", "/verdicts", "/timeline", "/funnel", "/table"])
+def test_a_run_that_retention_deleted_is_not_found(path: str, floor: Floor) -> None:
+    """Somebody looks at it while it goes, and once more after it."""
+    with floor.service.store.session() as session:
+        old = utcnow() - dt.timedelta(days=400)
+        run = a_run(session, state=RunState.DONE, created_at=old, finished_at=old)
+        a_step(session, run, state=StepState.DONE)
+    assert get(floor, f"/runs/{run.id}")["state"] == "done"
+    settings = floor.service.processes.settings
+    assert runs.collect(floor.service.store, policy_of(settings, utcnow()))["run"].rows == 1
+    found = problem(floor.client.get(f"/runs/{run.id}{path}"), 404)
+    assert found["detail"] == f"there is no run {run.id!r}"
 
 
 def test_the_service_shows_the_standing_of_its_desk(floor: Floor) -> None:

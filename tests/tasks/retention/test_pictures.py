@@ -14,12 +14,22 @@ from models.database.store import Store
 from models.settings import Settings
 from models.tables.columns import utcnow
 from models.tables.runs import Artifact, Run, ToolCall
-from tasks.events import picture_retention
-from tasks.events.picture_retention import prune, prune_hourly
+from tasks.retention import pictures
+from tasks.retention.pictures import prune_hourly
+from tasks.retention.policy import policy_of
 from tests.tasks.events.kit import ended, opened
 from tests.tools.ledger_rows import add, add_turn
 
 DAY = dt.timedelta(days=1)
+
+
+def prune(store: Store, settings: Settings, now: dt.datetime) -> int:
+    """Prune by the settings and return how many files went: those that were counted before."""
+    policy = policy_of(settings, now)
+    counted = pictures.due(store, settings.home, policy)
+    assert pictures.prune(store, settings.home, policy) == counted
+    assert (counted.bytes > 0) == (counted.rows > 0)
+    return counted.rows
 
 
 def picture(store: Store, settings: Settings, run_id: str | None, data: bytes, days: float) -> Path:
@@ -103,7 +113,7 @@ def test_zero_keeps_pictures_for_ever(store: Store, settings: Settings) -> None:
 
 
 def test_many_files_are_looked_up_in_parts(store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picture_retention, "_CHUNK", 3)
+    monkeypatch.setattr(pictures, "_CHUNK", 3)
     run_id = run_of(store, 100)
     paths = [picture(store, settings, run_id, f"{n}".encode(), 100) for n in range(8)]
     kept = picture(store, settings, run_of(store, None), b"kept", 100)

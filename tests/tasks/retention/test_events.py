@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 import redis
@@ -17,11 +18,28 @@ from models.settings import Settings
 from models.tables.columns import utcnow
 from models.tables.events import EventBatch, EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
 from models.tables.runs import Run
-from tasks.events import retention
-from tasks.events.retention import Trimmed, trim, trim_hourly
+from tasks.retention import events as retention
+from tasks.retention.events import trim_hourly
+from tasks.retention.policy import policy_of
 from tests.tasks.events.kit import RedisServer, a_note, ended, opened, sequences, write
 
 DAY = dt.timedelta(days=1)
+
+
+class Trimmed(NamedTuple):
+    """Runs and events that were trimmed."""
+
+    runs: int = 0
+    events: int = 0
+
+
+def trim(store: Store, settings: Settings, now: dt.datetime) -> Trimmed:
+    """Trim by the settings; it deletes what it had counted before."""
+    policy = policy_of(settings, now)
+    counted, done = retention.due(store, policy), retention.trim(store, policy)
+    assert (counted.rows, counted.bytes) <= (done.events, done.bytes), "up to the batch that a limit falls into"
+    assert retention.due(store, policy).rows == 0
+    return Trimmed(done.runs, done.events)
 
 
 def ended_before(store: Store, days: float) -> str:

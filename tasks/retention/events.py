@@ -19,6 +19,8 @@ from models.tables.events import EventBatch, EventHead, RuntimeItem, RuntimeTurn
 from models.tables.runs import Run
 from tasks.events import lost_turns
 from tasks.events.sources import AWAY
+from tasks.retention.amounts import Amount, total
+from tasks.retention.policy import Policy, policy_of
 
 log = structlog.get_logger(__name__)
 
@@ -29,31 +31,55 @@ CHUNK = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """Number of events trimmed, and of their runs."""
+    """Number of events trimmed, of their runs, and the bytes of the events."""
 
     runs: int = 0
     events: int = 0
+    bytes: int = 0
 
 
-def trim(store: Store, settings: Settings, now: dt.datetime) -> Trimmed:
-    """Trim events that are too old or too many as of now. Safe at any time and from several processes."""
-    before = now - dt.timedelta(days=settings.event_days)
-    lost_turns.end_left_over(store, now, since=before)
-    runs = events = 0
-    with store.read() as session:
-        due = [*_old(session, before), *_old_of_desk(session, before), *_long(session, settings.events_per_run)]
-    for run_id, upto in due:
+def trim(store: Store, policy: Policy) -> Trimmed:
+    """Trim events that are too old or too many. Safe at any time and from several processes."""
+    lost_turns.end_left_over(store, policy.now, since=policy.events_before)
+    done = Trimmed()
+    for run_id, upto in _due(store, policy):
+        size = _amount(store, run_id, upto).bytes
         count = sum(_trim(store, run_id, upto))
-        runs, events = runs + (count > 0), events + count
-    _forget_lifecycles(store, before)
-    return Trimmed(runs, events)
+        if count:
+            done = Trimmed(done.runs + 1, done.events + count, done.bytes + size)
+    _forget_lifecycles(store, policy.events_before)
+    return done
+
+
+def due(store: Store, policy: Policy) -> Amount:
+    """Return how many events `trim` would delete now, to within the batch that a limit falls into."""
+    return total(_amount(store, run_id, upto) for run_id, upto in _due(store, policy))
+
+
+def _due(store: Store, policy: Policy) -> list[tuple[str, int]]:
+    """Return runs with the sequence to trim up to."""
+    before = policy.events_before
+    with store.read() as session:
+        return [*_old(session, before), *_old_of_desk(session, before), *_long(session, policy.events_per_run)]
+
+
+def _amount(store: Store, run_id: str, upto: int) -> Amount:
+    """Return the events of a run up to a sequence."""
+    count = func.sum(EventBatch.last - EventBatch.first + 1)
+    with store.read() as session:
+        rows, size = session.exec(
+            select(func.coalesce(count, 0), func.coalesce(func.sum(func.length(EventBatch.events)), 0)).where(
+                EventBatch.run_id == run_id, EventBatch.last <= upto
+            )
+        ).one()
+    return Amount(int(rows), int(size))
 
 
 def trim_hourly(client: redis.Redis, store: Store, settings: Settings, now: dt.datetime) -> None:
     """Trim once an hour, in whichever process comes first; a failure is logged and retried in the next hour."""
     try:
         if client.set(HOURLY_KEY, now.isoformat(), nx=True, ex=HOUR_SECONDS):
-            done = trim(store, settings, now)
+            done = trim(store, policy_of(settings, now))
             log.info("events.trimmed", runs=done.runs, events=done.events)
     except (redis.RedisError, *AWAY) as error:
         log.warning("events.not_trimmed", error=str(error).splitlines()[0])

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import structlog
 from sqlalchemy import or_
@@ -18,30 +20,40 @@ from models.database.store import Store
 from models.settings import Settings
 from models.tables.runs import Artifact, Run
 from tasks.events.sources import AWAY
+from tasks.retention.amounts import Amount, total
+from tasks.retention.policy import HOUR, Policy, policy_of
 
 log = structlog.get_logger(__name__)
 
-HOUR = dt.timedelta(hours=1)
-# A file without a row may be one that a running turn has just been given.
-_LEAST_AGE = dt.timedelta(days=1)
 _CHUNK = 500
 _MARK = ".looked-after"
 
 
-def prune(store: Store, settings: Settings, now: dt.datetime) -> int:
-    """Remove the files that no run needs any more as of now, and return how many. Safe at any time and from several
+def prune(store: Store, home: Path, policy: Policy) -> Amount:
+    """Remove the data folder's files that no run needs any more, and return how many. Safe at any time and from several
     processes."""
-    if not settings.keep_artifact_days:
-        return 0
-    before = now - max(dt.timedelta(days=settings.keep_artifact_days), _LEAST_AGE)
-    old = [file for file in stored_files(settings.home) if file.at < before]
-    removed = 0
+    return total(Amount(1, size) for file, size in _unneeded(store, home, policy) if remove(file))
+
+
+def due(store: Store, home: Path, policy: Policy) -> Amount:
+    """Return the files that `prune` would remove now."""
+    return total(Amount(1, size) for _, size in _unneeded(store, home, policy))
+
+
+def _unneeded(store: Store, home: Path, policy: Policy) -> Iterator[tuple[StoredFile, int]]:
+    """Yield the files that no run needs, each with its size in bytes."""
+    before = policy.pictures_before
+    if before is None:
+        return
+    old = [file for file in stored_files(home) if file.at < before]
     for place in range(0, len(old), _CHUNK):
         some = old[place : place + _CHUNK]
         with store.read() as session:
             needed = _needed(session, some, before)
-        removed += sum(remove(file) for file in some if file.digest not in needed)
-    return removed
+        for file in some:
+            if file.digest not in needed:
+                with suppress(FileNotFoundError):  # another process was faster
+                    yield file, file.path.stat().st_size
 
 
 def prune_hourly(store: Store, settings: Settings, now: dt.datetime) -> None:
@@ -56,8 +68,9 @@ def prune_hourly(store: Store, settings: Settings, now: dt.datetime) -> None:
             return
         mark.touch()
         os.utime(mark, (now.timestamp(), now.timestamp()))
-        if removed := prune(store, settings, now):
-            log.info("pictures.removed", files=removed)
+        removed = prune(store, settings.home, policy_of(settings, now))
+        if removed.rows:
+            log.info("pictures.removed", files=removed.rows, bytes=removed.bytes)
     except (OSError, *AWAY) as error:
         log.warning("pictures.not_removed", error=str(error).splitlines()[0])
 

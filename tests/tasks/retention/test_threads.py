@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,9 @@ from models.settings.sources import load_settings
 from models.tables.columns import utcnow
 from models.tables.threads import Blob, KeptThread, Rollout
 from tasks.bootstrap import Desk, desk_of
-from tasks.threads import retention
-from tasks.threads.retention import Collected, collect
+from tasks.retention import threads as retention
+from tasks.retention.policy import policy_of
+from tasks.retention.threads import Collected
 from tasks.worker.app import create_app
 from tasks.worker.maintenance import sweep_if_due
 from tests.databases import make_database
@@ -58,6 +60,13 @@ def app(request: pytest.FixtureRequest, tmp_path: Path, client: redis.Redis, red
 @pytest.fixture
 def desk(app: Celery) -> Desk:
     return desk_of(app)
+
+
+def collect(desk: Desk, now: dt.datetime) -> Collected:
+    """Collect by the settings; the bytes are those of blobs alone."""
+    done = retention.collect(desk, policy_of(desk.settings, now))
+    assert (done.bytes > 0) == (done.blobs > 0)
+    return replace(done, bytes=0)
 
 
 def copy_of(thread_id: str, generation: int) -> bytes:
@@ -182,6 +191,17 @@ def test_a_thread_in_use_is_left_alone(desk: Desk, client: redis.Redis, redis_se
     asyncio.run(work())
     assert left(desk) == [("t1", number) for number in range(1, 6)]
     assert client.exists(key("t1")) == 1
+
+
+def test_a_count_changes_nothing_and_foresees_what_goes(desk: Desk, client: redis.Redis) -> None:
+    a_thread(desk, client, "t1", 5)
+    a_thread(desk, client, "old", 2)
+    age(desk, client, "old", desk.settings.rollout_days + 1)
+    policy = policy_of(desk.settings, later(hours=2))
+    counted = retention.due(desk, policy)
+    assert len(left(desk)) == 7
+    assert counted == retention.collect(desk, policy)
+    assert (counted.threads, counted.rollouts, counted.blobs) == (1, 5, 5)
 
 
 def swept(app: Celery) -> None:

@@ -1,0 +1,20 @@
+"""All tables of the database: those of each module of this folder, whichever a process has loaded so far."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from sqlalchemy import Table
+from sqlmodel import SQLModel
+
+import models.tables
+
+
+@cache
+def every_table() -> dict[str, Table]:
+    """Return all tables by name, those that others refer to first."""
+    for module in pkgutil.iter_modules(models.tables.__path__):
+        importlib.import_module(f"models.tables.{module.name}")
+    return {table.name: table for table in SQLModel.metadata.sorted_tables}

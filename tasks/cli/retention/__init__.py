@@ -1,0 +1,1 @@
+"""Commands about what the desk keeps: `desk gc`, `desk backup`, `desk restore`."""

@@ -1,0 +1,136 @@
+"""`desk gc`: counted, deleted, measured, and its space given back, on a home without a running desk."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.database.store import Store
+from models.files import replacing
+from models.settings.running import lock_path
+from models.states import RunState, StepState
+from models.tables.columns import utcnow
+from models.tables.runs import ToolCall
+from tests.builders import a_run, a_step, a_turn
+from tests.databases import make_database
+from tests.patience import PATIENCE
+from tests.stack import wait_for
+from tests.tasks.cli.running import desk, environment
+
+CALLS = 3000
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with a run of 400 days ago, 3 MB of tool calls, and one of today."""
+    url = f"sqlite:///{tmp_path / 'desk.db'}"
+    make_database(url)
+    store = Store(url)
+    old = utcnow() - dt.timedelta(days=400)
+    with store.session() as session:
+        a_run(session)
+        run = a_run(session, state=RunState.DONE, created_at=old, finished_at=old)
+        turn = a_turn(session, a_step(session, run, state=StepState.DONE))
+        call = {"tool": "quote", "success": True, "has_data": True, "seconds": 0.1}
+        session.add_all(ToolCall(turn_id=turn.id, ordinal=n, output="o" * 1000, **call) for n in range(CALLS))
+    store.close()
+    return tmp_path
+
+
+def amounts(home: Path, *arguments: str) -> Any:
+    done = desk(home, "gc", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["amounts"]
+
+
+def test_a_dry_run_foresees_what_goes(home: Path) -> None:
+    counted = amounts(home, "--dry-run")
+    assert (counted["run"]["rows"], counted["tool_call"]["rows"]) == (1, CALLS)
+    assert counted["tool_call"]["bytes"] > CALLS * 1000
+    assert amounts(home, "--dry-run") == counted
+    assert amounts(home) == counted
+    assert amounts(home) == {}
+
+
+def test_people_get_a_table_and_the_way_to_the_space(home: Path) -> None:
+    done = desk(home, "gc")
+    assert done.returncode == 0
+    assert "tool_call" in done.stdout
+    assert "desk gc --vacuum" in done.stdout
+    assert "not looked at: rollouts: no Redis" in done.stderr
+    size = (home / "desk.db").stat().st_size
+    again = desk(home, "gc", "--vacuum")
+    assert "nothing is due" in again.stdout
+    assert "given back to the disk" in again.stdout
+    assert (home / "desk.db").stat().st_size < size - 2_000_000
+
+
+def test_an_age_of_its_own(home: Path) -> None:
+    assert "run" not in amounts(home, "--dry-run", "--older-than", "500")
+    done = desk(home, "gc", "--older-than", "0.5")
+    assert done.returncode == 2
+    assert "older-than" in done.stderr
+
+
+def test_sizes_of_the_own_database(home: Path) -> None:
+    done = desk(home, "gc", "--sizes", "--json")
+    found = {one["name"]: one for one in json.loads(done.stdout)["units"]}
+    assert found["tool call"]["count"] == CALLS
+    assert "screen run" in desk(home, "gc", "--sizes").stdout
+
+
+def test_space_is_not_given_back_under_a_desk_at_work(home: Path) -> None:
+    with replacing(lock_path(home)) as file:
+        file.write(b"1")
+    held = (
+        "import fcntl, sys, time; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); "
+        "time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", held, str(lock_path(home))], stdout=subprocess.PIPE) as up:
+        assert up.stdout is not None
+        up.stdout.readline()
+        try:
+            done = desk(home, "gc", "--vacuum")
+        finally:
+            up.kill()
+    assert (done.returncode, "stop the desk first" in done.stderr) == (2, True)
+    assert amounts(home, "--dry-run"), "nothing was deleted either"
+
+
+def test_one_that_is_killed_is_gone_on_with(home: Path) -> None:
+    code = (
+        "import sys, time; from tasks.retention import runs; from tasks.cli.main import main; runs.CHUNK = 10\n"
+        "own = runs._require\n"
+        "def slow(*given): time.sleep(0.01); own(*given)\n"
+        "runs._require = slow\n"
+        "sum_ = runs._sum\n"
+        "def slower(*given): time.sleep(0.002); return sum_(*given)\n"
+        "runs._sum = slower; sys.argv = ['desk', 'gc']; main()"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment(home), cwd=home)
+    store = Store(f"sqlite:///{home / 'desk.db'}")
+    try:
+        wait_for(lambda: _calls(store) < CALLS, "it deletes")
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(PATIENCE)
+        left = _calls(store)
+    finally:
+        store.close()
+    assert 0 < left < CALLS
+    assert amounts(home)["tool_call"]["rows"] == left
+    assert amounts(home) == {}
+
+
+def _calls(store: Store) -> int:
+    from sqlalchemy import text
+
+    with store.read() as session:
+        return int(session.execute(text("select count(*) from tool_call")).scalar_one())

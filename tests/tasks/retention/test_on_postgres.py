@@ -1,0 +1,55 @@
+"""Retention and sizes on a real PostgreSQL, where transactions run beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from models.database.store import Store
+from models.settings import Settings
+from tasks.retention.sizes import measure
+from tests.tasks.retention import test_runs as cases
+from tests.tasks.retention.test_runs import policy
+
+pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
+from tests.postgres import Server, binaries, shared
+
+FOUND = binaries()
+WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
+# The same cases run on SQLite, where coverage counts their lines.
+pytestmark = [pytest.mark.postgres, pytest.mark.no_cover, pytest.mark.skipif(FOUND is None, reason=WHY)]
+
+__all__ = ["policy"]
+test_a_run_that_a_new_one_was_opened_on_meanwhile_stays = cases.test_a_run_that_a_new_one_was_opened_on_meanwhile_stays
+test_the_foreign_keys_keep_what_the_lookup_should_miss = cases.test_the_foreign_keys_keep_what_the_lookup_should_miss
+test_two_at_once_delete_the_same = cases.test_two_at_once_delete_the_same
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    assert FOUND is not None
+    with shared(FOUND) as running:
+        yield running
+
+
+@pytest.fixture
+def store(postgres: Server) -> Iterator[Store]:
+    found = Store(postgres.url(postgres.fresh(postgres.template())))
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_nothing_that_anything_rests_on_is_deleted(seed: int, store: Store, policy: object) -> None:
+    cases.test_nothing_that_anything_rests_on_is_deleted(seed, store, policy)  # type: ignore[arg-type]
+
+
+def test_sizes_are_those_that_the_server_reports(store: Store, settings: Settings) -> None:
+    with store.session() as session:
+        cases.a_history(session, cases.random.Random(0), 10)
+    found = measure(store, settings.home)
+    tables = {one.name: one for one in found.tables}
+    assert tables["run"].rows == 10
+    assert all(one.stored is not None and one.stored >= one.bytes for one in found.tables if one.rows > 5)
+    assert found.database == sum(one.stored or 0 for one in found.tables)
