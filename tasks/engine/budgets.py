@@ -46,6 +46,13 @@ class Cost(Frozen):
     rules: bool = False
 
 
+class DayUse(Frozen):
+    """Tokens of a UTC day, and the estimate of what they cost."""
+
+    tokens: int
+    cost: Cost
+
+
 def used_up(session: Session, settings: Settings, run_id: str, unwritten: int = 0) -> str | None:
     """Return why a turn of this run may not begin; None when both budgets have something left, or there is none.
     unwritten: tokens of the run's turns that are not in the database yet."""
@@ -107,6 +114,16 @@ def _first_id(now: dt.datetime) -> str:
     return f"{int(midnight.timestamp() * 1000):012x}"
 
 
+def use_of_day(session: Session, settings: Settings) -> DayUse:
+    """Return the tokens of the UTC day as its budget counts them, without those of rules in backtests, and an estimate
+    of what its turns cost. It reads the day's turns: for a call every few seconds, not for one with each turn."""
+    first = _first_id(utcnow())
+    tokens = select(func.coalesce(func.sum(col(Turn.total_tokens)), 0)).where(col(Turn.id) >= first)
+    simulated = session.connection().execute(_simulated(), {"first": first}).scalar_one()
+    rows = session.execute(_spent(col(Turn.id) >= first, (col(Turn.provider), col(Turn.model)))).all()
+    return DayUse(tokens=session.exec(tokens).one() - simulated, cost=_cost(rows, prices(settings.prices)))
+
+
 def cut_short(session: Session, run_id: str) -> str | None:
     """Return why a run is not whole, the reason of its first skipped report or grouped step; None when no budget cut it
     short."""
@@ -137,7 +154,8 @@ def cost_of(session: Session, settings: Settings, run_id: str) -> Cost:
 def costs_of(session: Session, settings: Settings, run_ids: Sequence[str]) -> dict[str, Cost]:
     """Return the estimates for several runs, by one query."""
     rows: dict[str, list[Any]] = {run_id: [] for run_id in run_ids}
-    for row in session.execute(_spent(run_ids)).all():
+    by = (col(Turn.run_id), col(Turn.provider), col(Turn.model))
+    for row in session.execute(_spent(col(Turn.run_id).in_(run_ids), by)).all():
         rows[row.run_id].append(row)
     known = prices(settings.prices)
     return {run_id: _cost(found, known) for run_id, found in rows.items()}
@@ -160,19 +178,14 @@ def _cost(rows: Sequence[Any], known: Mapping[str, Price]) -> Cost:
     )
 
 
-def _spent(run_ids: Sequence[str]) -> Select[Any]:
-    """Return the statement of run, provider, label, tokens read, cached and written, turns without figures, and the
-    cost that the runtime knows, of turns with and of turns without such a cost."""
+def _spent(which: ColumnElement[bool], by: Sequence[Any]) -> Select[Any]:
+    """Return the statement of tokens read, cached and written, turns without figures, and the cost that the runtime
+    knows, of turns with and of turns without such a cost. which: of which turns; by: columns to group them by."""
     without = or_(col(Turn.input_tokens).is_(None), col(Turn.output_tokens).is_(None))
     names = {"read": "input_tokens", "cached": "cached_input_tokens", "written": "output_tokens", "usd": "cost_usd"}
     sums = (func.sum(getattr(Turn, name)).label(key) for key, name in names.items())
     count = func.sum(case((without, 1), else_=0)).label("without")
-    by = (col(Turn.run_id), col(Turn.provider), col(Turn.model))
-    return (
-        sqlalchemy.select(*by, *sums, count)
-        .where(col(Turn.run_id).in_(run_ids), was_run())
-        .group_by(*by, col(Turn.cost_usd).is_(None))
-    )
+    return sqlalchemy.select(*by, *sums, count).where(which, was_run()).group_by(*by, col(Turn.cost_usd).is_(None))
 
 
 def model_of(label: str) -> str:

@@ -30,7 +30,7 @@ from tasks.engine.steps import ClaimedStep
 from tasks.telemetry.file import JsonLines
 from tasks.telemetry.health import ProcessHealth
 from tasks.telemetry.modes import role_fields
-from tasks.telemetry.serving import WatchServer
+from tasks.telemetry.serving import Collect, WatchServer
 from tasks.telemetry.trace_ids import headers_of
 
 if TYPE_CHECKING:
@@ -67,14 +67,18 @@ class Telemetry:
             _traces()
 
     def serve(
-        self, health: ProcessHealth, dropped: Callable[[], Mapping[str, int]], add: int = 0
+        self,
+        health: ProcessHealth,
+        dropped: Callable[[], Mapping[str, int]],
+        add: int = 0,
+        collects: Sequence[Collect] = (),
     ) -> WatchServer | None:
         """Serve metrics and health, and return the server; None when no port is set. Raises SettingError when the
-        address cannot be had. dropped: see `Metrics`. add: added to the port."""
+        address cannot be had. dropped, collects: see `Metrics`. add: added to the port."""
         host, port = self._settings.metrics_host, self._settings.metrics_port
         if not port:
             return None
-        self.metrics = importlib.import_module("tasks.telemetry.metrics").Metrics(dropped, health)
+        self.metrics = importlib.import_module("tasks.telemetry.metrics").Metrics(dropped, health, collects)
         server = WatchServer(host, port + add, health, self.metrics.encoded)
         server.start()
         log.info("metrics.shown", url=f"{server.url}/metrics")

@@ -5,7 +5,7 @@ Imported by processes with a metrics port alone: the client library takes 50 ms 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
@@ -18,6 +18,7 @@ from models.events.telemetry import CodexErrorEvent, ReportGrounded, ToolInvocat
 from models.research import Usage
 from models.tables.runs import Turn
 from tasks.telemetry.health import ProcessHealth
+from tasks.telemetry.serving import Collect
 
 # Seconds. A turn takes up to DESK_TURN_SECONDS, a run up to DESK_RUN_DEADLINE_MINUTES, a tool up to DESK_TOOL_SECONDS.
 _TURN = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 180)
@@ -27,13 +28,18 @@ _TOKENS = ("input", "cached_input", "output", "reasoning")  # fields of Usage, w
 
 
 class Metrics:
-    """Metrics of this process since its start. dropped: returns the number of events that each queue has dropped."""
+    """Metrics of this process since its start. dropped: returns the number of events that each queue has dropped;
+    collects: return further metrics, with each scrape."""
 
-    def __init__(self, dropped: Callable[[], Mapping[str, int]], health: ProcessHealth) -> None:
+    def __init__(
+        self, dropped: Callable[[], Mapping[str, int]], health: ProcessHealth, collects: Sequence[Collect] = ()
+    ) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.registry.register(_Dropped(dropped))
         self.registry.register(_State(health))
+        for collect in collects:
+            self.registry.register(_Others(collect))
         self._runs = self._counter("desk_runs", "Runs that ended.", "kind", "state")
         self._run_seconds = self._histogram("desk_run_seconds", "From opening a run to its end.", _RUN, "kind")
         self._turns = self._counter("desk_turns", "Turns that ended.", "role", "outcome")
@@ -115,3 +121,17 @@ class _State(Collector):
         ready = GaugeMetricFamily("desk_ready", what, labels=["role"])
         ready.add_metric([self._health.role], float(not self._health.why_not_ready()))
         yield ready
+
+
+class _Others(Collector):
+    """Collector of what another part of the process shows."""
+
+    def __init__(self, collect: Collect) -> None:
+        self._collect = collect
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Return nothing: without it the registry would collect once when it takes this collector."""
+        return ()
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        return self._collect()

@@ -10,7 +10,7 @@ import json
 import socket
 import socketserver
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -23,6 +23,8 @@ CLIENT_SECONDS = 5.0  # for a client that sends nothing: its thread ends
 POLL_SECONDS = 0.5
 # Returns content type and body of the metrics in the format that a client accepts.
 Encoded = Callable[[str], tuple[str, bytes]]
+# Returns metrics for a scrape, as the client library has them.
+Collect = Callable[[], Iterable[Any]]
 
 
 class WatchServer:

@@ -57,7 +57,12 @@ def worker(
     turns = role in (WorkerRole.RESEARCH, WorkerRole.ALL)
     app = create_app(settings, called, warm=role is not WorkerRole.OPS, turns=turns)
     desk_of(app).telemetry.check()
-    desk_of(app).watch.serve(role)
+    if settings.metrics_port:
+        from tasks.worker.watching.figures import (
+            watch_worker,  # it loads the client library, and no other command has use for it
+        )
+
+        watch_worker(desk_of(app), role)
     raise typer.Exit(celery_command.run(app, worker_arguments(settings, role, pool, concurrency, called)))
 
 
