@@ -13,7 +13,7 @@ FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra filin
 SAMPLE := $(VENV)/samples/msft-chain
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format bench faults docs up install lock vendor pictures clean
+.PHONY: help demo test test-fast check format bench fleet faults docs up install lock vendor pictures clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -43,6 +43,9 @@ format: $(VENV)/.dev ## Put the code in the one format
 
 bench: $(VENV)/.dev ## Measure turns per second, a whole screen, memory, two workers, many runs, events and their cost, tokens
 	@$(BIN)/python -m tests.bench
+
+fleet: $(VENV)/.dev ## A fleet on this machine for a quarter of an hour: Postgres, Redis, Prometheus, up to 4 workers, scaled, killed, counted (QUICK=1: some 3 minutes)
+	@$(BIN)/python -m tests.fleet $(if $(filter 1,$(QUICK)),--quick)
 
 faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (some 20 minutes)
 	@$(BIN)/python -m tests.faults

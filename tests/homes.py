@@ -26,11 +26,13 @@ def base() -> Path:
 
 
 @contextlib.contextmanager
-def owned() -> Iterator[Path]:
-    """A home of this process; it goes with the block. Those of processes that were killed go first."""
-    base().mkdir(parents=True, exist_ok=True)
-    sweep()
-    home = Path(tempfile.mkdtemp(prefix="d-", dir=base()))
+def owned(at: Path | None = None) -> Iterator[Path]:
+    """A home of this process; it goes with the block. Those of processes that were killed go first. at: folder of such
+    homes and of nothing else, in place of the usual one."""
+    folder = at or base()
+    folder.mkdir(parents=True, exist_ok=True)
+    sweep(folder)
+    home = Path(tempfile.mkdtemp(prefix="d-", dir=folder))
     try:
         row = {"pid": os.getpid(), "created": psutil.Process().create_time()}
         (home / OWNER).write_text(json.dumps(row), encoding="utf-8")
@@ -39,9 +41,9 @@ def owned() -> Iterator[Path]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def sweep() -> None:
+def sweep(folder: Path | None = None) -> None:
     """Remove the homes of owners that have ended."""
-    for home in base().glob("d-*"):
+    for home in (folder or base()).glob("d-*"):
         if not _in_use(home):
             shutil.rmtree(home, ignore_errors=True)
 

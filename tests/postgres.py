@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -80,18 +81,16 @@ def _of_this_process(found: Path) -> Server:
 def server(found: Path) -> Iterator[Server]:
     # A short path: a unix socket's is limited to about 100 bytes.
     folder = Path(tempfile.mkdtemp(prefix="desk-pg-"))
-    user = {"user": UNPRIVILEGED_USER, "group": UNPRIVILEGED_USER, "extra_groups": []} if os.geteuid() == 0 else {}
-    if user:
-        os.chown(folder, UNPRIVILEGED_USER, UNPRIVILEGED_USER)
+    user = unprivileged(folder)
     data = folder / "data"
     try:
         setup = [found / "initdb", "-D", data, "-U", "desk", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-        subprocess.run(setup, cwd=folder, capture_output=True, check=True, timeout=PATIENCE, **user)  # type: ignore[call-overload]
+        subprocess.run(setup, cwd=folder, capture_output=True, check=True, timeout=PATIENCE, **user)
         settings = [part for setting in _QUICK for part in ("-c", setting)]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 [found / "postgres", "-D", data, "-k", folder, *settings],
-                cwd=folder, stdout=log, stderr=log, preexec_fn=_tether(), **user,  # type: ignore[arg-type]
+                cwd=folder, stdout=log, stderr=log, preexec_fn=tether(), **user,
             )  # fmt: skip
         try:
             _await(process, folder)
@@ -103,12 +102,21 @@ def server(found: Path) -> Iterator[Server]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _tether() -> Callable[[], None] | None:
+def unprivileged(folder: Path) -> dict[str, Any]:
+    """Return the arguments of Popen for a server that root starts as another user, who owns its folder from here on;
+    none for anybody else."""
+    if os.geteuid() != 0:
+        return {}
+    os.chown(folder, UNPRIVILEGED_USER, UNPRIVILEGED_USER)
+    return {"user": UNPRIVILEGED_USER, "group": UNPRIVILEGED_USER, "extra_groups": []}
+
+
+def tether(end: signal.Signals = signal.SIGQUIT) -> Callable[[], None] | None:
     """Return what ties the server to this process, so that a killed test run takes it along; only Linux has it.
 
     It runs after the change of user, which would undo it; so the command of `tethered` is no way here.
     """
-    return functools.partial(hold, signal.SIGQUIT, os.getpid()) if sys.platform == "linux" else None
+    return functools.partial(hold, end, os.getpid()) if sys.platform == "linux" else None
 
 
 def _await(process: subprocess.Popen[bytes], folder: Path) -> None:

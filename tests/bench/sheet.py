@@ -11,6 +11,11 @@ class Sheet:
         self._missed: list[str] = []
         self._head = ""
 
+    @property
+    def missed(self) -> list[str]:
+        """The bounds that were not met so far, one line each."""
+        return list(self._missed)
+
     def head(self, text: str) -> None:
         """Print the heading of the figures that follow."""
         self._head = text.strip().partition(" ")[0]

@@ -40,7 +40,7 @@ def test_a_step_with_an_unknown_target_would_be_noticed() -> None:
 
 def test_help_is_the_default_and_lists_the_targets() -> None:
     shown = make().stdout
-    for target in ("demo", "test", "check", "bench", "faults", "up"):
+    for target in ("demo", "test", "check", "bench", "faults", "fleet", "up"):
         assert re.search(rf"^ +make {target} ", shown, flags=re.MULTILINE), shown
 
 
