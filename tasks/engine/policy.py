@@ -56,10 +56,12 @@ class Wait:
 
 # A lost worker uses up no attempt: a machine may be restarted several times in a minute, and the steps that it held are
 # none the worse. A step that breaks its workers looks the same each time. From ALONE_AFTER losses on it is worked on by
-# a worker that has no other such step, so that it takes none of those down with it. Only what it lost like that speaks
-# against it: where machines end often, each of many steps at work loses some beside the others, and seldom four alone.
+# a worker that has no other such step, so that it takes none of those down with it. It fails with the LOSSES-th. But
+# where workers end for another reason, they do so without it as well: each one that was lost meanwhile and did not hold
+# the step allows it one more, up to MOST_LOSSES.
 ALONE_AFTER = 6
-LOSSES = 10
+LOSSES = 7
+MOST_LOSSES = 20
 
 _NEVER = Retry(How.NEVER, attempts=1)
 

@@ -26,7 +26,7 @@ from models.states import STEP_FINAL, AttemptEnd, RunState, StepState
 from models.tables.columns import Utc
 from models.tables.composing import composed_once
 from models.tables.runs import Attempt, Run, Step, Sweep
-from tasks.engine.policy import ALONE_AFTER, LOSSES
+from tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
 from tasks.engine.steps import ClaimedStep, ReadyStep
 
 _steps: Table = Step.__table__  # type: ignore[attr-defined]
@@ -49,7 +49,7 @@ def claim(*, lost: bool = False) -> Update:
     """
     now = bindparam("now", type_=Utc())
     if lost:
-        free, allowed = and_(_expired(), losses() < LOSSES - 1, _alone()), {"max_attempts": _c.max_attempts + 1}
+        free, allowed = and_(_expired(), ~worn(), _alone()), {"max_attempts": _c.max_attempts + 1}
     else:
         ready = and_(_c.state == StepState.READY, _c.due_at <= now)
         free, allowed = and_(ready, _c.attempt < _c.max_attempts), {}
@@ -75,6 +75,30 @@ def losses(of: Any = _c) -> ColumnElement[int]:
     columns."""
     lost = and_(_attempts.c.step_id == of.id, _attempts.c.outcome == AttemptEnd.LOST)
     return select(func.count()).select_from(_attempts).where(lost).scalar_subquery()
+
+
+def worn() -> ColumnElement[bool]:
+    """Return the condition that a step fails with the worker that it has lost now (`policy.LOSSES`)."""
+    lost = losses()
+    # A case, so that the workers that other steps lost are looked for only when there is a reason to.
+    return case(
+        (lost >= MOST_LOSSES - 1, True), (lost >= LOSSES - 1, lost - _lost_elsewhere() >= LOSSES - 1), else_=False
+    )
+
+
+def _lost_elsewhere() -> ColumnElement[int]:
+    """Return the number of workers that were lost since a step lost its first one, and that did not hold it then."""
+    own, other = _attempts.alias(), _attempts.alias()
+    lost = and_(own.c.step_id == _c.id, own.c.outcome == AttemptEnd.LOST)
+    since = select(func.min(own.c.started_at)).where(lost).correlate(_steps).scalar_subquery()
+    owners = select(own.c.owner).where(lost).correlate(_steps)
+    elsewhere = and_(
+        other.c.outcome == AttemptEnd.LOST,
+        other.c.ended_at >= since,
+        other.c.owner != _c.owner,
+        other.c.owner.not_in(owners),
+    )
+    return select(func.count(other.c.owner.distinct())).where(elsewhere).correlate(_steps).scalar_subquery()
 
 
 def _alone() -> ColumnElement[bool]:

@@ -14,7 +14,6 @@ from models.states import STEP_FINAL, AttemptEnd, RunState, StepState
 from models.tables.columns import utcnow
 from models.tables.runs import Run, Step
 from tasks.engine import child_runs, graph, kinds, statements
-from tasks.engine.policy import LOSSES
 from tasks.engine.steps import ReadyStep, ended_event, ready_of
 
 # A step that was sent and not claimed is sent again after this long, doubling each time, so that a long queue
@@ -24,7 +23,6 @@ _RESEND_DOUBLINGS = 6
 # Joins without a turn have workers of their own and wait in no long queue. A chord that lost its count to a flushed
 # Redis never sends its conclusion, so this is also what such a run waits.
 JOIN_RESEND_SECONDS = 5.0
-LOST_OFTEN = f"{LOSSES} workers were lost while they had it"
 
 
 def resend(session: Session, limit: int = 500, *, trusted: bool = True) -> list[ReadyStep]:
@@ -32,7 +30,7 @@ def resend(session: Session, limit: int = 500, *, trusted: bool = True) -> list[
     out does not count as held."""
     now = utcnow()
     due = and_(col(Step.state) == StepState.READY, col(Step.due_at) <= now, col(Step.attempt) < col(Step.max_attempts))
-    unheld = or_(due, and_(_lost(now), statements.losses() < LOSSES - 1)) if trusted else due
+    unheld = or_(due, and_(_lost(now), ~statements.worn())) if trusted else due
     late = session.scalars(
         select(Step)
         .join(Run, col(Run.id) == col(Step.run_id))
@@ -126,7 +124,7 @@ def fail_exhausted(session: Session, *, trusted: bool = True) -> list[ReadyStep]
     tried = and_(col(Step.state) == StepState.READY, col(Step.attempt) >= col(Step.max_attempts))
     worn = session.scalars(
         select(Step)
-        .where(or_(tried, and_(_lost(now), statements.losses() >= LOSSES - 1)) if trusted else tried)
+        .where(or_(tried, and_(_lost(now), statements.worn())) if trusted else tried)
         # One that another sweep fails or its worker ends just now would be taken off its parent twice.
         .with_for_update(skip_locked=True)
     ).all()
@@ -139,8 +137,13 @@ def fail_exhausted(session: Session, *, trusted: bool = True) -> list[ReadyStep]
         else:
             event_log.append(session, [ended_event(step, StepState.FAILED, reason)])
         step.state, step.finished_at, step.lease_until = StepState.FAILED, now, None
-        step.error = f"gave up: {LOST_OFTEN}" if lost else f"gave up after {step.attempt} attempts: {reason}"
+        step.error = _lost_often(session, step) if lost else f"gave up after {step.attempt} attempts: {reason}"
         session.add(step)
         session.flush()
         ready += graph.count_down(session, step.parent_id)
     return ready
+
+
+def _lost_often(session: Session, step: Step) -> str:
+    count = session.scalar(select(statements.losses()).select_from(Step).where(col(Step.id) == step.id))
+    return f"gave up: {count} workers were lost while they had it"

@@ -12,7 +12,7 @@ from models.states import AttemptEnd, RunState, StepState
 from models.tables.runs import Run, Step
 from tasks.cli.render.attempts import MOST_STEPS, attempts_report
 from tasks.engine import graph, sweeping
-from tasks.engine.policy import ALONE_AFTER, LOSSES
+from tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
 from tasks.views.attempts import attempts
 from tests.tasks.engine.steps import ago, change, claimed, get, lose, opened, report, tried
 
@@ -80,7 +80,7 @@ def test_five_restarts_of_a_machine_use_up_no_attempt(store: Store) -> None:
     assert [row[2] for row in tried(store, step.id)] == ["lost"] * 5 + ["done"]
 
 
-def test_a_step_that_breaks_its_workers_fails_with_the_tenth_and_leaves_that_to_the_sweep(store: Store) -> None:
+def test_a_step_that_breaks_its_workers_fails_with_the_seventh_and_leaves_that_to_the_sweep(store: Store) -> None:
     step = report("IBM")
     _, finish = opened(store, step, attempts=1)
     lose(store, step.id)
@@ -91,7 +91,27 @@ def test_a_step_that_breaks_its_workers_fails_with_the_tenth_and_leaves_that_to_
     with store.session() as session:
         assert [one.id for one in sweeping.fail_exhausted(session)] == [finish]
     assert [row[2:] for row in tried(store, step.id)] == [("lost", LOST)] * LOSSES
-    assert get(store, step.id).error == "gave up: 10 workers were lost while they had it"
+    assert get(store, step.id).error == "gave up: 7 workers were lost while they had it"
+
+
+@pytest.mark.parametrize("without", [0, 1, 5, MOST_LOSSES])
+def test_workers_lost_elsewhere_raise_the_number_that_a_step_may_lose(store: Store, without: int) -> None:
+    step, others = report("IBM"), [report(f"N{number}") for number in range(without)]
+    _, finish = opened(store, step, *others)
+    lose(store, step.id, 1)
+    for other in others:
+        lose(store, other.id, 1, f"had {other.subject}")
+        claimed(store, other.id, "next")
+    last = min(LOSSES + without, MOST_LOSSES)
+    lose(store, step.id, last - 2)
+    with store.session() as session:
+        assert sweeping.fail_exhausted(session) == []
+    lose(store, step.id, 1)
+    with store.session() as session:
+        assert sweeping.resend(session) == []
+        ready = sweeping.fail_exhausted(session)
+    assert [one.id for one in ready] == ([] if without else [finish]), "the others are held"
+    assert get(store, step.id).error == f"gave up: {last} workers were lost while they had it"
 
 
 def test_a_worker_has_one_suspect_at_a_time_and_any_number_of_others(store: Store) -> None:
