@@ -12,6 +12,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 from sqlmodel import Session
 
 from models.errors import HistoryTrimmed
+from models.events import notices
 from models.events.batch import MOST, Batch, batches, rows_of
 from models.events.envelope import Envelope
 from models.tables.columns import utcnow
@@ -34,12 +35,15 @@ def append(session: Session, events: Iterable[Envelope]) -> None:
 
 
 def write(session: Session) -> None:
-    """Assign sequences to the appended events and store them: the last statements of a writing transaction.
+    """Assign sequences to the appended events and store them, with their notices: the last statements of a writing
+    transaction.
 
     The heads are locked in one order whatever the events' order is, so that two writers never wait for each other.
     """
+    appended = session.info.pop(_TO_ADD, ())
+    notices.write(session, appended)
     by_run: dict[str, list[Envelope]] = {}
-    for one in session.info.pop(_TO_ADD, ()):
+    for one in appended:
         by_run.setdefault(one.run_id, []).append(one)
     if not by_run:
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from models.events.envelope import Envelope, EventType, event
 from models.tables.runs import Run
 
@@ -20,4 +22,5 @@ def stopping(run: Run) -> Envelope:
 def completed(run: Run) -> Envelope:
     """Return the event of a run that has ended, in any state."""
     notes = [note[:_LONGEST] for note in run.notes[-_NOTES:]]
-    return event(EventType.RUN_COMPLETED, run.id, kind=run.kind, state=run.state, notes=notes)
+    facts: dict[str, Any] = {"kind": run.kind, "state": run.state, "account": run.account, "notes": notes}
+    return event(EventType.RUN_COMPLETED, run.id, **facts)

@@ -8,6 +8,7 @@ import models.tables.backtests
 import models.tables.board
 import models.tables.events
 import models.tables.graphs
+import models.tables.notifications
 import models.tables.options
 import models.tables.orders
 import models.tables.questions

@@ -11,7 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 from models.errors import UsageError
 from models.settings.accounts import is_backtest
 from models.settings.owners import MARK, Owner
-from models.settings.schema import REPLAYING, Settings
+from models.settings.schema import Settings
+from models.settings.surroundings import REPLAYING
 from models.urls import without_login
 
 # It follows from the broker.

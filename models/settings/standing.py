@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 
 from models.research import Frozen
 from models.settings.accounts import is_backtest
-from models.settings.schema import REAL_MONEY, REPLAYING, Settings
+from models.settings.schema import REAL_MONEY, Settings
+from models.settings.surroundings import REPLAYING
 
 _NEW_YORK = ZoneInfo("America/New_York")
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from models import page_hosts, prices, urls
+from models.notifications import texts
 from models.trading.protection import require_protection
 
 _TOKEN = re.compile(r"[!-~]{16,}")
@@ -131,6 +132,10 @@ RedisUrl = Annotated[SecretStr, _secret(urls.require_redis)]
 SqlUrl = Annotated[SecretStr, _secret(urls.require_database)]
 Token = Annotated[SecretStr, _secret(_hard_to_guess)]
 Identity = Annotated[SecretStr, _secret(_identity)]
+Channels = Annotated[SecretStr, _secret(texts.readable_channels)]
+NotifyKinds = Annotated[str, AfterValidator(texts.readable_kinds)]
+QuietTimes = Annotated[str, AfterValidator(texts.readable_quiet)]
+Zone = Annotated[str, AfterValidator(texts.readable_zone)]
 HostNames = Annotated[str, AfterValidator(_host_names)]
 PageHosts = Annotated[str, AfterValidator(page_hosts.readable_hosts)]
 ClockTime = Annotated[str, AfterValidator(_clock_time)]

@@ -104,6 +104,9 @@ MODULES: dict[str, dict[str, str]] = {
     "services.api": {
         "api": "Serve the desk over HTTP: runs, threads, orders, approvals, stop, and live events.",
     },
+    "notifications.notify": {
+        "notify": "Notifications of people: send them, test the channels, show what was sent.",
+    },
     "services.mcp": {
         "mcp": "Offer the desk's read tools over the Model Context Protocol; none submits an order.",
     },

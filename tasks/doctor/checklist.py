@@ -10,7 +10,7 @@ from models.errors import DeskError
 from models.settings.running import is_up
 from models.settings.sources import Loaded
 from tasks.bootstrap import Desk
-from tasks.doctor import machine, model, research, safety, services, trading
+from tasks.doctor import machine, model, notifications, research, safety, services, trading
 from tasks.doctor.check import CheckContext, CheckEntry
 from tasks.services import plan
 from tasks.services.stack import Stack
@@ -31,6 +31,7 @@ ALL = (
     CheckEntry("filings", research.filings, 30),
     CheckEntry("pages", research.pages, 30),
     CheckEntry("venues", research.venues, 10),
+    CheckEntry("notifications", notifications.notifications, 60),
     CheckEntry("tools", model.tools_shown, 60),
     CheckEntry("model", model.model, 200),
     CheckEntry("litellm", model.litellm, 200),

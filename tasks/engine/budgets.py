@@ -13,6 +13,9 @@ import sqlalchemy
 from sqlalchemy import ColumnElement, Select, bindparam, case, func, or_
 from sqlmodel import Session, col, select
 
+from models.events.envelope import DESK
+from models.events.notices import NewNotice
+from models.notifications.kinds import NoticeKind
 from models.prices import Price, prices
 from models.research import Frozen, ReportStatus
 from models.settings import Settings
@@ -24,6 +27,7 @@ from tasks.engine import kinds
 
 PREFIX = "budget: "
 RULES = "rulebook"
+RUN = "run"
 
 
 class BudgetUse(Frozen):
@@ -33,6 +37,11 @@ class BudgetUse(Frozen):
     used: int
     limit: int
     setting: str
+
+    @property
+    def reason(self) -> str:
+        """Return why a turn may not begin, as a skipped report has it."""
+        return f"{PREFIX}the {self.scope} has used {self.used:,} of {self.limit:,} tokens ({self.setting})"
 
 
 class Cost(Frozen):
@@ -53,14 +62,22 @@ class DayUse(Frozen):
     cost: Cost
 
 
-def used_up(session: Session, settings: Settings, run_id: str, unwritten: int = 0) -> str | None:
-    """Return why a turn of this run may not begin; None when both budgets have something left, or there is none.
-    unwritten: tokens of the run's turns that are not in the database yet."""
+def used_up(session: Session, settings: Settings, run_id: str, unwritten: int = 0) -> BudgetUse | None:
+    """Return the budget for which a turn of this run may not begin; None when both have something left, or there is
+    none. unwritten: tokens of the run's turns that are not in the database yet."""
     for one in usage_of_budgets(session, settings, run_id):
-        used = one.used + unwritten
-        if used >= one.limit:
-            return f"{PREFIX}the {one.scope} has used {used:,} of {one.limit:,} tokens ({one.setting})"
+        if one.used + unwritten >= one.limit:
+            return one.model_copy(update={"used": one.used + unwritten})
     return None
+
+
+def notice_of(use: BudgetUse, run_id: str) -> NewNotice:
+    """Return the notice of a budget that is used up: one for a run, and one for a day."""
+    of_run = use.scope == RUN
+    which = run_id if of_run else f"{utcnow():%Y-%m-%d}"
+    key = f"{NoticeKind.BUDGET_REACHED}:{which}:{use.limit}"
+    facts = {"scope": use.scope, "used": use.used, "limit": use.limit}
+    return NewNotice(key, NoticeKind.BUDGET_REACHED, use.scope, facts, run_id if of_run else DESK)
 
 
 def has_spare(session: Session, settings: Settings, run_id: str) -> bool:
@@ -84,7 +101,7 @@ def usage_of_budgets(session: Session, settings: Settings, run_id: str) -> Itera
     if of_day and 2 * by_day >= of_day:
         by_day -= session.connection().execute(_simulated(), {"first": asked["first"]}).scalar_one()
     if of_run:
-        yield BudgetUse(scope="run", used=by_run, limit=of_run, setting="DESK_BUDGET_RUN_TOKENS")
+        yield BudgetUse(scope=RUN, used=by_run, limit=of_run, setting="DESK_BUDGET_RUN_TOKENS")
     if of_day:
         yield BudgetUse(scope="UTC day", used=by_day, limit=of_day, setting="DESK_BUDGET_DAY_TOKENS")
 

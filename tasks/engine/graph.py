@@ -155,7 +155,8 @@ def record_attempt(
     }
     session.connection().execute(statements.attempt_ended(), row)
     final = state or _ENDS.get(outcome)
-    happened = ended_event(held, final, reason) if final else again_event(held, outcome, reason)
+    lost = held.owner if outcome is AttemptEnd.LOST else None
+    happened = ended_event(held, final, reason, lost) if final else again_event(held, outcome, reason)
     event_log.append(session, [happened])
 
 

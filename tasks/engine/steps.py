@@ -73,11 +73,14 @@ def started_event(step: ClaimedStep) -> Envelope:
 
 def again_event(step: SomeStep, outcome: AttemptEnd, why: str | None) -> Envelope:
     """Return the event of an attempt that has ended without ending its step."""
-    return _event(EventType.STATUS_AGAIN, step, outcome=outcome.value, why=_short(why))
+    lost = {"lost": step.owner} if outcome is AttemptEnd.LOST else {}
+    return _event(EventType.STATUS_AGAIN, step, outcome=outcome.value, why=_short(why), **lost)
 
 
-def ended_event(step: SomeStep, state: StepState, why: str | None) -> Envelope:
-    return _event(EventType.STATUS_ENDED, step, state=state.value, why=_short(why))
+def ended_event(step: SomeStep, state: StepState, why: str | None, lost: str | None = None) -> Envelope:
+    """Return the event of a step's end. lost: the worker that was lost with its last attempt."""
+    facts = {"lost": lost} if lost else {}
+    return _event(EventType.STATUS_ENDED, step, state=state.value, why=_short(why), **facts)
 
 
 def _event(type_: EventType, step: SomeStep, **facts: Any) -> Envelope:

@@ -12,7 +12,7 @@ from sqlalchemy import delete, func
 from sqlmodel import Session, col, select
 
 from models.database.store import Store
-from models.events import event_log
+from models.events import event_log, notices
 from models.events.envelope import DESK
 from models.settings import Settings
 from models.tables.events import EventBatch, EventHead, RuntimeItem, RuntimeTurn
@@ -48,6 +48,8 @@ def trim(store: Store, policy: Policy) -> Trimmed:
         if count:
             done = Trimmed(done.runs + 1, done.events + count, done.bytes + size)
     _forget_lifecycles(store, policy.events_before)
+    with store.session() as session:
+        notices.trim(session, policy.events_before)
     return done
 
 

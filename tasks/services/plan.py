@@ -19,6 +19,7 @@ from models.settings.sources import Loaded
 from models.settings.variables import PINNED_VARIABLE, PREFIX
 from models.urls import masked
 from tasks.bootstrap import require_roles
+from tasks.notifications import channels
 from tasks.services import folders, programs, redis
 from tasks.services.folders import Folders
 from tasks.services.programs import Choice, Program
@@ -84,6 +85,8 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     if choice is not None:
         suffix = "" if "redis_url" in urls else _suffix(where.home)
         started += programs.workers(choice, flower_port, suffix)
+    if choice is not None and channels.is_set(loaded.settings):
+        started.append(programs.notifier())
     if choice is not None and choice.api:
         at = _port("api", loaded.settings.api_port, _again(where.home, api_port))
         started.append(programs.api(loaded.settings.api_host, at))

@@ -98,6 +98,10 @@ def workers(choice: Choice, flower_port: int, suffix: str) -> tuple[Program, ...
     return tuple(programs)
 
 
+def notifier() -> Program:
+    return Program("notify", desk_command("notify", "run"), where="notifications of people", stop_seconds=4)
+
+
 def api(host: str, port: int) -> Program:
     command = desk_command("api", "--port", str(port))
     return Program("api", command, where=f"http://{f'[{host}]' if ':' in host else host}:{port}", stop_seconds=3)

@@ -32,6 +32,8 @@ from models.tables.runs import Run, Step, Sweep
 from tasks.bootstrap import desk_of, redis_url
 from tasks.engine.kinds import QUEUES
 from tasks.engine.limits.admission import parked_models, turns_in_flight
+from tasks.notifications import record
+from tasks.notifications.record import NotificationsState
 from tasks.worker.app import create_app
 from tasks.worker.control import STATUS
 from tools.orders.halt.halting import trading_state
@@ -120,7 +122,7 @@ class DatabaseState(Frozen):
     """Runs that have not ended, their steps by state, the oldest unfinished step, the last sweep.
 
     trading: whether the account may trade; why: the reason where it may not. unprotected: shares without the stop that
-    they ought to have."""
+    they ought to have. notifications: how each channel stands."""
 
     trading: TradingState
     why: str
@@ -129,6 +131,7 @@ class DatabaseState(Frozen):
     oldest: OldestStep | None
     sweep: LastSweep
     unprotected: list[UnprotectedShares]
+    notifications: NotificationsState
 
 
 class DeskStatus(Frozen):
@@ -270,6 +273,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
         oldest=_oldest(session),
         sweep=_sweep(session),
         unprotected=[UnprotectedShares.of(row) for row in unprotected(session, settings)],
+        notifications=record.state(session),
     )
 
 

@@ -13,6 +13,9 @@ from agents.roles import ROLES
 from agents.runner import Assignment, InterruptSignal, RoleRun
 from models.analysis import Depth
 from models.errors import LeaseLost
+from models.events import notices
+from models.events.notices import NewNotice
+from models.notifications.kinds import NoticeKind
 from models.research import Completed, Failed, Interrupted, Refused, ReportStatus, Skipped
 from models.tables.columns import utcnow
 from models.tables.runs import Turn
@@ -25,6 +28,7 @@ from tasks.worker.labels import require_model
 from tasks.worker.work import RetryLater, attempts_of
 
 PARK_ANSWER_SECONDS = 10.0
+PARKED_NOTICE_SECONDS = 600  # a model that is parked again within this is no news
 
 
 def run_role(
@@ -50,10 +54,11 @@ def run_role(
     """
     require_model(desk, step.run_id)
     with desk.store.read() as session:
-        why = budgets.used_up(session, desk.settings_of(step.run_id), step.run_id) if budgeted else None
-        remembered = memory(session) if memory is not None and why is None else None
-    if why is not None:
-        return skipped(desk, step, role, subject, Skipped(reason=why))
+        spent = budgets.used_up(session, desk.settings_of(step.run_id), step.run_id) if budgeted else None
+        remembered = memory(session) if memory is not None and spent is None else None
+    if spent is not None:
+        note_once(desk, budgets.notice_of(spent, step.run_id))
+        return skipped(desk, step, role, subject, Skipped(reason=spent.reason))
     opening = policy.opening(step.error)
     job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief, opening, remembered, model, depth)
     run = _outcome(desk, step, held, job)
@@ -125,7 +130,23 @@ def park(desk: Desk, model: str, reset_seconds: float | None, why: str) -> float
         parked = parking.result(PARK_ANSWER_SECONDS)
     except TimeoutError:
         parked = None
+    note_once(desk, _parked_notice(model, parked or PARK_SECONDS))
     return policy.jittered(parked if parked is not None else PARK_SECONDS)
+
+
+def note_once(desk: Desk, notice: NewNotice) -> None:
+    """Write a notice unless it is there: many turns meet the same limit at once."""
+    with desk.store.read() as session:
+        noted = notices.is_noted(session, notice.key)
+    if not noted:
+        with desk.store.session() as session:
+            notices.note(session, notice)
+
+
+def _parked_notice(model: str, seconds: float) -> NewNotice:
+    """Return the notice of a parked model: one in PARKED_NOTICE_SECONDS for all workers."""
+    key = f"{NoticeKind.MODEL_PARKED}:{model}:{int(utcnow().timestamp() // PARKED_NOTICE_SECONDS)}"
+    return NewNotice(key, NoticeKind.MODEL_PARKED, model, {"seconds": seconds})
 
 
 def skipped(desk: Desk, step: ClaimedStep, role: str, subject: str, outcome: Skipped) -> RoleRun:

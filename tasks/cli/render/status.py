@@ -12,6 +12,7 @@ from models.states import TradingState
 from tasks.cli.output import paragraph, table
 from tasks.cli.render.runs import SHORT_ID
 from tasks.cli.render.standing import desk_line, standing_line
+from tasks.notifications.record import NotificationsState
 from tasks.views.status import DatabaseState, DeskStatus, RedisState, WorkerRow
 from tools.risk.codes import shown
 
@@ -98,6 +99,21 @@ def _database(found: DatabaseState) -> list[RenderableType]:
         Text(f"without a stop: {one.quantity:g} {one.symbol} ({paragraph(one.why)})", style="yellow")
         for one in found.unprotected
     ]
+    return [*parts, *_notifications(found.notifications)]
+
+
+def _notifications(found: NotificationsState) -> list[RenderableType]:
+    """Return what is wrong with notifications; nothing while each channel takes them."""
+    if not found.channels:
+        return []
+    parts: list[RenderableType] = []
+    if not found.sending:
+        parts.append(Text(f"notifications: no process sends; {found.untaken} events wait", style="yellow"))
+    for one in found.channels:
+        if one.given_up or one.error:
+            why = f" ({paragraph(one.error)})" if one.error else ""
+            counts = f"{one.waiting} wait, {one.given_up} given up in 24 h"
+            parts.append(Text(f"notifications to {one.name}: {counts}{why}", style="yellow"))
     return parts
 
 

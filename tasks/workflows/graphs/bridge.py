@@ -24,6 +24,7 @@ from models.tables.runs import Turn
 from tasks.bootstrap import Desk
 from tasks.engine import budgets
 from tasks.engine.steps import ClaimedStep
+from tasks.worker.turns import note_once
 from tasks.workflows.graphs.record import Record
 
 T = TypeVar("T")
@@ -117,7 +118,11 @@ class StepBridge:
 
     def _used_up(self) -> str | None:
         with self._desk.store.read() as session:
-            return budgets.used_up(session, self._settings, self._step.run_id, self.record.tokens)
+            spent = budgets.used_up(session, self._settings, self._step.run_id, self.record.tokens)
+        if spent is None:
+            return None
+        note_once(self._desk, budgets.notice_of(spent, self._step.run_id))
+        return spent.reason
 
     def _model_of(self, call: ChatCall) -> RoleModel:
         """Return the model that a call names. Raises ModelUnavailable for one that the desk does not serve."""

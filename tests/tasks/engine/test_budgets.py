@@ -10,7 +10,7 @@ from sqlmodel import Session
 from models.settings import Settings
 from models.tables.runs import Run
 from tasks.cli.render import spending
-from tasks.engine.budgets import Cost, cost_of, used_up
+from tasks.engine.budgets import BudgetUse, Cost, cost_of, used_up
 from tasks.engine.summary import summarise
 from tasks.views.outlook import outlook
 from tests.builders import a_run, a_step, a_turn
@@ -86,18 +86,22 @@ def test_rules_have_no_price(session: Session, settings: Settings) -> None:
     assert spending.cost(found) == "no price for rules, which are no model"
 
 
+def reason(use: BudgetUse | None) -> str | None:
+    return use.reason if use is not None else None
+
+
 def test_a_run_has_a_budget_without_setting_one(session: Session, settings: Settings) -> None:
     run = a_run(session)
     spend(session, run, "tiny", 2_999_999, 0, 0)
     assert used_up(session, settings, run.id) is None
     spend(session, run, "tiny", 1, 0, 0)
-    assert used_up(session, settings, run.id) == (
+    assert reason(used_up(session, settings, run.id)) == (
         "budget: the run has used 3,000,000 of 3,000,000 tokens (DESK_BUDGET_RUN_TOKENS)"
     )
     assert used_up(session, settings.model_copy(update={"budget_run_tokens": 0}), run.id) is None
     for _ in range(9):
         spend(session, a_run(session), "tiny", 3_000_000, 0, 0)
-    assert used_up(session, settings.model_copy(update={"budget_run_tokens": 0}), run.id) == (
+    assert reason(used_up(session, settings.model_copy(update={"budget_run_tokens": 0}), run.id)) == (
         "budget: the UTC day has used 30,000,000 of 30,000,000 tokens (DESK_BUDGET_DAY_TOKENS)"
     )
     none = settings.model_copy(update={"budget_run_tokens": 0, "budget_day_tokens": 0})

@@ -1,0 +1,1 @@
+"""Notifications of people: their kinds and states, and the texts of their settings."""

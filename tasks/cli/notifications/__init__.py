@@ -1,0 +1,1 @@
+"""`desk notify` and its subcommands."""

@@ -1,0 +1,72 @@
+"""`desk notify` with its subcommands: the process that sends, the test of channels, and the record."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from models.database.store import Store, require_current
+from tasks.cli.notifications import listing
+from tasks.cli.output import emit, print_line, table
+from tasks.cli.services.processes import forget_credentials
+from tasks.cli.shell import Json, checked
+from tasks.notifications import channels, checking
+from tasks.notifications.checking import Trial
+from tasks.services import signals
+from tasks.worker import logs
+
+NOT_SENT = 1
+Name = Annotated[str | None, typer.Argument(metavar="CHANNEL", help="One channel; all of them by default.")]
+
+HELP = "Notifications of people: send them, test the channels, show what was sent."
+commands = typer.Typer(name="notify", help=HELP, no_args_is_help=True)
+commands.command("list")(listing.list_)
+commands.command("channels")(listing.overview)
+
+
+@commands.command()
+def run() -> None:
+    """Send notifications in the foreground; a second process waits until the first one ends."""
+    forget_credentials()
+    settings = checked().settings
+    logs.configure(settings)
+    found = channels.channels(settings)
+    # Loaded here: no other process has use for the library.
+    from tasks.notifications.sender import Sender
+    from tasks.notifications.wire import wires
+
+    made = wires(found)
+    require_current(settings.database)
+    owner = f"notify@{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    names = ", ".join(f"{name} ({wire.service})" for name, wire in made.items())
+    print_line(f"sending to {names}")
+    stop = threading.Event()
+    with closing(Store(settings.database)) as store, ThreadPoolExecutor(1, "notify") as pool, signals.raised():
+        # Not in this thread: a stop signal must not end a transaction in the middle.
+        sending = pool.submit(Sender(store, settings, made, owner).run, stop)
+        try:
+            sending.result()
+        finally:
+            stop.set()
+
+
+@commands.command("test")
+def try_out(channel: Name = None, as_json: Json = False) -> None:
+    """Send a test message to each channel and print what it answered; exit code 1 when one did not take it."""
+    settings = checked().settings
+    some = channels.chosen(channels.channels(settings), channel)
+    found = checking.try_out(some)
+    emit(found, lambda rows: table(("Channel", "Service", "Answer"), [_row(one) for one in rows]), as_json=as_json)
+    if not all(one.sent for one in found):
+        raise typer.Exit(NOT_SENT)
+
+
+def _row(one: Trial) -> tuple[str, str, str]:
+    return one.channel, one.service, "sent" if one.sent else f"not sent: {one.error}"

@@ -1,0 +1,39 @@
+"""Check of notifications: channels that can be sent to, a process that sends, and what was given up."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from models.database.store import Store, current
+from models.settings.running import is_up
+from tasks.doctor.check import Check, CheckContext, CheckStatus
+from tasks.doctor.services import not_made
+from tasks.notifications import channels, checking, record
+from tasks.notifications.record import NotificationsState
+
+NAME = "notifications"
+
+
+def notifications(context: CheckContext) -> Check:
+    """Check the channels of the settings, and what the database has of those that are sent to."""
+    settings = context.settings
+    services = checking.services(settings) if channels.is_set(settings) else {}
+    shown = ", ".join(f"{name} ({service})" for name, service in services.items()) or "no channel is set here"
+    if not_made(context) or len(set(current(settings.database))) > 1:
+        return Check(NAME, CheckStatus.OK, shown)
+    with closing(Store(settings.database)) as store, store.read() as session:
+        found = record.state(session)
+    if given_up := [one for one in found.channels if one.given_up]:
+        counts = ", ".join(f"{one.given_up} to {one.name}" for one in given_up)
+        detail = f"{shown}; given up in the last 24 hours: {counts}"
+        return Check(NAME, CheckStatus.WARN, detail, "try it: `desk notify test`; `desk notify list` shows why")
+    if (silent := _silent(found, up=is_up(settings.home))) is not None:
+        return Check(NAME, CheckStatus.WARN, f"{shown}; {silent}", "start `desk up` again, or `desk notify run`")
+    return Check(NAME, CheckStatus.OK, shown)
+
+
+def _silent(found: NotificationsState, *, up: bool) -> str | None:
+    """Return what is wrong where nothing sends although the desk is up and has channels."""
+    if not up or found.sending or not found.channels:
+        return None
+    return f"no process sends, {found.untaken} events wait"

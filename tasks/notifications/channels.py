@@ -1,0 +1,87 @@
+"""The channels of the settings: their URLs, and what each of them gets and when."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from models.errors import SettingError
+from models.notifications import texts
+from models.notifications.kinds import NoticeKind
+from models.notifications.quiet import QuietHours
+from models.notifications.texts import ByChannel
+from models.settings import Settings
+
+_SET = "set DESK_NOTIFY_CHANNELS to NAME=URL, or DESK_NOTIFY_FILE to a file with such lines"
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A channel. url: apprise's, a secret."""
+
+    name: str
+    url: str = field(repr=False)
+    kinds: frozenset[NoticeKind]
+    quiet: QuietHours | None
+
+
+def is_set(settings: Settings) -> bool:
+    """Return whether there is a channel in these settings, or a file that should have one."""
+    return settings.notify_channels is not None or settings.notify_file is not None
+
+
+def channels(settings: Settings) -> list[Channel]:
+    """Return the channels of the settings. Raises SettingError for what does not fit together, without apprise or a
+    channel, and for a file that cannot be read."""
+    urls = _urls(settings)
+    kinds, quiet = texts.kinds_by_channel(settings.notify_kinds), texts.quiet_by_channel(settings.notify_quiet)
+    _require_known("DESK_NOTIFY_KINDS", settings.notify_kinds, kinds, urls)
+    _require_known("DESK_NOTIFY_QUIET", settings.notify_quiet, quiet, urls)
+    require_library()
+    return [Channel(name, url, kinds.of(name), quiet.of(name)) for name, url in urls.items()]
+
+
+def require_library() -> None:
+    """Raise SettingError unless apprise is installed. It is not loaded: that takes memory and a second."""
+    if importlib.util.find_spec("apprise") is None:
+        raise SettingError(
+            "notifications need the package apprise, which is not installed", remedy="pip install 'chordesk[notify]'"
+        )
+
+
+def chosen(found: list[Channel], name: str | None) -> list[Channel]:
+    """Return the channel with this name, or all. Raises SettingError."""
+    some = [one for one in found if name in (None, one.name)]
+    if not some:
+        known = ", ".join(one.name for one in found)
+        raise SettingError(f"there is no channel {name!r}", remedy=f"the channels are: {known}")
+    return some
+
+
+def _urls(settings: Settings) -> dict[str, str]:
+    if settings.notify_channels is not None and settings.notify_file is not None:
+        problem = f"DESK_NOTIFY_CHANNELS and DESK_NOTIFY_FILE={str(settings.notify_file)!r} are both set"
+        raise SettingError(problem, remedy="set one of the two")
+    if settings.notify_channels is not None:
+        return texts.channel_urls(settings.notify_channels.get_secret_value())
+    path = settings.notify_file
+    if path is None:
+        raise SettingError("no channel of notifications is set", remedy=_SET)
+    try:
+        return texts.channel_urls(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        problem = f"DESK_NOTIFY_FILE={str(path)!r} cannot be read: {error.strerror}"
+        raise SettingError(problem, remedy="name a file that this user may read") from None
+    except UnicodeDecodeError:
+        raise SettingError(f"DESK_NOTIFY_FILE={str(path)!r} is no text", remedy="write lines of NAME=URL") from None
+    except ValueError as error:
+        raise SettingError(f"DESK_NOTIFY_FILE={str(path)!r}: {error}") from None
+
+
+def _require_known(variable: str, text: str, given: ByChannel[Any], urls: Mapping[str, str]) -> None:
+    for name in given.own:
+        if name not in urls:
+            remedy = f"the channels are: {', '.join(urls)}"
+            raise SettingError(f"{variable}={text!r}: there is no channel {name!r}", remedy=remedy)

@@ -1,0 +1,183 @@
+"""The process that sends: it holds the lease, takes notices, and sends the messages of each channel one at a time.
+
+A message is written as being sent before it is sent, and its end after that. So it is sent at least once: twice only
+where a process ends, or an answer takes too long, between the two.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+import structlog
+from sqlmodel import Session, col, select
+
+from models.database.store import Store
+from models.notifications.kinds import NotificationState
+from models.settings import Settings, running
+from models.tables.columns import utcnow
+from models.tables.notifications import Notice, Notification
+from tasks.events.sources import AWAY
+from tasks.notifications import dispatch, intake, lease
+from tasks.notifications.channels import Channel
+from tasks.notifications.dispatch import Limits, Message
+from tasks.notifications.lease import Hold
+from tasks.notifications.wire import Answer, Wire
+from tasks.notifications.wording import Wording
+
+log = structlog.get_logger(__name__)
+
+POLL_SECONDS = 0.5
+AWAY_SECONDS = 3.0  # between two attempts at a database that is away
+ANSWER_SECONDS = 30.0  # an attempt that takes longer has failed, whatever its far side does later
+STOP_SECONDS = 2.0  # for what is on its way when the process is to end
+LATE_MOST = 3  # attempts of a channel without an end, beside which another one begins
+
+LATE = f"no answer within {ANSWER_SECONDS:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    message: Message
+    began: float  # on the monotonic clock
+
+
+class Sender:
+    """Sends until it is to stop. Several may run beside each other, on any hosts: one of them holds the lease."""
+
+    def __init__(self, store: Store, settings: Settings, wires: Mapping[str, Wire], owner: str) -> None:
+        self._store, self._settings, self._owner = store, settings, owner
+        self._wires = wires
+        self._channels: Sequence[Channel] = [one.channel for one in wires.values()]
+        self._limits = Limits(settings.notify_per_hour, ZoneInfo(settings.notify_zone))
+        self._answers: queue.SimpleQueue[tuple[_Attempt, Answer]] = queue.SimpleQueue()
+        self._running: dict[str, _Attempt] = {}  # by channel
+        self._late: dict[str, int] = {}  # number of attempts that were given up and still wait, by channel
+        self._unwritten: list[tuple[Message, str | None]] = []  # ends of attempts: message and error
+        self._held_until = float("-inf")
+        self._waits = False
+
+    def run(self, stop: threading.Event) -> None:
+        """Send until `stop` is set. A database that is away is waited for."""
+        while not stop.is_set():
+            pause = POLL_SECONDS
+            try:
+                self.step()
+            except AWAY as error:
+                pause = AWAY_SECONDS
+                log.warning("notify.database_away", error=str(error).splitlines()[0])
+            stop.wait(pause)
+        self._finish()
+
+    def step(self) -> None:
+        """Write what attempts ended in, take notices, and begin the next attempts; do nothing where another process
+        sends."""
+        self._collect()
+        with self._store.read() as session:
+            wanted = self._unwritten or time.monotonic() > self._held_until or self._has_work(session)
+        if not wanted:
+            return
+        now = utcnow()
+        with self._store.session() as session:
+            if not self._hold(session):
+                return
+            for message, error in self._unwritten:
+                self._write(session, message, error)
+            intake.take(session, self._channels, self._wording(), self._settings.notify_window_seconds, now)
+            free = [one for one in self._channels if self._is_free(one.name)]
+            begun = [dispatch.next_of(session, one, self._limits, self._owner, now) for one in free]
+        # Only now, since the transaction may have failed.
+        self._unwritten = []
+        for one in begun:
+            if one is not None:
+                self._begin(one)
+
+    def _hold(self, session: Session) -> bool:
+        """Return whether this process may send, in a transaction that is fenced by the lease."""
+        now = utcnow()
+        found = lease.hold(session, self._owner, now)
+        self._held_until = time.monotonic() + lease.RENEW_SECONDS
+        if found is Hold.OTHERS:
+            if not self._waits:
+                log.info("notify.waits", reason="another process sends")
+            self._waits = True
+            self._unwritten = []  # the other one has these messages by now
+            return False
+        if found is Hold.TAKEN:
+            services = {name: wire.service for name, wire in self._wires.items()}
+            intake.begin(session, self._channels, services, now)
+            log.info("notify.sends", channels=sorted(services))
+        self._waits = False
+        return True
+
+    def _has_work(self, session: Session) -> bool:
+        if self._waits:
+            return False
+        fresh = select(Notice.id).where(col(Notice.taken_at).is_(None)).limit(1)
+        free = [one.name for one in self._channels if self._is_free(one.name)]
+        waiting = (Notification.state == NotificationState.WAITING, Notification.next_at <= utcnow())
+        due = select(Notification.id).where(*waiting, col(Notification.channel).in_(free)).limit(1)
+        return session.exec(fresh).first() is not None or session.exec(due).first() is not None
+
+    def _wording(self) -> Wording:
+        page = self._settings.notify_page_url
+        if page is None:
+            found = running.read_api(self._settings.home)
+            page = found[0] if found is not None and found[1] else None
+        return Wording(self._limits.zone, page)
+
+    def _is_free(self, channel: str) -> bool:
+        return channel not in self._running and self._late.get(channel, 0) <= LATE_MOST
+
+    def _begin(self, message: Message) -> None:
+        attempt = self._running[message.channel] = _Attempt(message, time.monotonic())
+        send: Callable[[str, str], Answer] = self._wires[message.channel].send
+
+        def work() -> None:
+            self._answers.put((attempt, send(message.title, message.text)))
+
+        # A daemon: a far side that never ends its answer must not keep the process.
+        threading.Thread(target=work, name=f"notify-{message.channel}", daemon=True).start()
+
+    def _collect(self) -> None:
+        """Note the answers that have come, and the attempts that took too long."""
+        while not self._answers.empty():
+            attempt, answer = self._answers.get()
+            if self._running.get(attempt.message.channel) is attempt:
+                self._end(attempt, None if answer.sent else answer.error or "")
+            else:
+                self._late[attempt.message.channel] -= 1
+        for attempt in list(self._running.values()):
+            if time.monotonic() - attempt.began > ANSWER_SECONDS:
+                self._late[attempt.message.channel] = self._late.get(attempt.message.channel, 0) + 1
+                self._end(attempt, LATE)
+
+    def _end(self, attempt: _Attempt, error: str | None) -> None:
+        del self._running[attempt.message.channel]
+        self._unwritten.append((attempt.message, error))
+
+    def _write(self, session: Session, message: Message, error: str | None) -> None:
+        state = dispatch.ended(session, message, self._owner, error, utcnow())
+        facts = {"id": message.id, "channel": message.channel, "attempt": message.attempt}
+        if state is NotificationState.SENT:
+            log.info("notify.sent", **facts)
+        elif state is not None:
+            log.warning("notify.not_sent", **facts, state=state.value, error=error)
+
+    def _finish(self) -> None:
+        """Wait a little for what is on its way, write it, and give the lease back."""
+        until = time.monotonic() + STOP_SECONDS
+        while self._running and time.monotonic() < until:
+            time.sleep(0.05)
+            self._collect()
+        try:
+            with self._store.session() as session:
+                for message, error in self._unwritten:
+                    self._write(session, message, error)
+                lease.release(session, self._owner)
+        except AWAY as error:
+            log.warning("notify.database_away", error=str(error).splitlines()[0])

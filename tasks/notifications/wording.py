@@ -1,0 +1,187 @@
+"""Texts of messages: a title, and a sentence for each notice. All of it is the desk's own, with plain facts in it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from models.events.envelope import DESK
+from models.notifications.kinds import SUMMARY, NoticeKind
+from models.states import RunState, TradingState
+from models.tables.notifications import Notice
+from tasks.notifications.plain import quoted, symbol
+from tools.decimals import money
+from tools.decimals import plain as figure
+
+LINES = 10  # sentences in one message
+SHORT_ID = 16  # of a run or an order, as commands take them
+_SIDES = {"buy": "Bought", "sell": "Sold"}
+
+# Title of one notice, and of several.
+_TITLES: Mapping[str, tuple[str, str]] = {
+    NoticeKind.ORDER_WAITING: ("An order waits for a person", "orders wait for a person"),
+    NoticeKind.REQUEST_WAITING: ("A model's request waits for a person", "requests of models wait for a person"),
+    NoticeKind.HALT: ("Trading is halted or limited", "halts or limits of trading"),
+    NoticeKind.RESUME: ("Trading goes on", "accounts trade again"),
+    NoticeKind.ORDER_UNKNOWN: ("An order is unknown", "orders are unknown"),
+    NoticeKind.ORDER_REJECTED: ("An order was rejected", "orders were rejected"),
+    NoticeKind.FILL: ("An order was filled", "fills"),
+    NoticeKind.RUN_FINISHED: ("A run has ended", "runs have ended"),
+    NoticeKind.RUN_PARTIAL: ("A run is partial", "runs are partial"),
+    NoticeKind.RUN_FAILED: ("A run has failed", "runs have failed"),
+    NoticeKind.WORKER_LOST: ("A worker was lost", "workers were lost"),
+    NoticeKind.MODEL_PARKED: ("A model is parked", "times a model was parked"),
+    NoticeKind.BUDGET_REACHED: ("A budget is used up", "budgets are used up"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """page: address of the page, None where there is none to link to."""
+
+    zone: ZoneInfo
+    page: str | None
+
+    def line(self, notice: Notice) -> str:
+        """Return the sentence of a notice, with its time and a link to where a person can look at it."""
+        sentence = _SENTENCES[NoticeKind(notice.kind)](notice, self)
+        return f"{self.time(notice.occurred_at)}: {sentence}{self._link(notice)}"
+
+    def time(self, at: dt.datetime) -> str:
+        """Return a moment on the clock of the settings' time zone."""
+        local = at.astimezone(self.zone)
+        return f"{local:%b} {local.day}, {local:%H:%M %Z}"
+
+    def _link(self, notice: Notice) -> str:
+        way = _way(notice)
+        return f"\n{self.page.rstrip('/')}/#{way}" if self.page is not None and way else ""
+
+
+def title(tally: Mapping[str, int]) -> str:
+    """Return the title of a message about so many notices of each kind."""
+    if len(tally) > 1:
+        return f"Desk: {sum(tally.values())} more events"
+    ((kind, count),) = tally.items()
+    one, several = _TITLES[kind]
+    return f"Desk: {one}" if count == 1 else f"Desk: {count} {several}"
+
+
+def body(tally: Mapping[str, int], lines: Sequence[str], kind: str) -> str:
+    """Return the text of a message. lines: the first sentences, of which LINES are shown. kind: of the message."""
+    parts = list(lines[:LINES])
+    if kind == SUMMARY:
+        counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in tally.items())
+        parts.insert(0, f"{sum(tally.values())} more, held back until now: {counts}")
+    if (left := sum(tally.values()) - len(lines[:LINES])) > 0:
+        parts.append(f"and {left} more; see: desk notify list")
+    return "\n".join(parts)
+
+
+def _way(notice: Notice) -> str:
+    """Return the view of the page where a person looks at a notice. None of them decides anything by itself."""
+    kind, order = NoticeKind(notice.kind), str(notice.facts.get("order") or "")
+    if kind in (NoticeKind.ORDER_WAITING, NoticeKind.REQUEST_WAITING):
+        return "/approvals"
+    if kind in (NoticeKind.HALT, NoticeKind.RESUME):
+        return "/account"
+    if kind in (NoticeKind.WORKER_LOST, NoticeKind.MODEL_PARKED):
+        return "/fleet"
+    if order.isalnum() or order.replace("-", "").isalnum():
+        return f"/orders/{order}"
+    return f"/runs/{notice.run_id}" if notice.run_id != DESK and notice.run_id.isalnum() else ""
+
+
+def _order_waiting(notice: Notice, wording: Wording) -> str:
+    facts = notice.facts
+    until = wording.time(dt.datetime.fromisoformat(str(facts["expires_at"])))
+    amount = money(float(facts["notional"]))
+    return f"an order on {symbol(facts['symbol'])} for {amount} waits for a person until {until}; see: desk approvals"
+
+
+def _request_waiting(notice: Notice, wording: Wording) -> str:
+    until = wording.time(dt.datetime.fromisoformat(str(notice.facts["expires_at"])))
+    return f"a model of run {_short(notice.run_id)} waits for a person until {until}; see: desk approvals"
+
+
+def _halt(notice: Notice, _: Wording) -> str:
+    facts = notice.facts
+    what = "is halted" if facts.get("state") == TradingState.HALTED else "may only give exposure back"
+    return f"account {quoted(facts.get('account'), 40)} {what}, by {quoted(facts.get('by'), 60)}{_why(facts)}"
+
+
+def _resume(notice: Notice, _: Wording) -> str:
+    facts = notice.facts
+    return f"account {quoted(facts.get('account'), 40)} trades again, by {quoted(facts.get('by'), 60)}{_why(facts)}"
+
+
+def _order_unknown(notice: Notice, _: Wording) -> str:
+    return f"{_order(notice.facts)}: sent, and the broker gave no answer; the desk goes on asking for it"
+
+
+def _order_rejected(notice: Notice, _: Wording) -> str:
+    return f"{_order(notice.facts)}: rejected by the broker{_why(notice.facts)}"
+
+
+def _fill(notice: Notice, _: Wording) -> str:
+    facts = notice.facts
+    what = f"{figure(float(facts['quantity']))} {symbol(facts['symbol'])} at {money(float(facts['price']))}"
+    return f"{_SIDES.get(str(facts.get('side')), 'Filled')} {what} on {quoted(facts.get('account'), 40)}"
+
+
+def _run(notice: Notice, _: Wording) -> str:
+    facts = notice.facts
+    notes = facts.get("notes") or []
+    why = f": {quoted(notes[-1])}" if notes and facts.get("state") != RunState.DONE else ""
+    return f"{quoted(facts.get('kind'), 40)} {_short(notice.run_id)} is {quoted(facts.get('state'), 20)}{why}"
+
+
+def _worker_lost(notice: Notice, _: Wording) -> str:
+    name = notice.subject.partition(":")[0].replace("@", " on ")
+    return f"worker {quoted(name, 80)} renews its steps no more; they are tried elsewhere"
+
+
+def _model_parked(notice: Notice, _: Wording) -> str:
+    seconds = float(notice.facts.get("seconds") or 0)
+    return f"no turn starts on {quoted(notice.subject, 60)} for {seconds:.0f} s: its provider limits the rate"
+
+
+def _budget_reached(notice: Notice, _: Wording) -> str:
+    facts = notice.facts
+    of = f"run {_short(notice.run_id)}" if facts.get("scope") == "run" else "the UTC day"
+    amounts = f"{int(facts['used']):,} of {int(facts['limit']):,} tokens"
+    return f"{of} has used {amounts}; turns are skipped"
+
+
+_SENTENCES: Mapping[NoticeKind, Callable[[Notice, Wording], str]] = {
+    NoticeKind.ORDER_WAITING: _order_waiting,
+    NoticeKind.REQUEST_WAITING: _request_waiting,
+    NoticeKind.HALT: _halt,
+    NoticeKind.RESUME: _resume,
+    NoticeKind.ORDER_UNKNOWN: _order_unknown,
+    NoticeKind.ORDER_REJECTED: _order_rejected,
+    NoticeKind.FILL: _fill,
+    NoticeKind.RUN_FINISHED: _run,
+    NoticeKind.RUN_PARTIAL: _run,
+    NoticeKind.RUN_FAILED: _run,
+    NoticeKind.WORKER_LOST: _worker_lost,
+    NoticeKind.MODEL_PARKED: _model_parked,
+    NoticeKind.BUDGET_REACHED: _budget_reached,
+}
+
+
+def _order(facts: Mapping[str, Any]) -> str:
+    quantity = facts.get("quantity")
+    amount = f" {figure(float(quantity))}" if quantity is not None else ""
+    side = quoted(facts.get("side") or facts.get("action") or "order", 12)
+    return f"{side}{amount} {symbol(facts.get('symbol'))} on {quoted(facts.get('account'), 40)}"
+
+
+def _why(facts: Mapping[str, Any]) -> str:
+    return f": {quoted(facts['why'])}" if facts.get("why") else ""
+
+
+def _short(run_id: str) -> str:
+    return run_id[:SHORT_ID] if run_id.isalnum() else quoted(run_id, SHORT_ID)
