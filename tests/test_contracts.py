@@ -21,7 +21,8 @@ BROKERS = "Agents cannot reach a broker"
 SERVICE = "Only `desk api`, `desk mcp` and `desk page` load the service"
 RUNTIME = "Only the composition root knows the Codex runtime"
 LITELLM = "Only the composition root knows the LiteLLM runtime"
-CONTRACTS = (BROKERS, MANDATES, SERVICE, RUNTIME, LITELLM)
+NOTIFY = "Only the process that sends and the checks load the library of notifications"
+CONTRACTS = (BROKERS, MANDATES, SERVICE, RUNTIME, LITELLM, NOTIFY)
 
 ROGUES = {
     "agents/rogue_broker.py": ("from tools.brokers import protocol", BROKERS),
@@ -38,6 +39,7 @@ ROGUES = {
     "tasks/worker/rogue_turns.py": ("from agents.codex.threads import registry", RUNTIME),
     "agents/rogue_library.py": ("from agents.litellm.library import library", LITELLM),
     "tasks/worker/rogue_client.py": ("from agents.litellm.runtime import LitellmRuntime", LITELLM),
+    "tasks/worker/rogue_notifier.py": ("from tasks.notifications.wire import ChannelWire", NOTIFY),
     "tasks/cli/rogue_page.py": ("from tasks.web import app", SERVICE),
 }
 

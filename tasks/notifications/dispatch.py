@@ -39,14 +39,14 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HourLimit:
     """What holds messages back beside a channel's own quiet hours."""
 
     per_hour: int
     zone: ZoneInfo
 
 
-def next_of(session: Session, channel: Channel, limits: Limits, owner: str, now: dt.datetime) -> Message | None:
+def next_of(session: Session, channel: Channel, limits: HourLimit, owner: str, now: dt.datetime) -> Message | None:
     """Return the channel's next message, marked as being sent by this process; None when there is none now."""
     due = _due(session, channel.name, now)
     if not due:

@@ -24,9 +24,9 @@ from models.tables.notifications import Notice, Notification
 from tasks.events.sources import AWAY
 from tasks.notifications import dispatch, intake, lease
 from tasks.notifications.channels import Channel
-from tasks.notifications.dispatch import Limits, Message
+from tasks.notifications.dispatch import HourLimit, Message
 from tasks.notifications.lease import Hold
-from tasks.notifications.wire import Answer, Wire
+from tasks.notifications.wire import Answer, ChannelWire
 from tasks.notifications.wording import Wording
 
 log = structlog.get_logger(__name__)
@@ -49,11 +49,11 @@ class _Attempt:
 class Sender:
     """Sends until it is to stop. Several may run beside each other, on any hosts: one of them holds the lease."""
 
-    def __init__(self, store: Store, settings: Settings, wires: Mapping[str, Wire], owner: str) -> None:
+    def __init__(self, store: Store, settings: Settings, wires: Mapping[str, ChannelWire], owner: str) -> None:
         self._store, self._settings, self._owner = store, settings, owner
         self._wires = wires
         self._channels: Sequence[Channel] = [one.channel for one in wires.values()]
-        self._limits = Limits(settings.notify_per_hour, ZoneInfo(settings.notify_zone))
+        self._limits = HourLimit(settings.notify_per_hour, ZoneInfo(settings.notify_zone))
         self._answers: queue.SimpleQueue[tuple[_Attempt, Answer]] = queue.SimpleQueue()
         self._running: dict[str, _Attempt] = {}  # by channel
         self._late: dict[str, int] = {}  # number of attempts that were given up and still wait, by channel

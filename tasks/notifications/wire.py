@@ -63,7 +63,7 @@ def _collect() -> None:
     logging.getLogger("urllib3").setLevel(logging.WARNING)
 
 
-class Wire:
+class ChannelWire:
     """A channel that messages can be sent to. service: apprise's name of it, such as Slack."""
 
     def __init__(self, channel: Channel) -> None:
@@ -115,9 +115,9 @@ class Wire:
         )
 
 
-def wires(channels: Sequence[Channel]) -> dict[str, Wire]:
+def wires(channels: Sequence[Channel]) -> dict[str, ChannelWire]:
     """Return a wire for each channel by name. Raises SettingError."""
-    return {one.name: Wire(one) for one in channels}
+    return {one.name: ChannelWire(one) for one in channels}
 
 
 def _secret_pieces(url: str) -> list[str]:

@@ -60,6 +60,9 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("graph", ("agents.langchain.example:build", "--input", '{"symbol": "IBM"}')),
     ("tradingagents", ("IBM",)),
     ("page", ("--url", "http://127.0.0.1:1", "--no-open")),
+    ("notify channels", ()),
+    ("notify list", ()),
+    ("notify test", ()),
     ("status", ()),
     ("runs list", ()),
     ("runs show", (RUN,)),
@@ -98,6 +101,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("stop", ("--all",)),
 )
 BY_UP = {"up": "up", "worker": "worker trade", "beat": "beat", "flower": "flower", "rulebook": "rulebook", "api": "api"}
+BY_UP |= {"notify run": "notify run"}
 BY_DEMO = {"demo": "demo --live"}
 # The keys are poison: a use of them shows.
 SWITCHED_ON = {"TRADER_LIVE": "1", "ALPACA_API_KEY": "poison-key", "ALPACA_SECRET_KEY": "poison-secret"}
@@ -175,7 +179,8 @@ def closed(tmp_path: Path) -> Closed:
 def walker(closed: Closed, home: Path, **environ: str) -> Walker:
     # A venue of event markets is no broker: where none listens it fails, on loopback.
     venue = {"DESK_MANIFOLD_URL": "http://127.0.0.1:9"}
-    own = {"DESK_MANDATE_KEY_FILE": str(home / "mandate.key"), **venue, **environ}
+    notified = {"DESK_NOTIFY_CHANNELS": "nowhere=json://127.0.0.1:9"}
+    own = {"DESK_MANDATE_KEY_FILE": str(home / "mandate.key"), **venue, **notified, **environ}
     return Walker(closed, home, environment(home, **own))
 
 

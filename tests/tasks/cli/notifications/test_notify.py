@@ -1,0 +1,164 @@
+"""`desk notify` as people use it: the test of channels, the record, and clear errors for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from models.database.store import Store
+from models.events import event_log
+from tests.databases import make_database
+from tests.fakes.channel import FakeChannel
+from tests.stack import Processes, processes, wait_for
+from tests.tasks.cli.running import desk
+from tests.tasks.notifications.conftest import ended, halted
+
+
+@pytest.fixture
+def far() -> Iterator[FakeChannel]:
+    with FakeChannel() as found:
+        yield found
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    make_database(f"sqlite:///{tmp_path / 'home' / 'desk.db'}")
+    return tmp_path / "home"
+
+
+def test_a_test_prints_what_each_channel_answered(home: Path, far: FakeChannel) -> None:
+    far.status["mail"] = [500]
+    given = {"DESK_NOTIFY_CHANNELS": f"{far.variable('phone', 'mail')} gone=json://127.0.0.1:1/hunter2path"}
+    done = desk(home, "notify", "test", **given)
+    assert done.returncode == 1, done.stderr
+    phone, mail, gone = done.stdout.splitlines()[1:]
+    assert phone.split() == ["phone", "JSON", "sent"]
+    assert "not sent" in mail
+    assert "500" in mail
+    assert "not sent" in gone
+    assert "127.0.0.1" in gone
+    assert "hunter2" not in done.stdout + done.stderr
+    assert [one.title for one in far.of("phone")] == ["Desk: a test"]
+    one = desk(home, "notify", "test", "phone", "--json", **given)
+    assert one.returncode == 0
+    assert json.loads(one.stdout) == [{"channel": "phone", "service": "JSON", "sent": True, "error": None}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "why", "remedy"),
+    [
+        (("test",), {}, "no channel of notifications is set", "set DESK_NOTIFY_CHANNELS to NAME=URL"),
+        (
+            ("test", "mail"),
+            {"CHANNELS": "phone=json://x"},
+            "there is no channel 'mail'",
+            "the channels are: phone",
+        ),
+        (
+            ("run",),
+            {"CHANNELS": "phone=nosuch://hunter2"},
+            "the channel phone: apprise cannot read its nosuch:// URL",
+            "correct it in DESK_NOTIFY_CHANNELS",
+        ),
+        (
+            ("run",),
+            {"CHANNELS": "phone=slack://hunter2"},
+            "the channel phone: apprise cannot read its slack:// URL",
+            "correct it in DESK_NOTIFY_CHANNELS",
+        ),
+        (
+            ("run",),
+            {"CHANNELS": "phone=json://x", "KINDS": "mail=halt"},
+            "DESK_NOTIFY_KINDS='mail=halt': there is no channel 'mail'",
+            "the channels are: phone",
+        ),
+        (
+            ("run",),
+            {"CHANNELS": "phone=json://x", "QUIET": "mail=22:00-07:00"},
+            "DESK_NOTIFY_QUIET='mail=22:00-07:00': there is no channel 'mail'",
+            "the channels are: phone",
+        ),
+        (("run",), {"FILE": "/nowhere/channels"}, "DESK_NOTIFY_FILE='/nowhere/channels' cannot be read", "may read"),
+        (("run",), {"FILE": "/nowhere", "CHANNELS": "a=json://x"}, "are both set", "set one of the two"),
+        (("run",), {"CHANNELS": "phone=json://x", "QUIET": "22-7"}, "are no hours", "desk config"),
+    ],
+)
+def test_each_mistake_is_one_error_with_its_remedy(
+    home: Path, arguments: tuple[str, ...], environ: dict[str, str], why: str, remedy: str
+) -> None:
+    done = desk(home, "notify", *arguments, **{f"DESK_NOTIFY_{name}": value for name, value in environ.items()})
+    assert done.returncode == 2, done.stdout
+    assert why in done.stderr
+    assert remedy in done.stderr
+    assert "hunter2" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_channels_may_come_from_a_file(home: Path, far: FakeChannel, tmp_path: Path) -> None:
+    file = tmp_path / "channels"
+    file.write_text(f"# ours\nphone={far.url('phone')}\n", encoding="utf-8")
+    done = desk(home, "notify", "test", DESK_NOTIFY_FILE=str(file))
+    assert done.returncode == 0, done.stderr
+    assert len(far.of("phone")) == 1
+    file.write_text("phone=hunter2\n", encoding="utf-8")
+    done = desk(home, "notify", "test", DESK_NOTIFY_FILE=str(file))
+    assert (done.returncode, "entry 1 is no channel" in done.stderr) == (2, True)
+    assert "hunter2" not in done.stderr
+
+
+def test_no_url_is_shown_by_desk_config(home: Path) -> None:
+    done = desk(home, "config", DESK_NOTIFY_CHANNELS="phone=ntfy://hunter2", COLUMNS="200")
+    assert "notify_channels" in done.stdout
+    assert "hunter2" not in done.stdout
+
+
+def test_the_record_before_anything_was_sent(home: Path) -> None:
+    assert "nothing was sent yet" in desk(home, "notify", "list").stdout
+    assert "no process has sent yet" in desk(home, "notify", "channels").stdout
+
+
+@pytest.fixture
+def floor(far: FakeChannel) -> Iterator[Processes]:
+    given = {"DESK_NOTIFY_CHANNELS": far.variable("phone"), "DESK_NOTIFY_WINDOW_SECONDS": "0"}
+    with processes(**given) as here:
+        yield here
+
+
+def test_the_process_that_sends_is_killed_and_another_takes_over(floor: Processes, far: FakeChannel) -> None:
+    """Killed between the far side's taking a message and its record: that one comes twice, all others once."""
+    killed: list[str] = []
+
+    def kill(one: object) -> None:
+        if not killed:
+            killed.append(str(one))
+            floor.end("first", 9)
+
+    floor.desk("first", "notify", "run")
+    wait_for(lambda: "notify.sends" in floor.log("first"), "the first one sends")
+    floor.desk("second", "notify", "run")
+    wait_for(lambda: "notify.waits" in floor.log("second"), "the second one waits")
+    far.on_message = kill
+    store = Store(floor.settings.database)
+    with store.session() as session:
+        event_log.append(session, [halted()])
+    wait_for(lambda: bool(killed), "the first one is killed")
+    with store.session() as session:
+        event_log.append(session, [ended()])
+    store.close()
+    far.until(3, "phone")
+    shown = desk(floor.home, "notify", "list", "--json")
+    wait_for(
+        lambda: {one["state"] for one in json.loads(desk(floor.home, "notify", "list", "--json").stdout)} == {"sent"},
+        "both are recorded",
+    )
+    assert shown.returncode == 0
+    titles = sorted(one.title for one in far.got)
+    assert titles == ["Desk: A run has ended", *["Desk: Trading is halted or limited"] * 2]
+    listed = desk(floor.home, "notify", "channels")
+    assert "a process sends" in listed.stdout
+    assert "phone" in listed.stdout
+    floor.end("second")
+    assert "no process sends" in desk(floor.home, "notify", "channels").stdout
