@@ -38,10 +38,13 @@ SCORES = frozenset({
 ORDERS = frozenset({"order", "preview", "fill", "approval"})
 # Deleted by an age or a number of their own.
 OF_THREADS = frozenset({"rollout", "blob"})
+# Deleted with events, by their own age.
+OF_EVENTS = frozenset({"notice", "notification", "notification_part"})
 # Of no run: money, mandates, halts, anchors of the audit log, questions and what the desk has learned.
 LASTING = frozenset({
     "account", "position", "settlement", "submitter", "trading", "mandate", "equity_mark", "reconciliation",
     "audit_anchor", "question", "question_pair", "calibration", "option_mark", "role_schedule", "thread", "sweep",
+    "notification_channel", "notification_sender",
 })  # fmt: skip
 
 

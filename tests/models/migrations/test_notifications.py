@@ -11,11 +11,11 @@ from tests.models.migrations.old_database import insert, old_database
 
 
 def test_a_notice_is_part_of_one_message_a_channel_and_a_downgrade_leaves_the_runs(tmp_path: Path) -> None:
-    with old_database(f"sqlite:///{tmp_path / 'desk.db'}", "0023") as old:
+    with old_database(f"sqlite:///{tmp_path / 'desk.db'}", "0024") as old:
         with old.engine.begin() as connection:
             insert(connection, "run", id="r")
         before = old.rows("run")
-        old.upgrade("0024")
+        old.upgrade("0025")
         assert [row["id"] for row in old.rows("notification_sender")] == [1]
         with old.engine.begin() as connection:
             insert(connection, "notification_part", channel="phone", notice_id="n", notification_id="one")
@@ -27,5 +27,5 @@ def test_a_notice_is_part_of_one_message_a_channel_and_a_downgrade_leaves_the_ru
         ):
             with pytest.raises(IntegrityError), old.engine.begin() as connection:
                 insert(connection, table, **values)
-        old.downgrade("0023")
+        old.downgrade("0024")
         assert old.rows("run") == before

@@ -9,9 +9,9 @@ from models.settings import Settings
 from models.tables.columns import utcnow
 from models.tables.every import every_table
 from tasks.retention.owners import OF_RUNS, owned
-from tasks.retention.policy import EVIDENCE, LASTING, OF_THREADS, ORDERS, RUN, SCORES, policy_of
+from tasks.retention.policy import EVIDENCE, LASTING, OF_EVENTS, OF_THREADS, ORDERS, RUN, SCORES, policy_of
 
-PLACES = (RUN, EVIDENCE, SCORES, ORDERS, OF_THREADS, LASTING)
+PLACES = (RUN, EVIDENCE, SCORES, ORDERS, OF_THREADS, OF_EVENTS, LASTING)
 DAY = dt.timedelta(days=1)
 
 
