@@ -16,7 +16,7 @@ SECONDS = 15.0
 RENEW_SECONDS = SECONDS / 3
 
 
-class Hold(Enum):
+class SenderHold(Enum):
     """Whether this process may send: it could before, it can from now on, or another one does."""
 
     KEPT = "kept"
@@ -24,7 +24,7 @@ class Hold(Enum):
     OTHERS = "others"
 
 
-def hold(session: Session, owner: str, now: dt.datetime) -> Hold:
+def hold(session: Session, owner: str, now: dt.datetime) -> SenderHold:
     """Take or renew the lease, and keep the row locked until the transaction ends: what it writes is fenced so.
 
     A lease that ends later than one taken now would is of before the clock was put back, and counts for nothing.
@@ -33,8 +33,8 @@ def hold(session: Session, owner: str, now: dt.datetime) -> Hold:
     until = now + dt.timedelta(seconds=SECONDS)
     alive = row.lease_until is not None and now <= row.lease_until <= until
     if alive and row.owner != owner:
-        return Hold.OTHERS
-    found = Hold.KEPT if row.owner == owner else Hold.TAKEN
+        return SenderHold.OTHERS
+    found = SenderHold.KEPT if row.owner == owner else SenderHold.TAKEN
     row.owner, row.lease_until, row.seen_at = owner, until, now
     session.add(row)
     return found

@@ -25,7 +25,7 @@ from tasks.events.sources import AWAY
 from tasks.notifications import dispatch, intake, lease
 from tasks.notifications.channels import Channel
 from tasks.notifications.dispatch import HourLimit, Message
-from tasks.notifications.lease import Hold
+from tasks.notifications.lease import SenderHold
 from tasks.notifications.wire import Answer, ChannelWire
 from tasks.notifications.wording import Wording
 
@@ -101,13 +101,13 @@ class Sender:
         now = utcnow()
         found = lease.hold(session, self._owner, now)
         self._held_until = time.monotonic() + lease.RENEW_SECONDS
-        if found is Hold.OTHERS:
+        if found is SenderHold.OTHERS:
             if not self._waits:
                 log.info("notify.waits", reason="another process sends")
             self._waits = True
             self._unwritten = []  # the other one has these messages by now
             return False
-        if found is Hold.TAKEN:
+        if found is SenderHold.TAKEN:
             services = {name: wire.service for name, wire in self._wires.items()}
             intake.begin(session, self._channels, services, now)
             log.info("notify.sends", channels=sorted(services))
