@@ -22,7 +22,7 @@ SERVICE = "Only `desk api`, `desk mcp` and `desk page` load the service"
 RUNTIME = "Only the composition root knows the Codex runtime"
 LITELLM = "Only the composition root knows the LiteLLM runtime"
 NOTIFY = "Only the process that sends and the checks load the library of notifications"
-CONTRACTS = (BROKERS, MANDATES, SERVICE, RUNTIME, LITELLM, NOTIFY)
+CONTRACTS = (BROKERS, MANDATES, SERVICE, RUNTIME, NOTIFY, LITELLM)
 
 ROGUES = {
     "agents/rogue_broker.py": ("from tools.brokers import protocol", BROKERS),
