@@ -11,10 +11,12 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 
@@ -24,15 +26,16 @@ from sqlmodel import col, func, select
 from models.states import StepState
 from models.tables.runs import Step
 from tests.faults.desk import FaultDesk
-from tests.fleet.certificates import Authority
+from tests.fleet.certificates import ADDRESS, Authority
 from tests.fleet.leftovers import Leftovers
 from tests.fleet.servers import Postgres, Prometheus, Redis
-from tests.stack import Processes, free_port, listens
+from tests.stack import Processes, free_port
 
 RESEARCH = "research"
 SINGLE = ("ops", "trade", "beat", "api")  # one of each
-SILENT = ("beat",)
 GRACE_SECONDS = 40.0  # a pod's terminationGracePeriodSeconds: above DESK_DRAIN_SECONDS
+PROBE_SECONDS = 1.0
+EARLY_ENDS = 4
 Log = Callable[[str], None]
 
 
@@ -83,13 +86,9 @@ class Crew:
     starts: list[float] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # of all that ever ran
     _held: dict[str, int | None] = field(default_factory=dict)
+    _early: Counter[str] = field(default_factory=Counter)  # ends in a row before an answer, by role
     _numbers: count[int] = field(default_factory=lambda: count(1))
     _lock: threading.RLock = field(default_factory=threading.RLock)
-
-    @property
-    def scraped_names(self) -> list[str]:
-        """Return the names of all that ever answered, and that Prometheus had the time to reach."""
-        return [name for name in self.names if name.partition("-")[0] not in (*SILENT, "api")]
 
     @property
     def processes(self) -> Processes:
@@ -132,7 +131,7 @@ class Crew:
                 code = self.processes.running[member.name].poll()
                 if code is not None:
                     self._has_ended(member, code)
-                elif member.ready is None and (member.role in SILENT or listens(member.port)):
+                elif member.ready is None and is_ready(member.port):
                     member.ready = time.monotonic()
                     self.starts.append(member.ready - member.started)
                 elif member.leaving is not None and time.monotonic() - member.leaving > GRACE_SECONDS:
@@ -147,9 +146,7 @@ class Crew:
 
     def _start(self, name: str) -> None:
         home = self.processes.home / name
-        # The service's metrics are a route of its own port.
-        port = self.api_port if name == "api" else free_port()
-        role = name.partition("-")[0]
+        port, role = free_port(), name.partition("-")[0]
         command = [role] if role in ("beat", "api") else ["worker", role, "--name", name]
         environ = {**self.environ(home), "DESK_METRICS_PORT": str(port)}
         self.left.ports.add(port)
@@ -180,6 +177,9 @@ class Crew:
             self.log(f"{member.name} had {held} steps in work and drained in {drained.seconds:.1f} s, exit code {code}")
             return
         self.ended[member.role] += 1
+        self._early[member.role] = 0 if member.ready else self._early[member.role] + 1
+        last = self.processes.log(member.name).strip()[-500:]
+        assert self._early[member.role] < EARLY_ENDS, f"{member.name} ends before it is ready: {last}"
         self.log(f"{member.name} ended with {code}; it is replaced")
         if member.role != RESEARCH:
             self._start(member.name)
@@ -200,3 +200,12 @@ class Crew:
                     process.wait()
                 del self.processes.running[name]
             self.members.clear()
+
+
+def is_ready(port: int) -> bool:
+    """Return whether the process with its metrics on this port does its work by its own account: a readiness probe."""
+    try:
+        with urllib.request.urlopen(f"http://{ADDRESS}:{port}/health/ready", timeout=PROBE_SECONDS) as answer:
+            return bool(answer.status == HTTPStatus.OK)
+    except OSError:  # it does not listen yet, or is not ready
+        return False

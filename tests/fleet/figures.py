@@ -52,7 +52,8 @@ def _show_work(sheet: Sheet, rehearsal: Rehearsal) -> None:
     for kind, items in (("lost", found.lost), ("twice", found.doubled), ("other", found.wrong)):
         for item in items[:SHOWN]:
             print(f"      {kind}: {item}", flush=True)
-    missing = sorted(set(rehearsal.crew.scraped_names) - outcome.scraped)
+    missing = sorted(set(rehearsal.crew.names) - outcome.scraped)
+    sheet.line("most steps due or in work", f"{outcome.demand:g}", "by the gauge that Prometheus scrapes of ops")
     sheet.most("processes that Prometheus missed", len(missing), 0, form="d", note=", ".join(missing))
 
 

@@ -52,7 +52,8 @@ NO_DECISION = Expected(decided=False)
 class Outcome:
     """What a rehearsal found. turns: by the database; counted: by Prometheus; away: seconds of each server's restart;
     takeover: seconds until others had the killed worker's steps; given_back: attempts of drained workers that were
-    interrupted; scraped: processes that Prometheus reached; ran: all that ever were."""
+    interrupted; demand: the most, as Prometheus has it;
+    scraped: processes that it reached."""
 
     steady: list[Steady] = field(default_factory=list)
     idle: Cost | None = None
@@ -60,6 +61,7 @@ class Outcome:
     unfinished: int = 0
     turns: int = 0
     counted: float = 0.0
+    demand: float = float("nan")
     findings: Findings = field(default_factory=Findings)
     held: int = 0
     takeover: float = float("inf")
@@ -211,6 +213,8 @@ class Rehearsal:
         self.outcome.scraped = {labels["process"] for labels, _ in found}
         counted = self.crew.prometheus.query(f"sum(max_over_time(desk_turns_total[{seconds}s]))")
         self.outcome.counted = counted[0][1] if counted else 0.0
+        demanded = self.crew.prometheus.query(f"max(max_over_time(desk_research_demand[{seconds}s]))")
+        self.outcome.demand = demanded[0][1] if demanded else float("nan")
 
     # Waiting
 
