@@ -1,0 +1,114 @@
+"""Prints the secrets of a desk on Kubernetes, for `kubectl create -f -`: each pod's own, and no more than it needs.
+
+    DESK_PROVIDER_URL=... DESK_PROVIDER_KEY=... python3 deploy/kubernetes/secrets.py small | kubectl create -f -
+
+Values come from the environment, so that none is in a file or among a command's arguments. What a small desk can make up
+by itself, the passwords of its Postgres and Redis and the token of its API, is random. A fleet brings DESK_DATABASE_URL and
+DESK_REDIS_URL. `create` refuses to replace what is there: a new password would shut the desk out of its own database.
+Standard library only: the machine that runs it needs no desk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+OVERLAYS = ("small", "fleet")
+NAMESPACE = "desk"
+# The files of a pod, beside the two addresses that all but the migration have.
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "research": ("provider_key", "sec_identity"),
+    "ops": (),
+    "trade": (),
+    "beat": (),
+    "api": ("api_token",),
+}
+# Keys that only the environment of a process may hold, by pod.
+ORDERS = ("ALPACA_API_KEY", "ALPACA_SECRET_KEY")
+DATA = ("ALPACA_DATA_API_KEY", "ALPACA_DATA_SECRET_KEY")
+PROVIDERS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "MISTRAL_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "GROQ_API_KEY",
+    "OPENROUTER_API_KEY",
+    "XAI_API_KEY",
+)
+VARIABLES: Mapping[str, tuple[str, ...]] = {"research": (*DATA, *PROVIDERS), "trade": (*ORDERS, *DATA)}
+# What the desk and its schedule use of Redis, and not what changes the server.
+ACL = "user default off\nuser desk on >{password} ~* &* +@all -@admin -@dangerous +info +keys +flushdb\n"
+
+
+def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    """Print the secrets and return 0, or print what is missing and return 2."""
+    if len(arguments) != 1 or arguments[0] not in OVERLAYS:
+        print(f"usage: secrets.py {'|'.join(OVERLAYS)}; {' '.join(arguments)!r} is neither", file=sys.stderr)
+        return 2
+    wanted = ("DESK_PROVIDER_URL",) if arguments[0] == "small" else ("DESK_DATABASE_URL", "DESK_REDIS_URL")
+    missing = [name for name in wanted if not environ.get(name)]
+    if missing:
+        print(f"{' and '.join(missing)} must be set in the environment, then run this again", file=sys.stderr)
+        return 2
+    made = small(environ) if arguments[0] == "small" else fleet(environ)
+    print(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2))
+    return 0
+
+
+def small(environ: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the secrets of a desk with its own Postgres and Redis, with new passwords."""
+    database, redis = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    own = {
+        "DESK_DATABASE_URL": f"postgresql+psycopg://desk:{database}@postgres:5432/desk",
+        "DESK_REDIS_URL": f"redis://desk:{redis}@redis:6379/0",
+    }
+    services = [
+        secret("postgres", {"password": database}),
+        secret("redis", {"users.acl": ACL.format(password=redis)}),
+    ]
+    return [*services, *of_the_desk({**environ, **own})]
+
+
+def fleet(environ: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the secrets of a desk with servers elsewhere. KEDA_CONNECTION: address of a user that may only read the
+    tables step and run; else the desk's own."""
+    plain = environ["DESK_DATABASE_URL"].replace("postgresql+psycopg://", "postgresql://", 1)
+    connection = environ.get("KEDA_CONNECTION") or plain
+    return [*of_the_desk(environ), secret("desk-demand", {"connection": connection})]
+
+
+def of_the_desk(environ: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the secret of each of the desk's pods: its settings as desk.toml, and its variables."""
+    environ = {"DESK_API_TOKEN": secrets.token_urlsafe(32), **environ}
+    found = [secret("desk-migrate", {"desk.toml": toml(environ, "database_url")})]
+    for role, names in SETTINGS.items():
+        files = {"desk.toml": toml(environ, "database_url", "redis_url", "provider_url", *names)}
+        found.append(secret(f"desk-{role}", files))
+    for role, variables in VARIABLES.items():
+        given = {name: environ[name] for name in variables if environ.get(name)}
+        if given:
+            found.append(secret(f"desk-{role}-variables", given))
+    return found
+
+
+def toml(environ: Mapping[str, str], *names: str) -> str:
+    """Return these settings as the environment has them, one a line. A JSON string is one of TOML too."""
+    given = {name: environ.get(f"DESK_{name.upper()}") for name in names}
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items() if value)
+
+
+def secret(name: str, files: Mapping[str, str]) -> dict[str, Any]:
+    """Return a secret whose keys are files, or variables."""
+    about = {"name": name, "namespace": NAMESPACE, "labels": {"app.kubernetes.io/part-of": "chordesk"}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "type": "Opaque", "stringData": dict(files)}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:], os.environ))

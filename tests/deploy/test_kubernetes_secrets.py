@@ -1,0 +1,219 @@
+"""deploy/kubernetes/secrets.py: each pod gets the secrets that it mounts, they load, and no other pod has them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import redis
+
+from agents.role_models import PROVIDER_KEYS
+from models.settings import Settings
+from models.settings.sources import load_settings
+from tests import zygote
+from tests.conftest import valkey_binary
+from tests.deploy.kubernetes import FOLDER, ROLES, STAYING, named, settings_of, workloads
+from tests.deploy.kustomize import containers, pod
+from tests.patience import PATIENCE
+from tests.stack import REPOSITORY, free_port, wait_for
+
+PROGRAM = FOLDER / "secrets.py"
+MODEL = {"DESK_PROVIDER_URL": "https://models.example/v1", "DESK_PROVIDER_KEY": 'key-of-the-"model"\\7'}
+BROKER = {"ALPACA_API_KEY": "key-of-the-broker", "ALPACA_SECRET_KEY": "secret-of-the-broker"}
+OTHERS = {"OPENAI_API_KEY": "key-of-a-provider", "ALPACA_DATA_API_KEY": "key-of-the-chains"}
+ELSEWHERE = {
+    "DESK_DATABASE_URL": "postgresql+psycopg://desk:pass-of-postgres@db.example/desk?sslmode=verify-full",
+    "DESK_REDIS_URL": "rediss://desk:pass-of-redis@redis.example:6380/0",
+}
+
+
+def run(overlay: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", PROGRAM, overlay], env={"PATH": os.environ["PATH"], **environ},
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+
+
+def made(overlay: str, environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The files of each secret, by its name."""
+    done = run(overlay, environ)
+    assert done.returncode == 0, done.stderr
+    items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
+    for each in items:
+        kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
+        assert each["metadata"]["namespace"] == "desk"
+    return {each["metadata"]["name"]: each["stringData"] for each in items}
+
+
+@pytest.fixture(scope="module")
+def small() -> dict[str, dict[str, str]]:
+    return made("small", {**MODEL, **BROKER, **OTHERS})
+
+
+@pytest.fixture(scope="module")
+def fleet() -> dict[str, dict[str, str]]:
+    return made("fleet", {**MODEL, **BROKER, **OTHERS, **ELSEWHERE})
+
+
+def mounted(overlay: str) -> set[str]:
+    """The secrets that the pods of an overlay cannot begin without."""
+    specs = [pod(each) for each in workloads(overlay).values()]
+    return {one["secret"]["secretName"] for spec in specs for one in spec["volumes"] if "secret" in one}
+
+
+def from_variables(role: str) -> set[str]:
+    (container,) = pod(workloads("fleet")[role])["containers"]
+    return {each["secretRef"]["name"] for each in container.get("envFrom", ()) if "secretRef" in each}
+
+
+def test_what_is_mounted_is_what_is_made(small: dict[str, Any], fleet: dict[str, Any]) -> None:
+    optional = {"desk-research-variables", "desk-trade-variables"}
+    assert set(small) == mounted("small") | optional
+    (reference,) = named("fleet", "TriggerAuthentication", "desk-demand")["spec"]["secretTargetRef"]
+    assert set(fleet) == mounted("fleet") | optional | {reference["name"]}
+    assert reference["key"] in fleet[reference["name"]]
+    assert {role: from_variables(role) for role in ROLES if from_variables(role)} == {
+        "research": {"desk-research-variables"},
+        "trade": {"desk-trade-variables"},
+    }
+
+
+@pytest.mark.parametrize("role", STAYING)
+def test_each_pods_file_gives_its_settings(role: str, small: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "desk.toml"
+    file.write_text(small[f"desk-{role}"]["desk.toml"], encoding="utf-8")
+    settings = load_settings({**settings_of("small", role), "DESK_CONFIG": str(file)}, tmp_path)
+    assert settings.database.endswith("@postgres:5432/desk")
+    assert settings.redis_url is not None
+    assert settings.provider_url == MODEL["DESK_PROVIDER_URL"]
+    key = settings.provider_key.get_secret_value() if settings.provider_key else None
+    assert key == (MODEL["DESK_PROVIDER_KEY"] if role == "research" else None)
+    assert (settings.api_token is not None) == (role == "api")
+
+
+def test_the_services_have_the_same_passwords(small: dict[str, Any]) -> None:
+    file = tomllib.loads(small["desk-ops"]["desk.toml"])
+    password = small["postgres"]["password"]
+    assert len(password) >= 32
+    assert f"desk:{password}@postgres" in file["database_url"]
+    assert tomllib.loads(small["desk-migrate"]["desk.toml"]) == {"database_url": file["database_url"]}
+    assert made("small", MODEL)["postgres"]["password"] != password
+
+
+def test_each_key_is_one_pods_alone(fleet: dict[str, dict[str, str]]) -> None:
+    texts = {name: json.dumps(files) for name, files in fleet.items()}
+
+    def holders(value: str) -> set[str]:
+        return {name for name, text in texts.items() if json.dumps(value)[1:-1] in text}
+
+    assert holders(BROKER["ALPACA_API_KEY"]) == holders(BROKER["ALPACA_SECRET_KEY"]) == {"desk-trade-variables"}
+    assert holders(OTHERS["OPENAI_API_KEY"]) == {"desk-research-variables"}
+    assert holders("key-of-the-") >= {"desk-research"}
+    assert holders("pass-of-redis") == {f"desk-{role}" for role in STAYING}
+    assert holders("pass-of-postgres") == {f"desk-{role}" for role in ROLES} | {"desk-demand"}
+
+
+def test_the_broker_and_the_providers_are_all_there() -> None:
+    wanted = {
+        *Settings.CREDENTIALS,
+        *Settings.DATA_CREDENTIALS,
+        *(key for keys in PROVIDER_KEYS.values() for key in keys),
+    }
+    environ = {**MODEL, **dict.fromkeys(wanted, "some-value-of-it")}
+    found = made("small", environ)
+    assert set(found["desk-research-variables"]) == wanted - set(Settings.CREDENTIALS)
+    assert set(found["desk-trade-variables"]) == {*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS}
+
+
+def test_the_autoscaler_may_have_a_user_of_its_own() -> None:
+    own = "postgresql://reader:pass-of-the-reader@db.example/desk"
+    found = made("fleet", {**MODEL, **ELSEWHERE, "KEDA_CONNECTION": own})
+    assert found["desk-demand"] == {"connection": own}
+    plain = made("fleet", {**MODEL, **ELSEWHERE})["desk-demand"]["connection"]
+    assert plain.startswith("postgresql://"), "KEDA's driver knows no +psycopg"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "problem"),
+    [
+        ("small", {}, "DESK_PROVIDER_URL must be set"),
+        ("fleet", MODEL, "DESK_DATABASE_URL and DESK_REDIS_URL must be set"),
+        ("large", MODEL, "'large' is neither"),
+    ],
+)
+def test_what_is_missing_is_named(arguments: str, environ: dict[str, str], problem: str) -> None:
+    done = run(arguments, environ)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr
+
+
+def test_the_pods_commands_run_with_them(small: dict[str, dict[str, str]], tmp_path: Path) -> None:
+    """As the cluster starts them, but for paths, and with a database of this machine."""
+    home, file = tmp_path / "data", tmp_path / "desk.toml"
+    home.mkdir()
+    ours = {"DESK_CONFIG": str(file), "DESK_HOME": str(home), "HOME": str(home), "TMPDIR": str(tmp_path)}
+    text = small["desk-migrate"]["desk.toml"]
+    (url,) = tomllib.loads(text).values()
+    file.write_text(text.replace(url, f"sqlite:///{home / 'desk.db'}"), encoding="utf-8")
+    (first,) = pod(workloads("small")["ops"])["initContainers"]
+    (migration,) = pod(workloads("small")["migrate"])["containers"]
+    given = {each["name"]: each["value"] for each in first["env"]}
+    assert set(given) == set(ours), "the one that waits has nothing else"
+    clean = {"PATH": os.environ["PATH"], **ours}
+
+    def code(container: Mapping[str, Any], environ: Mapping[str, str]) -> int:
+        program, *arguments = container["args"]
+        assert program == "desk"
+        return zygote.run(arguments, dict(environ), REPOSITORY).returncode
+
+    assert code(first, clean) == 1, "it waits"
+    assert code(migration, {**settings_of("small", "migrate"), **clean}) == 0
+    assert code(first, clean) == 0, "the pods begin"
+
+
+@pytest.mark.process
+def test_redis_lets_the_desk_work_and_nothing_else(small: dict[str, dict[str, str]], tmp_path: Path) -> None:
+    (tmp_path / "users.acl").write_text(small["redis"]["users.acl"], encoding="utf-8")
+    (container,) = containers(workloads("small")["redis"])
+    arguments = [
+        {"/data": str(tmp_path), "/run/secrets/redis/users.acl": str(tmp_path / "users.acl")}.get(each, each)
+        for each in container["args"][1:]
+    ]
+    port = free_port()
+    server = subprocess.Popen(
+        [valkey_binary(), "--port", str(port), "--bind", "127.0.0.1", *arguments], stdout=subprocess.DEVNULL
+    )
+    try:
+        address = tomllib.loads(small["desk-ops"]["desk.toml"])["redis_url"].replace("redis:6379", f"127.0.0.1:{port}")
+        with redis.Redis.from_url(address) as ours, redis.Redis(port=port) as theirs:
+            wait_for(lambda: _answers(theirs), "Redis answers")
+            assert ours.ping()
+            assert ours.info("memory")["maxmemory_policy"] == "noeviction"
+            assert ours.eval("return redis.call('set', KEYS[1], 'x')", 1, "key")
+            ours.publish("channel", "message")
+            for refused in (("CONFIG", "SET", "appendonly", "no"), ("SHUTDOWN",), ("ACL", "LIST"), ("FLUSHALL",)):
+                with pytest.raises(redis.exceptions.NoPermissionError):
+                    ours.execute_command(*refused)
+            with pytest.raises(redis.exceptions.AuthenticationError):
+                theirs.get("key")
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+
+
+def _answers(client: redis.Redis) -> bool:
+    try:
+        client.ping()
+    except redis.exceptions.AuthenticationError:
+        return True
+    except redis.exceptions.ConnectionError:
+        return False
+    return True
