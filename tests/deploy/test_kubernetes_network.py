@@ -111,7 +111,7 @@ def test_only_research_reaches_the_models_and_only_trade_the_broker() -> None:
             assert [each for each in workloads(name) if selected(by_name[policy], labels_of(name, each))] == [role]
 
 
-def test_what_may_reach_them() -> None:
+def test_each_is_reached_by_its_own_and_nothing_else() -> None:
     found = policies("small")
     watched: Reached = {("monitoring/*", "metrics")}
     into = {each: reached(found, "small", each, "Ingress") for each in workloads("small")}

@@ -74,7 +74,7 @@ def from_variables(role: str) -> set[str]:
     return {each["secretRef"]["name"] for each in container.get("envFrom", ()) if "secretRef" in each}
 
 
-def test_what_is_mounted_is_what_is_made(small: dict[str, Any], fleet: dict[str, Any]) -> None:
+def test_each_mounted_secret_is_made(small: dict[str, Any], fleet: dict[str, Any]) -> None:
     optional = {"desk-research-variables", "desk-trade-variables"}
     assert set(small) == mounted("small") | optional
     (reference,) = named("fleet", "TriggerAuthentication", "desk-demand")["spec"]["secretTargetRef"]
@@ -149,7 +149,7 @@ def test_the_autoscaler_may_have_a_user_of_its_own() -> None:
         ("large", MODEL, "'large' is neither"),
     ],
 )
-def test_what_is_missing_is_named(arguments: str, environ: dict[str, str], problem: str) -> None:
+def test_a_missing_value_is_named(arguments: str, environ: dict[str, str], problem: str) -> None:
     done = run(arguments, environ)
     assert (done.returncode, done.stdout) == (2, "")
     assert problem in done.stderr
