@@ -26,6 +26,7 @@ from models.settings.types import (
     ModuleNames,
     Names,
     NotifyKinds,
+    PlaceUrl,
     Policy,
     Prices,
     ProtectionRule,
@@ -233,6 +234,9 @@ class Settings(Surroundings):
     # Threads, events and what watches them
     blob_url: str | None = of_desk(
         None, description="storage of rollouts: a folder or fsspec address; else the database"
+    )
+    report_url: PlaceUrl | None = of_desk(
+        None, description="place for the report of each run that ends: a folder or fsspec address; none by default"
     )
     rollouts_kept: Count = of_desk(2, description="newest copies of each thread's rollout that are kept")
     rollout_days: float = of_desk(14.0, gt=0, description="age at which an unused thread is deleted with its rollouts")

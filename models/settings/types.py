@@ -120,6 +120,11 @@ def _modules(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
+def _place(value: str) -> str:
+    """Return a folder as another working folder can name it, and an address as it is."""
+    return value if "://" in value or "::" in value else str(Path(value).expanduser().absolute())
+
+
 def _venue_names(value: Any) -> Any:
     if isinstance(value, str):
         value = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip() not in ("", "none")))
@@ -142,6 +147,7 @@ ClockTime = Annotated[str, AfterValidator(_clock_time)]
 Policy = Annotated[str, AfterValidator(_approval_policy)]
 ProtectionRule = Annotated[str, AfterValidator(require_protection)]
 PublicKey = Annotated[str, AfterValidator(_ed25519)]
+PlaceUrl = Annotated[str, Field(min_length=1), AfterValidator(_place)]
 Universe = Annotated[str, AfterValidator(_anywhere)]
 Prices = Annotated[str, AfterValidator(prices.readable)]
 RoleNames = Annotated[tuple[str, ...], split("name at least one role, such as quick")]

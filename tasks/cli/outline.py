@@ -120,6 +120,9 @@ MODULES: dict[str, dict[str, str]] = {
     "runs": {
         "runs": "List runs and show their results.",
     },
+    "documents.report": {
+        "report": "Make a report of a run, a day or a symbol: HTML with its charts in it, markdown or JSON.",
+    },
     "threads": {
         "threads": "Threads that roles keep from one run to the next.",
     },

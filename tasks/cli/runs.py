@@ -13,6 +13,7 @@ from rich.text import Text
 from tasks.cli.output import emit
 from tasks.cli.render.attempts import attempts_report
 from tasks.cli.render.conversations import conversations_report
+from tasks.cli.render.results.documents import document_line
 from tasks.cli.render.lineage import lineage_report
 from tasks.cli.render.results.board import voices_report
 from tasks.cli.render.results.grounding import grounding_report
@@ -66,6 +67,7 @@ def _report(home: Path, run: RunDetail) -> RenderableType:
         voices_report(run.voices),
         conversations_report(run.conversations),
         attempts_report(run.attempts),
+        document_line(run.document),
     ]
     first = () if run.progress.final else (Text(progress_line(run.progress)),)
     return Group(*first, *(part for part in parts if part is not None))

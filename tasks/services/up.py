@@ -10,6 +10,7 @@ from models.database.blobs import FolderBlobs
 from models.settings import Settings
 from tasks import redis_clients
 from tasks.bootstrap import redis_url, require_runtimes
+from tasks.documents.places import require_place
 from tasks.notifications import channels, checking
 from tasks.services.plan import Plan
 from tasks.services.stack import Stack
@@ -40,12 +41,14 @@ def desk_stack(plan: Plan, notify: Callable[[str], None]) -> Stack:
 
 
 def require_able(settings: Settings) -> None:
-    """Raise the DeskError that every worker would fail with: SettingError for telemetry, the folder of blobs and the
-    roles, SettingError or NotConfigured for the market, BinaryMissing, LoginMissing or CodexError for the model; and
-    SettingError for channels of notifications."""
+    """Raise the DeskError that every worker would fail with: SettingError for telemetry, the places of blobs and of
+    reports, and the roles, SettingError or NotConfigured for the market, BinaryMissing, LoginMissing or CodexError for
+    the model; and SettingError for channels of notifications."""
     Telemetry(settings, lambda: "up").check()
     if settings.blob_url is not None:
         FolderBlobs(settings.blob_url)
+    if settings.report_url is not None:
+        require_place(settings.report_url)
     build_market(settings)
     require_chains(settings, os.environ)
     require_runtimes(settings)

@@ -12,12 +12,14 @@ from tasks.views.attempts import AttemptRow, attempts
 from tasks.views.board.voices import VoiceRow, voice_rows
 from tasks.views.conversations import ConversationRow, conversations
 from tasks.views.grounded import GroundedReport, grounded_reports
+from tasks.views.history.documents import WrittenDocument, written_document
 from tasks.views.run_view import Progress, RunView, progress, view
 
 
 class RunDetail(RunView):
     """The view of a run, its progress and cost so far, each attempt at its steps, their conversations and pictures,
-    where the figures of its reports came from, and each voice in each round with its conversation."""
+    where the figures of its reports came from, each voice in each round with its conversation, and where its own report
+    was written, null where it is written nowhere."""
 
     progress: Progress
     cost: Cost
@@ -26,6 +28,7 @@ class RunDetail(RunView):
     artifacts: list[ArtifactRow]
     grounded: list[GroundedReport]
     voices: list[VoiceRow]
+    document: WrittenDocument | None
 
 
 def detail(session: Session, settings: Settings, run: Run) -> RunDetail:
@@ -40,4 +43,5 @@ def detail(session: Session, settings: Settings, run: Run) -> RunDetail:
         artifacts=artifacts(session, run.id),
         grounded=grounded_reports(session, run),
         voices=voice_rows(session, run.id),
+        document=written_document(session, run.id),
     )

@@ -43,9 +43,9 @@ GARBAGE = 50_000
 SWITCH_SECONDS = 0.001
 # By name, for they lie above: the workflows; their steps become tasks in every process that sends or does any.
 WORKFLOWS = "tasks.workflows"
-# A worker loads these too: the two passes that are no steps, and its control commands.
-INCLUDE = ("tasks.worker.trading", "tasks.worker.maintenance", "tasks.worker.control")
-PASSES: dict[str, QueueName] = {"desk.maintain": "ops", "desk.orders": "trade"}
+# A worker loads these too: the passes that are no steps, and its control commands.
+INCLUDE = ("tasks.worker.trading", "tasks.worker.maintenance", "tasks.worker.control", "tasks.documents.writing")
+PASSES: dict[str, QueueName] = {"desk.maintain": "ops", "desk.orders": "trade", "desk.documents": "ops"}
 
 
 def create_app(settings: Settings, name: str = "desk", *, warm: bool = False, turns: bool = False) -> Celery:

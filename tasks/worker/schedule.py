@@ -1,5 +1,5 @@
-"""The schedule: screens before the market and at mid-day, and an episode, on exchange days, in New York time; the sweep
-and the order pass.
+"""The schedule: screens before the market and at mid-day, and an episode, on exchange days, in New York time; the
+sweep, the order pass, and the reports of runs that ended.
 
 Beat has plain crontabs; the task itself checks whether a day is a session of the exchange, and (schedule, slot) is
 unique in the database, so a tick that comes twice starts one run.
@@ -16,6 +16,7 @@ from models.settings import Settings
 
 # A tick missed while beat was down fires once on restart; older than this it would screen at the wrong hour.
 TICK_EXPIRES_SECONDS = 1800
+DOCUMENTS_SECONDS = 5
 
 
 def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
@@ -31,6 +32,12 @@ def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
             "options": {"expires": max(settings.orders_seconds, 2)},
         },
     }
+    if settings.report_url is not None:
+        entries["documents"] = {
+            "task": "desk.documents",
+            "schedule": schedule(dt.timedelta(seconds=DOCUMENTS_SECONDS)),
+            "options": {"expires": DOCUMENTS_SECONDS},
+        }
     daily = (
         ("premarket", "desk.screen", settings.premarket),
         ("midday", "desk.screen", settings.midday),

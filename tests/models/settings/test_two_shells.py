@@ -51,6 +51,7 @@ TEXTS = {
     "premarket": ("09:00", "off"),
     "midday": ("13:00", "off"),
     "blob_url": ("memory://one", "memory://two"),
+    "report_url": ("memory://one", "/srv/reports"),
     "role_approvals": ("trader:command",),
     "protect": ("none", "stop:8%", "trail:5%"),
     "prices": ("big=1/0.1/10", "small=0.5/0.05/5"),

@@ -50,6 +50,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("analyze", ("IBM", "--strategy", "equity")),
     ("episode", ("IBM", "KO", "--rounds", "1")),
     ("board", (EPISODE,)),
+    ("report", (EPISODE, "--format", "html")),
     ("data import", ("bars.csv", "--to", "own")),
     ("data check", ("own",)),
     ("trade", (RUN,)),

@@ -34,6 +34,7 @@ NAMES = {
     "desk.orders",
     "desk.finish",
     "desk.maintain",
+    "desk.documents",
 }
 
 

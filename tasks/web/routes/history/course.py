@@ -1,9 +1,17 @@
-"""Routes of a run's course: its timeline, its funnel, the table of its candidates, and what differs from another."""
+"""Routes of a run's course: its timeline, its funnel, the table of its candidates, what differs from another, and its
+report as a file."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Any
 
+from fastapi import APIRouter, Response
+
+from tasks.documents.building.pages import pages_of
+from tasks.documents.building.run import run_document
+from tasks.documents.rendering.formats import MEDIA_TYPES, Format, rendered
+from tasks.documents.rendering.html import policy
+from tasks.documents.schema.documents import RunDocument
 from tasks.views.history.comparison import RunComparison, comparison
 from tasks.views.history.funnel import Funnel, funnel
 from tasks.views.history.table import CandidateTable, candidate_table
@@ -42,3 +50,26 @@ def compare(context: Context, run_id: Id, other_id: Id) -> RunComparison:
     """Compare a run with another one of its kind: candidates, verdicts, tokens and money, settings."""
     with context.store.read() as session:
         return comparison(session, context.settings, find_run(session, run_id), find_run(session, other_id))
+
+
+_FILE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": RunDocument,
+        "content": {"text/html": {}, "text/markdown": {}},
+        "description": "The report, as a file to keep.",
+    }
+}
+
+
+@router.get("/runs/{run_id}/report", response_class=Response, responses=_FILE)
+def run_report(context: Context, run_id: Id, format: Format = "html") -> Response:
+    """Make the report of a run: HTML with its charts in it, markdown or JSON, as `desk report` does."""
+    with context.store.read() as session:
+        found = find_run(session, run_id).id
+    made = run_document(context.desk, found)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{made.title.replace(" ", "-")}.{format}"',
+        "Content-Security-Policy": f"{policy()}; frame-ancestors 'none'",
+    }
+    text = rendered(made, format, pages_of(context.settings))
+    return Response(text, media_type=MEDIA_TYPES[format], headers=headers)

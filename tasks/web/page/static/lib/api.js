@@ -40,6 +40,13 @@ export async function pictureUrl(digest, { signal } = {}) {
   return URL.createObjectURL(await answer.blob());
 }
 
+/** Save what a path answers as a file: an address alone carries no token. */
+export async function saveFile(path, name) {
+  const url = URL.createObjectURL(await (await ask('GET', path)).blob());
+  Object.assign(document.createElement('a'), { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
 export async function ask(method, path, { body, headers = {}, signal } = {}) {
   let answer;
   try {

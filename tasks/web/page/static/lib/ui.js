@@ -2,7 +2,7 @@
 
 import { Component } from 'preact';
 import { html, useEffect, useMemo, useRef, useState } from './html.js';
-import { newKey, post, Problem } from './api.js';
+import { newKey, post, Problem, saveFile } from './api.js';
 import { MISSING, ago, moment, moments, zone } from './format.js';
 import { href } from './router.js';
 import { plain, safeUrl, short, shortId } from './text.js';
@@ -216,6 +216,13 @@ export function ActionButton({ label, path, body = {}, confirm, done = () => {},
   return html`<button type="button" class=${className} disabled=${disabled || act.busy} onClick=${() => (confirm ? setAsking(true) : act.run())}>${act.busy ? '…' : label}</button>
     ${act.problem && html`<${ProblemBox} problem=${act.problem} />`}
     ${asking && html`<${Confirm} ...${confirm} action=${label} run=${send} onClose=${() => setAsking(false)} />`}`;
+}
+
+/** A button that saves what a path answers as a file. */
+export function SaveButton({ label, path, name }) {
+  const act = useAction(() => saveFile(path, name));
+  return html`<button type="button" disabled=${act.busy} onClick=${() => act.run()}>${act.busy ? '…' : label}</button>
+    ${act.problem && html`<${ProblemBox} problem=${act.problem} />`}`;
 }
 
 /** Choices as buttons of which one is pressed. options: [[value, label], ...]. */

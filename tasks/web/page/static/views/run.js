@@ -6,7 +6,7 @@ import { html, useEffect, useMemo, useState } from '../lib/html.js';
 import { useKeys } from '../lib/keys.js';
 import { part, setQuery } from '../lib/router.js';
 import { useResource } from '../lib/store.js';
-import { ActionButton, Badge, Facts, Link, Loaded, LiveBadge, Panel, ProblemBox, RunLink, Text, Time } from '../lib/ui.js';
+import { ActionButton, Badge, Facts, Link, Loaded, LiveBadge, Panel, ProblemBox, RunLink, SaveButton, Text, Time } from '../lib/ui.js';
 import { plain, shortId } from '../lib/text.js';
 import { Analyses } from './run/analyses.js';
 import { Candidates } from './run/candidates.js';
@@ -60,7 +60,7 @@ function One({ run, query }) {
   return html`<div class="view run-view">
     <h1>Run <span class="id">${shortId(run)}</span> ${found && html`<span class="quiet">${plain(found.kind)}</span> <${Badge}>${found.state}<//>`}
       ${found && !FINAL.has(found.state) && html`<${LiveBadge} live=${events.live} />`}
-      <span class="h1-tools">${found && !FINAL.has(found.state) && html`<${Stop} path=${path} state=${found.state} done=${again} />`}</span></h1>
+      <span class="h1-tools">${found && html`<${SaveButton} label="Save the report" path=${`${path}/report`} name=${`${found.kind}-${shortId(run)}.html`} />`} ${found && !FINAL.has(found.state) && html`<${Stop} path=${path} state=${found.state} done=${again} />`}</span></h1>
     <div class="stack">
       <${Loaded} from=${detail} what="the run">${(data) => html`<${Head} run=${data} />`}<//>
       <${Panel} title="Funnel" tools=${query.stage && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>

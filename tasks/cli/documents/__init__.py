@@ -1,0 +1,1 @@
+"""The command that makes reports of runs, days and symbols."""

@@ -1,0 +1,188 @@
+"""The dossiers of a run's symbols: reports, verdict, memory, orders, the way back to the hits, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from models.errors import DeskError
+from models.states import STEP_FINAL, StepState
+from models.tables.orders import Order
+from models.tables.runs import Run
+from tasks.documents.building.artifacts import gaps_of, role_artifact
+from tasks.documents.building.lineage import lineage_steps
+from tasks.documents.building.orders import order_line, order_marks, views_of
+from tasks.documents.building.pages import Pages
+from tasks.documents.building.prices import price_chart
+from tasks.documents.building.summary import summary
+from tasks.documents.schema.dossier import Dossier, OrderLine, RoleArtifact
+from tasks.documents.schema.parts import Mark, MissingItem, PriceChart
+from tasks.views.history.reports import ReportRow, report_detail
+from tasks.views.history.symbol import SymbolDetail, listing_of, symbol_detail
+from tasks.views.history.table import CandidateTable, ReportCell, TableRow
+from tasks.views.lineage import lineage
+from tasks.views.run_detail import RunDetail
+from tasks.views.run_view import ActionRow
+from tasks.workflows.portfolio.result import HoldingResult
+from tools.registry import ToolContext
+
+PRIOR = 12  # earlier reports of a symbol
+_LOOKED_THROUGH = 200  # rows of its history, the newest first, among which they are
+MOST_CHARTS = 60  # of a document: more candidates than that have none
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the dossiers of a run are made from. context: of its market, or the reason why that cannot be had; run: its
+    rows; detail, table: its views."""
+
+    session: Session
+    pages: Pages
+    context: ToolContext | str
+    run: Run
+    detail: RunDetail
+    table: CandidateTable
+
+
+def dossiers(found: Sources) -> list[Dossier]:
+    """Return a dossier for each candidate of a run, by rank."""
+    orders = orders_by_symbol(found)
+    return [_dossier(found, place, row, orders.get(row.symbol, [])) for place, row in enumerate(found.table.rows)]
+
+
+def orders_by_symbol(found: Sources) -> dict[str, list[dict[str, Any]]]:
+    """Return the views of a run's orders, by symbol."""
+    rows = found.session.exec(
+        select(Order).where(Order.run_id == found.run.id).order_by(col(Order.ordinal), col(Order.id))
+    ).all()
+    by_symbol: dict[str, list[dict[str, Any]]] = {}
+    for view in views_of(found.session, rows):
+        by_symbol.setdefault(view["order"]["symbol"], []).append(view)
+    return by_symbol
+
+
+def _dossier(found: Sources, place: int, row: TableRow, orders: Sequence[Mapping[str, Any]]) -> Dossier:
+    past = _past(found, row.symbol)
+    artifacts = [
+        role_artifact(
+            report_detail(found.session, cell.report_id), found.pages, counts=cell.counts, earlier=cell.earlier
+        )
+        for cell in row.cells.values()
+        if cell.report_id is not None
+    ]
+    lines = [order_line(one, found.pages) for one in orders]
+    chart = _chart(found, place, row, lines)
+    actions = [one for one in found.detail.actions if one.symbol == row.symbol]
+    verdict = row.verdict
+    holding = _holding(found.detail, row.symbol)
+    return Dossier.of(
+        row,
+        name=past.name if past else None,
+        sector=past.sector if past else None,
+        screeners=row.lenses,
+        combined_rating=verdict.rating if verdict else None,
+        combined_confidence=verdict.confidence if verdict else None,
+        probability=_probability(found.detail, row.symbol),
+        rule=verdict.rule if verdict else None,
+        verdict_id=verdict.id if verdict else None,
+        key_risks=verdict.key_risks if verdict else [],
+        summary_markdown=summary(row, artifacts),
+        memory=past.memory if past else None,
+        artifacts=artifacts,
+        prior_artifacts=_prior(found, past, {one.id for one in artifacts}),
+        analysis=next((one for one in found.detail.analyses if one.symbol == row.symbol), None),
+        executed_roles_with_reasons=holding.executed_roles_with_reasons if holding else [],
+        skipped_roles=holding.skipped_roles if holding else [],
+        decision_log=[_logged(one) for one in actions],
+        actions=actions,
+        orders=lines,
+        lineage=list(lineage_steps(found.session, found.pages, lineage(found.session, found.run, row.symbol), orders)),
+        prices=chart,
+        missing=list(_missing(found, row, artifacts, chart)),
+        page=found.pages.symbol(row.symbol),
+    )
+
+
+def _past(found: Sources, symbol: str) -> SymbolDetail | None:
+    """Return the symbol's history; None where its market cannot be had."""
+    if isinstance(found.context, str):
+        return None
+    return symbol_detail(found.session, found.context, listing_of(found.context, symbol), _LOOKED_THROUGH)
+
+
+def _prior(found: Sources, past: SymbolDetail | None, own: set[str]) -> list[ReportRow]:
+    """Return the reports that there were before the run was opened."""
+    if past is None:
+        return []
+    began = found.run.created_at
+    return [one for one in past.reports if one.created_at < began and one.id not in own][:PRIOR]
+
+
+def _probability(detail: RunDetail, symbol: str) -> float | None:
+    return next((one.verdict_probability for one in detail.candidates if one.symbol == symbol), None)
+
+
+def _holding(detail: RunDetail, symbol: str) -> HoldingResult | None:
+    rows = detail.portfolio_research.holdings if detail.portfolio_research else []
+    return next((one for one in rows if one.symbol == symbol), None)
+
+
+def _logged(one: ActionRow) -> str:
+    what = f"skip: {one.suppressed}" if one.suppressed else one.state or "no order"
+    return f"{one.action} {one.symbol}: {what}"
+
+
+def _chart(found: Sources, place: int, row: TableRow, orders: Sequence[OrderLine]) -> PriceChart:
+    at, run_id = found.run.market_now, found.table.run_id
+    marks = [Mark(kind="hit", at=at, label=f"hit: {lens}", price=None, run_id=run_id) for lens in row.lenses]
+    if row.verdict is not None:
+        label = f"verdict: {row.verdict.rating} ({row.verdict.confidence})"
+        marks.append(Mark(kind="verdict", at=at, label=label, price=None, run_id=run_id))
+    marks += order_marks(orders)
+    market = found.detail.market
+    if place >= MOST_CHARTS:
+        return price_chart(f"only the first {MOST_CHARTS} candidates have a chart", market, row.symbol, marks)
+    return price_chart(found.context, market, row.symbol, marks)
+
+
+def _missing(
+    found: Sources, row: TableRow, artifacts: Sequence[RoleArtifact], chart: PriceChart
+) -> Iterator[MissingItem]:
+    if isinstance(found.context, str):
+        yield MissingItem(what="history", reason=found.context, symbol=row.symbol)
+    if row.verdict is None:
+        ended = "the run goes on" if not found.detail.progress.final else "its research did not come to an end"
+        yield MissingItem(what="verdict", reason=ended, symbol=row.symbol)
+    reported = set()
+    for one in artifacts:
+        reported.add(one.role)
+        yield from gaps_of(one)
+    for cell in row.cells.values():
+        if cell.role not in reported and (why := _unreported(cell)) is not None:
+            yield MissingItem(what="report", reason=why, symbol=row.symbol, role=cell.role)
+    if row.verdict is not None:
+        # Roles that were never asked have neither a report nor a step.
+        known = {*reported, *row.cells}
+        for line in row.verdict.missing:
+            if line.partition(":")[0].strip() not in known:
+                yield MissingItem(what="report", reason=line, symbol=row.symbol)
+    for gap in chart.missing:
+        yield MissingItem(what=gap.what, reason=gap.reason, symbol=row.symbol)
+
+
+def _unreported(cell: ReportCell) -> str | None:
+    if cell.state not in STEP_FINAL:
+        return f"it has not reported yet: its step is {cell.state}"
+    return None if cell.state == StepState.DONE else f"its step ended as {cell.state}"
+
+
+def market_context(desk: Any, run_id: str) -> ToolContext | str:
+    """Return the context of a run's market; the reason where this process cannot have it."""
+    try:
+        context: ToolContext = desk.tool_context(run_id)
+        return context
+    except DeskError as error:
+        return str(error.args[0])

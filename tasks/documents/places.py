@@ -1,0 +1,93 @@
+"""Places that documents are written to: folders, and whatever else fsspec reaches."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from models.errors import SettingError, UsageError
+from models.urls import masked
+from tasks.documents.rendering.formats import OWN_BYTES, is_own
+
+_PART = ".part"
+
+
+class Place:
+    """A folder or a file at an address. Raises UsageError for one that cannot be used."""
+
+    def __init__(self, address: str) -> None:
+        self.shown = masked(address)
+        try:
+            self._files, self._path = fsspec.core.url_to_fs(os.path.expanduser(address))
+        except ImportError as error:
+            raise UsageError(
+                f"{self.shown} cannot be used: {error}", remedy="install the package that it names, beside the desk"
+            ) from None
+        except ValueError as error:
+            remedy = "name a folder, or an address that fsspec knows, such as s3://BUCKET/FOLDER"
+            raise UsageError(f"{self.shown} cannot be used: {error}", remedy=remedy) from None
+        self._local = isinstance(self._files, fsspec.implementations.local.LocalFileSystem)
+
+    def is_folder(self) -> bool:
+        return self.shown.endswith("/") or bool(self._asked(lambda: self._files.isdir(self._path)))
+
+    def inside(self, name: str) -> str:
+        """Return the address of a file in this folder, as people may see it."""
+        return f"{self.shown.rstrip('/')}/{name}"
+
+    def write(self, text: str, name: str | None = None, *, force: bool = False) -> str:
+        """Write a document, and return where. name: of a file in this folder; without one this is the file itself.
+        force: also over a file that is no document of the desk. Raises UsageError."""
+        path = f"{self._path.rstrip('/')}/{name}" if name is not None else self._path
+        shown = self.inside(name) if name is not None else self.shown
+        if not force and (beginning := self._asked(lambda: self._beginning(path))) and not is_own(beginning):
+            raise UsageError(
+                f"{shown} is there already, and no report of the desk", remedy="name another file, or add --force"
+            )
+        self._asked(lambda: self._put(path, text.encode()))
+        return shown
+
+    def _beginning(self, path: str) -> bytes:
+        """Return the first bytes of a file; none of one that is not there, or is empty."""
+        try:
+            found: bytes = self._files.cat_file(path, 0, OWN_BYTES)
+        except FileNotFoundError:
+            return b""
+        return found
+
+    def _put(self, path: str, data: bytes) -> None:
+        self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        if not self._local:
+            self._files.pipe_file(path, data)
+            return
+        # A reader sees the old file or the new one.
+        part = Path(f"{path}{_PART}")
+        try:
+            part.write_bytes(data)
+            os.replace(part, path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+
+    def _asked(self, ask: Any) -> Any:
+        try:
+            return ask()
+        except UsageError:
+            raise
+        except Exception as error:  # each file system has errors of its own
+            known = error.strerror if isinstance(error, OSError) else None
+            raise UsageError(
+                f"{self.shown} cannot be written: {known or error or type(error).__name__}",
+                remedy="make it writable, or name another place",
+            ) from None
+
+
+def require_place(address: str) -> None:
+    """Raise SettingError for an address of DESK_REPORT_URL that this installation cannot use."""
+    try:
+        Place(address)
+    except UsageError as error:
+        raise SettingError(f"DESK_REPORT_URL: {error.args[0]}", remedy=error.remedy) from None

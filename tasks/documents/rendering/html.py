@@ -1,0 +1,125 @@
+"""A document as one HTML file: no script, and nothing that is loaded from an address.
+
+Its own style is the only one that its policy lets through, and every text is escaped, whatever its origin.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from tasks.documents.building.pages import Pages
+from tasks.documents.rendering import figures
+from tasks.documents.rendering.candles import SIGNS, candle_chart
+from tasks.documents.rendering.lines import Line, line_chart
+from tasks.documents.schema.documents import Document
+from tasks.documents.schema.dossier import Dossier
+from tasks.documents.text import visible
+from tasks.views.backtests import BacktestView
+from tasks.views.trading.equity import EquityCurve
+
+TEMPLATES = Path(__file__).parent / "templates"
+_LONGEST = 40_000  # characters of a graph's output that are shown
+_NAME = re.compile(r"[A-Za-z_]+")
+
+
+def html(found: Document, pages: Pages) -> str:
+    """Return the document as HTML. pages: addresses for links to the desk's page."""
+    return _environment().get_template(f"{found.kind}.html").render(found=found, pages=pages)
+
+
+def policy() -> str:
+    """Return the content security policy that such a document keeps to."""
+    return f"default-src 'none'; style-src '{_style()[1]}'; base-uri 'none'; form-action 'none'"
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, finalize=_shown,
+    )  # fmt: skip
+    made.filters.update(FILTERS)
+    made.filters.update(
+        candle_chart=candle_chart, equity_chart=_equity_chart, backtest_chart=_backtest_chart, classname=_classname
+    )
+    style, digest = _style()
+    made.globals.update(style=Markup(style), style_hash=digest, signs=SIGNS)
+    return made
+
+
+@cache
+def _style() -> tuple[str, str]:
+    """Return the style of documents, and its hash for their policy."""
+    style = (TEMPLATES / "style.css").read_text(encoding="utf-8").strip()
+    return style, f"sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}"
+
+
+def _shown(value: Any) -> Any:
+    """Return text with what cannot be seen in it made visible; what the desk's own code drew is left as it is."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _classname(text: Any) -> str:
+    """Return the class of a state or rating, which the style may know; nothing for any other text."""
+    return str(text) if _NAME.fullmatch(str(text)) else ""
+
+
+def _equity_chart(curve: EquityCurve) -> Markup:
+    line = Line("equity", "equity", [one.equity for one in curve.days])
+    return line_chart([one.day for one in curve.days], [line], f"Equity of {curve.account}")
+
+
+def _backtest_chart(found: BacktestView) -> Markup:
+    lines = [Line("equity", "the desk", [row.equity for row in found.rows])]
+    days = [row.day for row in found.rows]
+    curve = (found.result or {}).get("curve") or []
+    by_day = {one["day"]: one for one in curve}
+    if curve:
+        for name, key in (("held", "held"), ("even", "equal_weight")):
+            lines.append(Line(name, name, [(by_day.get(day.isoformat()) or {}).get(key) for day in days]))
+    return line_chart(days, lines, "Equity of the backtest")
+
+
+def _shares(found: dict[str, Any] | None) -> str:
+    return "; ".join(f"{name} {figures.share(value)}" for name, value in (found or {}).items()) or figures.NONE
+
+
+def verdict(one: Dossier) -> str:
+    """Return the verdict of a symbol in a few characters."""
+    if one.combined_rating is None:
+        return "none"
+    return f"{one.combined_rating} ({one.combined_confidence})"
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n… cut: the JSON has all of it"
+
+
+FILTERS = {
+    "moment": figures.moment,
+    "market_time": figures.market_time,
+    "count": figures.count,
+    "size": figures.size,
+    "money": figures.money,
+    "share": figures.share,
+    "span": figures.span,
+    "cost": figures.cost,
+    "counts": lambda found: figures.counts(found or {}),
+    "plain": figures.plain,
+    "sparkline": figures.sparkline,
+    "present": lambda values: [one for one in values if one],
+    "verdict": verdict,
+    "standing": str,
+    "shares": _shares,
+    "json": _json,
+}

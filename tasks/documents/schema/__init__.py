@@ -1,0 +1,1 @@
+"""The models of documents: what their JSON has, and what HTML and markdown are made of."""
