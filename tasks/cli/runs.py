@@ -13,9 +13,9 @@ from rich.text import Text
 from tasks.cli.output import emit
 from tasks.cli.render.attempts import attempts_report
 from tasks.cli.render.conversations import conversations_report
-from tasks.cli.render.results.documents import document_line
 from tasks.cli.render.lineage import lineage_report
 from tasks.cli.render.results.board import voices_report
+from tasks.cli.render.results.documents import document_line
 from tasks.cli.render.results.grounding import grounding_report
 from tasks.cli.render.runs import artifacts_report, progress_line, run_list, run_report
 from tasks.cli.shell import Json, opened

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import get_args
 
 from tasks.bootstrap import Desk
-from tasks.documents.building.pages import pages_of
 from tasks.documents.building.run import run_document
 from tasks.documents.places import Place
 from tasks.documents.rendering.formats import Format, rendered
@@ -21,11 +20,10 @@ def write_run(desk: Desk, address: str, run_id: str) -> str:
     Raises NotFound, UsageError."""
     place = Place(address)
     found = run_document(desk, run_id)
-    pages = pages_of(desk.settings)
     for one in found.symbols:
         place.write(_symbol_file(found, one).model_dump_json(indent=1) + "\n", f"{run_id}/{SYMBOLS}/{one.symbol}.json")
     for wanted in get_args(Format):
-        place.write(rendered(found, wanted, pages), f"{run_id}/{NAME}.{wanted}")
+        place.write(rendered(found, wanted), f"{run_id}/{NAME}.{wanted}")
     return place.inside(run_id)
 
 

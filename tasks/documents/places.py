@@ -29,6 +29,9 @@ class Place:
         except ValueError as error:
             remedy = "name a folder, or an address that fsspec knows, such as s3://BUCKET/FOLDER"
             raise UsageError(f"{self.shown} cannot be used: {error}", remedy=remedy) from None
+        except Exception as error:  # some file systems connect already, and each has errors of its own
+            why = str(error).partition("\n")[0] or type(error).__name__
+            raise UsageError(f"{self.shown} cannot be used: {why}", remedy="name another place") from None
         self._local = isinstance(self._files, fsspec.implementations.local.LocalFileSystem)
 
     def is_folder(self) -> bool:

@@ -15,7 +15,6 @@ from models.settings.sources import load_settings
 from tasks.bootstrap import Desk
 from tasks.cli.output import print_line
 from tasks.documents.building.day import day_document
-from tasks.documents.building.pages import pages_of
 from tasks.documents.building.run import run_document
 from tasks.documents.building.symbol import symbol_document
 from tasks.documents.places import Place
@@ -52,7 +51,7 @@ def report(
     place = Place(out) if out != STDOUT else None
     with closing(Desk(settings, "report")) as desk:
         found = _document(desk, run, day, symbol)
-        text = rendered(found, chosen, pages_of(settings))
+        text = rendered(found, chosen)
     if place is None:
         sys.stdout.write(text)
         return

@@ -52,6 +52,7 @@ def day_document(desk: Desk, day: dt.date) -> DayDocument:
             made_at=utcnow(),
             in_flight=any(not row.final for row in runs) or day >= utcnow().astimezone(NEW_YORK).date(),
             page=pages.home(),
+            service=pages.base,
             missing=[*lost, *missing_money(summed.cost), *_missing(day, runs, equity), *_unreported(verdicts)],
             day=day,
             runs=runs,

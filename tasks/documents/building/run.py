@@ -52,6 +52,7 @@ def run_document(desk: Desk, run_id: str) -> RunDocument:
             made_at=utcnow(),
             in_flight=run.state not in RUN_FINAL,
             page=pages.run(run.id),
+            service=pages.base,
             missing=found,
             run=whole,
             totals=totals([run_row(session, desk.settings, run)], _timelines(session, run, steps)),

@@ -60,6 +60,7 @@ def symbol_document(desk: Desk, symbol: str) -> SymbolDocument:
         made_at=utcnow(),
         in_flight=any(not row.final for row in runs),
         page=pages.symbol(symbol),
+        service=pages.base,
         missing=list(_missing(found, runs, chart)) + list(missing_money(summed.cost)),
         symbol=found,
         runs=runs,

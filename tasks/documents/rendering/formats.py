@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from tasks.documents.building.pages import Pages
 from tasks.documents.rendering.html import html
 from tasks.documents.rendering.markdown import markdown
 from tasks.documents.schema.documents import Document
@@ -26,13 +25,13 @@ _OWN = re.compile(
 OWN_BYTES = 400  # in which a document of the desk shows itself as one
 
 
-def rendered(found: Document, wanted: Format, pages: Pages) -> str:
+def rendered(found: Document, wanted: Format) -> str:
     """Return the document as text."""
     match wanted:
         case "html":
-            return html(found, pages)
+            return html(found)
         case "md":
-            return markdown(found, pages)
+            return markdown(found)
         case "json":
             return found.model_dump_json(indent=1) + "\n"
 

@@ -31,9 +31,9 @@ _LONGEST = 40_000  # characters of a graph's output that are shown
 _NAME = re.compile(r"[A-Za-z_]+")
 
 
-def html(found: Document, pages: Pages) -> str:
-    """Return the document as HTML. pages: addresses for links to the desk's page."""
-    return _environment().get_template(f"{found.kind}.html").render(found=found, pages=pages)
+def html(found: Document) -> str:
+    """Return the document as HTML."""
+    return _environment().get_template(f"{found.kind}.html").render(found=found, pages=Pages(found.service))
 
 
 def policy() -> str:

@@ -18,9 +18,9 @@ from tasks.documents.text import marked, visible
 _GAPS = re.compile(r"\n{3,}")
 
 
-def markdown(found: Document, pages: Pages) -> str:
-    """Return the document as markdown. pages: addresses for links to the desk's page."""
-    text = _environment().get_template(f"{found.kind}.md").render(found=found, pages=pages)
+def markdown(found: Document) -> str:
+    """Return the document as markdown."""
+    text = _environment().get_template(f"{found.kind}.md").render(found=found, pages=Pages(found.service))
     return _GAPS.sub("\n\n", text).strip() + "\n"
 
 

@@ -31,8 +31,8 @@ class MissingItem(Gap):
 
 class Head(Frozen):
     """The beginning of each document. format, version: of this schema. made_at: real time. in_flight: what it is about
-    goes on, so that a later one may have more. page: address of the same on the desk's page, null where the desk has
-    none now."""
+    goes on, so that a later one may have more. page: address of the same on the desk's page, service: that of the page
+    itself; null where the desk had none."""
 
     format: Literal["chordesk.report"] = FORMAT
     version: Literal[1] = VERSION
@@ -40,6 +40,7 @@ class Head(Frozen):
     made_at: dt.datetime
     in_flight: bool
     page: str | None
+    service: str | None
     missing: list[MissingItem]
 
 

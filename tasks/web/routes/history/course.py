@@ -7,7 +7,6 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from tasks.documents.building.pages import pages_of
 from tasks.documents.building.run import run_document
 from tasks.documents.rendering.formats import MEDIA_TYPES, Format, rendered
 from tasks.documents.rendering.html import policy
@@ -71,5 +70,5 @@ def run_report(context: Context, run_id: Id, format: Format = "html") -> Respons
         "Content-Disposition": f'attachment; filename="{made.title.replace(" ", "-")}.{format}"',
         "Content-Security-Policy": f"{policy()}; frame-ancestors 'none'",
     }
-    text = rendered(made, format, pages_of(context.settings))
+    text = rendered(made, format)
     return Response(text, media_type=MEDIA_TYPES[format], headers=headers)

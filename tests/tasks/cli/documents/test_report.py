@@ -1,0 +1,80 @@
+"""`desk report` as a person types it: to the terminal, to files, and with what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from models.database.store import Store
+from tests.databases import make_database
+from tests.tasks.cli.running import desk
+from tests.tasks.documents.reading import read
+from tests.tasks.views.chain import Chain, a_chain
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("home")
+    make_database(f"sqlite:///{found / 'desk.db'}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def chain(home: Path) -> Chain:
+    store = Store(f"sqlite:///{home / 'desk.db'}")
+    with store.session() as session:
+        made = a_chain(session)
+    store.close()
+    return made
+
+
+def test_all_formats_come_out_to_the_terminal_or_a_file(home: Path, chain: Chain, tmp_path: Path) -> None:
+    printed = desk(home, "report", chain.run_id)
+    assert printed.returncode == 0, printed.stderr
+    assert printed.stdout.startswith(f"<!-- chordesk.report 1 -->\n# Screen {chain.run_id}: running\n")
+    written = desk(home, "report", chain.run_id, "--format", "html", "--out", str(tmp_path))
+    assert written.returncode == 0, written.stderr
+    path = Path(written.stdout.strip())
+    assert path.parent == tmp_path
+    assert "symbol-ACME" in read(path.read_text()).ids
+    day = desk(home, "report", "--day", "2010-08-12", "--format", "json")
+    assert json.loads(day.stdout)["kind"] == "day"
+    symbol = desk(home, "report", "--symbol", "acme", "--format", "json")
+    assert json.loads(symbol.stdout)["symbol"]["symbol"] == "ACME"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "remedy"),
+    [
+        ((), "nothing to report on", "--day YYYY-MM-DD"),
+        (("x1", "--day", "2010-08-12"), "RUN and --day together", "one of RUN"),
+        (("x1",), "there is no run 'x1'", "desk runs list"),
+        (("--day", "2010-02-30"), "'2010-02-30' is no day", "YYYY-MM-DD"),
+        (("--symbol", "a*b"), "'A*B' is no symbol", "1 to 10 of A-Z"),
+        (("--symbol", "ZZZZ"), "no run of the account paper has seen ZZZZ", "there are"),
+        (("--symbol", "ACME", "--format", "pdf"), "'pdf' is no format", "md, html, json"),
+        (("--symbol", "ACME", "--out", "nosuch://x/y"), "nosuch://x/y cannot be used", "fsspec knows"),
+        (("--symbol", "ACME", "--out", "desk.toml/x.md"), "cannot be written", "another place"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_a_remedy(
+    home: Path, chain: Chain, arguments: tuple[str, ...], error: str, remedy: str
+) -> None:
+    done = desk(home, "report", *arguments)
+    assert done.returncode == 2 or done.returncode == 1
+    assert error in done.stderr
+    assert remedy in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_is_no_report_is_kept(home: Path, chain: Chain, tmp_path: Path) -> None:
+    path = tmp_path / "mine.md"
+    path.write_text("mine")
+    refused = desk(home, "report", chain.run_id, "--out", str(path))
+    assert refused.returncode != 0
+    assert "--force" in refused.stderr
+    assert path.read_text() == "mine"
+    assert desk(home, "report", chain.run_id, "--out", str(path), "--force").returncode == 0
+    assert desk(home, "report", chain.run_id, "--out", str(path)).returncode == 0, "over the desk's own, without"

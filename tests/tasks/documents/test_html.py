@@ -1,0 +1,92 @@
+"""HTML documents load nothing, run nothing, and show texts of models as text."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from models.settings import running
+from models.states import RunKind, RunState
+from models.tables.columns import utcnow
+from tasks.bootstrap import Desk
+from tasks.documents.building.day import day_document
+from tasks.documents.building.run import run_document
+from tasks.documents.building.symbol import symbol_document
+from tasks.documents.rendering.html import html
+from tests.builders import a_run
+from tests.tasks.documents.reading import Read, read
+from tests.tasks.views.chain import Chain, a_trade
+from tests.tasks.web.page.hostile import MARKUP, SHOWN, a_hostile_run
+
+
+def shown(desk: Desk, run_id: str) -> Read:
+    return read(html(run_document(desk, run_id)))
+
+
+def test_texts_of_models_tools_and_people_stay_text(desk: Desk) -> None:
+    hostile = a_hostile_run(desk.store)
+    source = html(run_document(desk, hostile.run))
+    found = read(source)
+    assert MARKUP not in source
+    assert found.text.count(SHOWN) > 10, "each text is there, and literal"
+    assert "\u202e" not in source
+    assert all(link.startswith(("http://127.0.0.1:8000/", "#")) for link in found.links)
+
+
+def test_the_wrong_reader_is_caught() -> None:
+    for wrong in ("<script>1</script>", "<img src=x>", '<p onclick="x">', '<a style="x">', "<p><b></p>", "<p>"):
+        with pytest.raises(AssertionError):
+            read(f"<!doctype html><html>{wrong}</html>")
+
+
+def test_a_run_has_its_parts_and_the_way_from_hit_to_order(desk: Desk, chained: Chain) -> None:
+    found = shown(desk, chained.run_id)
+    for part in ("Funnel", "Candidates", "Decision", "Symbols", "Totals", "What was missing", "In flight."):
+        assert part in found.text
+    assert "symbol-ACME" in found.ids
+    for step in ("hit", "candidate", "report", "verdict", "decision", "preview", "order"):
+        assert f" {step} " in found.text
+    assert "thread-ACME-risk" in found.text
+    assert "denied: cooldown: too soon" in found.text
+    assert f"http://127.0.0.1:8000/#/orders/{chained.order_id}" in found.links
+    assert "No prices of ACME" in found.text, "the market does not have it, and this is shown as missing"
+
+
+def test_without_a_page_there_is_no_link_to_one(desk: Desk, chained: Chain) -> None:
+    running.api_path(desk.settings.home).unlink()
+    found = read(html(run_document(desk, chained.run_id)))
+    assert all(link.startswith("#") for link in found.links)
+    assert "page did not run" in found.text
+
+
+def test_a_trade_run_shows_the_research_of_its_source(desk: Desk, chained: Chain) -> None:
+    with desk.store.session() as session:
+        trade = a_trade(session, chained.run_id, chained.verdict_id)
+    found = shown(desk, trade.id)
+    assert f"Verdicts of {chained.run_id}" in found.text
+    assert "symbol-ACME" in found.ids
+    assert "open buy" in found.text
+
+
+@pytest.mark.parametrize("kind", list(RunKind))
+def test_every_kind_of_run_has_a_document_even_when_nothing_came_of_it(desk: Desk, kind: RunKind) -> None:
+    with desk.store.session() as session:
+        run = a_run(session, kind=kind, state=RunState.FAILED, finished_at=utcnow(), notes=["nothing came of it"])
+        run.params = {"backtest": run.id, "parallel": False, "days": [], "symbols": ["IBM"]}
+        session.add(run)
+    found = shown(desk, run.id)
+    assert "nothing came of it" in found.text
+    assert "In flight." not in found.text
+
+
+def test_a_day_and_a_symbol_are_documents_of_the_same_kind(desk: Desk, chained: Chain) -> None:
+    a_hostile_run(desk.store)
+    day = read(html(day_document(desk, dt.date(2010, 8, 12))))
+    for part in ("Account", "Halts", "What waits for a person now", "Runs", "Verdicts", "Orders", "Totals"):
+        assert part in day.text
+    assert SHOWN in day.text
+    assert chained.run_id[:16] in day.text
+    symbol = read(html(symbol_document(desk, "acme")))
+    assert "All runs of the account paper" in symbol.text
+    assert symbol.text.count("BUY") >= 2, "of both runs"

@@ -1,0 +1,124 @@
+"""JSON documents fit their models, and a symbol's file has the names that aggregators of research use."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+from models.states import TradingState
+from models.tables.columns import utcnow
+from models.tables.orders import Fill, Order
+from models.tables.runs import Run, Verdict
+from tasks.bootstrap import Desk
+from tasks.documents.building.day import day_document
+from tasks.documents.building.run import run_document
+from tasks.documents.building.symbol import symbol_document
+from tasks.documents.files import write_run
+from tasks.documents.rendering.formats import rendered
+from tasks.documents.schema.documents import DayDocument, RunDocument, SymbolDocument
+from tasks.documents.schema.dossier import SymbolFile
+from tests.tasks.views.chain import Chain
+from tests.tasks.web.page.hostile import a_hostile_run
+from tools.market.clock import NEW_YORK
+from tools.orders.records import events
+
+DAY = dt.date(2010, 8, 12)
+
+
+def test_each_document_is_read_back_as_it_was(desk: Desk, chained: Chain) -> None:
+    a_hostile_run(desk.store)
+    made = (run_document(desk, chained.run_id), day_document(desk, DAY), symbol_document(desk, "ACME"))
+    for found, model in zip(made, (RunDocument, DayDocument, SymbolDocument), strict=True):
+        text = rendered(found, "json")
+        assert list(json.loads(text))[:2] == ["format", "version"]
+        again = model.model_validate_json(text)
+        assert again.model_dump_json() == found.model_dump_json()
+
+
+def test_a_symbols_file_has_reports_verdict_and_lineage(desk: Desk, chained: Chain, tmp_path: Path) -> None:
+    place = write_run(desk, str(tmp_path), chained.run_id)
+    assert place == str(tmp_path / chained.run_id)
+    found = sorted(path.relative_to(place).as_posix() for path in Path(place).rglob("*.*"))
+    assert found == ["report.html", "report.json", "report.md", "symbols/ACME.json", "symbols/IBM.json"]
+    file = SymbolFile.model_validate_json((Path(place) / "symbols" / "ACME.json").read_text())
+    one = file.dossier
+    assert (file.run_id, one.symbol, one.combined_rating, one.combined_confidence) == (
+        chained.run_id, "ACME", "BUY", "medium",
+    )  # fmt: skip
+    assert [(row.role, row.verdict, row.thread_id, len(row.tools)) for row in one.artifacts] == [
+        ("quick", "CONFIRMED", "thread-ACME-quick", 2), ("risk", "CONFIRMED", "thread-ACME-risk", 1),
+    ]  # fmt: skip
+    steps = [step.kind for step in one.lineage]
+    assert steps == ["hit", "hit", "candidate", "report", "report", "verdict", "decision", "preview", "order"]
+    made_by_turns = [step for step in one.lineage if step.kind in ("hit", "report", "decision")]
+    assert all(step.turn_id and step.thread_id and step.page for step in made_by_turns)
+    assert one.decision_log == ["open ACME: previewed"]
+    assert one.summary_markdown.startswith("ACME: **BUY** (medium)\n")
+    assert len(one.prior_artifacts) == 2, "of the older run"
+    assert {row.run_id for row in one.prior_artifacts} != {chained.run_id}
+    assert {mark.kind for mark in one.prices.marks} == {"hit", "verdict", "order"}
+
+
+def test_a_fill_is_the_last_step_and_a_mark_at_its_price(desk: Desk, chained: Chain) -> None:
+    with desk.store.session() as session:
+        order = session.get_one(Order, chained.order_id)
+        order.state = "filled"
+        session.add(order)
+        session.add(
+            Fill(order_id=order.id, account="paper", symbol="ACME", side="buy", quantity=50, price=99.5, commission=1,
+                 filled_at=order.market_at)
+        )  # fmt: skip
+    one = run_document(desk, chained.run_id).symbols[0]
+    assert one.lineage[-1].kind == "fill"
+    assert one.lineage[-1].label == "buy 50 at 99.5"
+    (mark,) = (mark for mark in one.prices.marks if mark.kind == "fill")
+    assert (mark.price, mark.label) == (99.5, "buy 50")
+    assert one.orders[0].fills[0].commission == 1
+
+
+def test_what_is_missing_is_named(desk: Desk, chained: Chain) -> None:
+    hostile = a_hostile_run(desk.store)
+    lack = {(one.what, one.role): one.reason for one in run_document(desk, hostile.run).missing if one.symbol}
+    assert lack["sources", "risk"] == "1 of 2 figures have no source: 99.9"
+    assert ("bars", None) in lack or ("history", None) in lack, "the market has no prices of it"
+    with desk.store.session() as session:
+        verdict = session.get_one(Verdict, chained.verdict_id)
+        verdict.missing = ["catalyst: failed (no answer)"]
+        session.add(verdict)
+    found = run_document(desk, chained.run_id)
+    reasons = [one.reason for one in found.missing if one.symbol == "ACME" and one.what == "report"]
+    assert reasons == ["catalyst: failed (no answer)"]
+    assert ("end", "the run goes on") in {(one.what, one.reason.partition(":")[0]) for one in found.missing}
+    assert found.in_flight
+
+
+def test_a_market_that_is_away_leaves_all_but_prices_and_history(desk: Desk, chained: Chain) -> None:
+    with desk.store.session() as session:
+        run = session.get_one(Run, chained.run_id)
+        run.market = "nowhere"
+        session.add(run)
+    found = run_document(desk, chained.run_id)
+    one = found.symbols[0]
+    assert one.prices.bars == []
+    assert one.memory is None
+    assert one.combined_rating == "BUY"
+    assert "cannot have the market" in one.prices.missing[0].reason
+
+
+def test_a_day_has_its_halts_and_a_later_day_has_not(desk: Desk, chained: Chain) -> None:
+    with desk.store.session() as session:
+        events.trading_changed(session, "paper", TradingState.HALTED, "too hot", "ann")
+    today = day_document(desk, utcnow().astimezone(NEW_YORK).date())
+    (halt,) = today.halts
+    assert (halt.account, halt.state, halt.why, halt.by) == ("paper", TradingState.HALTED.value, "too hot", "ann")
+    assert chained.run_id in {row.id for row in today.runs}
+    past = day_document(desk, DAY)
+    assert past.halts == []
+    assert {row.symbol for row in past.verdicts} == {"ACME", "IBM"}
+    assert {row.symbol for row in past.orders} == {"ACME", "IBM"}
+    assert past.equity is None
+    assert "equity" in {one.what for one in past.missing}
+    empty = day_document(desk, dt.date(1999, 1, 2))
+    assert empty.runs == []
+    assert {"session", "runs", "equity"} <= {one.what for one in empty.missing}

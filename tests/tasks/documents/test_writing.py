@@ -1,0 +1,139 @@
+"""The pass that writes the reports of runs that ended: each once, none twice, and a failure is the pass's alone."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from models.settings.accounts import BACKTEST
+from models.states import RunKind, RunState
+from models.tables.columns import utcnow
+from models.tables.documents import DocumentState, RunDocumentCopy
+from models.tables.runs import Run
+from tasks.bootstrap import Desk
+from tasks.cli.render.results.documents import document_line
+from tasks.documents import record
+from tasks.documents.writing import write_due
+from tasks.views.history.documents import WrittenDocument, written_document
+from tasks.worker.schedule import beat_schedule
+from tests.builders import a_run
+
+NOTHING = {"written": 0, "failed": 0}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "reports"
+
+
+@pytest.fixture
+def writer(desk: Desk, place: Path) -> Iterator[Desk]:
+    made = Desk(desk.settings.model_copy(update={"report_url": str(place)}))
+    yield made
+    made.close()
+
+
+def ended(desk: Desk, **values: object) -> str:
+    with desk.store.session() as session:
+        return a_run(session, **{"state": RunState.DONE, "finished_at": utcnow(), **values}).id
+
+
+def seen(desk: Desk, run_id: str) -> WrittenDocument:
+    with desk.store.read() as session:
+        found = written_document(session, run_id)
+    assert found is not None
+    return found
+
+
+def make_due(desk: Desk, run_id: str) -> None:
+    with desk.store.session() as session:
+        row = session.get_one(RunDocumentCopy, run_id)
+        row.due_at = utcnow() - dt.timedelta(seconds=1)
+        session.add(row)
+
+
+def test_each_ended_run_is_written_once_and_its_place_is_shown(writer: Desk, place: Path) -> None:
+    done, running = ended(writer), ended(writer, state=RunState.RUNNING, finished_at=None)
+    assert write_due(writer) == {"written": 1, "failed": 0}
+    assert write_due(writer) == NOTHING
+    found = seen(writer, done)
+    assert (found.state, found.place, found.error, found.next_try) == ("written", str(place / done), None, None)
+    assert sorted(path.name for path in (place / done).iterdir()) == ["report.html", "report.json", "report.md"]
+    assert not (place / running).exists()
+    line = document_line(found)
+    assert line is not None
+    assert line.plain == f"Report {place / done}"
+
+
+def test_without_a_place_nothing_is_written_or_scheduled(desk: Desk, writer: Desk) -> None:
+    ended(desk)
+    assert write_due(desk) == {}
+    assert "documents" not in beat_schedule(desk.settings)
+    assert beat_schedule(writer.settings)["documents"]["task"] == "desk.documents"
+
+
+def test_old_runs_and_the_days_of_a_backtest_are_left_alone(writer: Desk, place: Path) -> None:
+    ended(writer, finished_at=utcnow() - record.CATCH_UP - dt.timedelta(hours=1))
+    ended(writer, account=f"{BACKTEST}x")
+    assert write_due(writer) == NOTHING
+    whole = ended(writer, account=f"{BACKTEST}x", kind=RunKind.BACKTEST)
+    with writer.store.session() as session:
+        run = session.get_one(Run, whole)
+        run.params = {"backtest": whole, "parallel": False, "days": []}
+        session.add(run)
+    assert write_due(writer) == {"written": 1, "failed": 0}
+    assert (place / whole / "report.html").exists()
+
+
+def test_a_failure_is_recorded_and_tried_again_and_the_run_stays_as_it_is(writer: Desk, place: Path) -> None:
+    place.write_text("a file where the folder should be")
+    run_id = ended(writer)
+    assert write_due(writer) == {"written": 0, "failed": 1}
+    found = seen(writer, run_id)
+    assert (found.state, found.tries, found.place) == ("due", 1, str(place))
+    assert found.error is not None
+    assert "cannot be written" in found.error
+    assert found.next_try is not None
+    assert found.next_try > utcnow()
+    line = document_line(found)
+    assert line is not None
+    assert "not written after 1 tries" in line.plain
+    assert write_due(writer) == NOTHING, "not before its time"
+    place.unlink()
+    make_due(writer, run_id)
+    assert write_due(writer) == {"written": 1, "failed": 0}
+    assert (seen(writer, run_id).tries, seen(writer, run_id).error) == (2, None)
+    with writer.store.read() as session:
+        assert session.get_one(Run, run_id).state == RunState.DONE
+
+
+def test_it_is_given_up_at_last(writer: Desk, place: Path) -> None:
+    place.write_text("in the way")
+    run_id = ended(writer)
+    for _ in range(record.MOST_TRIES):
+        assert write_due(writer) == {"written": 0, "failed": 1}
+        make_due(writer, run_id)
+    assert write_due(writer) == NOTHING
+    found = seen(writer, run_id)
+    assert (found.state, found.tries, found.next_try) == (DocumentState.FAILED, record.MOST_TRIES, None)
+    line = document_line(found)
+    assert line is not None
+    assert line.plain.endswith("given up")
+
+
+def test_one_process_at_a_time_has_a_report_and_a_lost_one_loses_it(writer: Desk) -> None:
+    run_id, now = ended(writer), utcnow()
+    with writer.store.session() as session:
+        record.add_ended(session, "x", now)
+        record.add_ended(session, "x", now)
+        assert record.claim(session, run_id, now)
+        assert not record.claim(session, run_id, now)
+        assert record.due(session, now, 10) == []
+        assert record.claim(session, run_id, now + record.HELD)
+
+
+def test_pauses_double_up_to_an_hour() -> None:
+    assert [record.pause(tries) for tries in (1, 2, 3, 12)] == [10.0, 20.0, 40.0, 3600.0]
