@@ -6,7 +6,7 @@ from typing import get_args
 
 from tasks.bootstrap import Desk
 from tasks.documents.building.run import run_document
-from tasks.documents.places import Place
+from tasks.documents.places import OutputPlace
 from tasks.documents.rendering.formats import Format, rendered
 from tasks.documents.schema.documents import RunDocument
 from tasks.documents.schema.dossier import Dossier, SymbolFile
@@ -18,7 +18,7 @@ SYMBOLS = "symbols"
 def write_run(desk: Desk, address: str, run_id: str) -> str:
     """Write the report of a run into a folder of its own at an address; return where. An older one of it is replaced.
     Raises NotFound, UsageError."""
-    place = Place(address)
+    place = OutputPlace(address)
     found = run_document(desk, run_id)
     for one in found.symbols:
         place.write(_symbol_file(found, one).model_dump_json(indent=1) + "\n", f"{run_id}/{SYMBOLS}/{one.symbol}.json")

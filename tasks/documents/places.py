@@ -15,7 +15,7 @@ from tasks.documents.rendering.formats import OWN_BYTES, is_own
 _PART = ".part"
 
 
-class Place:
+class OutputPlace:
     """A folder or a file at an address. Raises UsageError for one that cannot be used."""
 
     def __init__(self, address: str) -> None:
@@ -91,6 +91,6 @@ class Place:
 def require_place(address: str) -> None:
     """Raise SettingError for an address of DESK_REPORT_URL that this installation cannot use."""
     try:
-        Place(address)
+        OutputPlace(address)
     except UsageError as error:
         raise SettingError(f"DESK_REPORT_URL: {error.args[0]}", remedy=error.remedy) from None

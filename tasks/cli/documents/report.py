@@ -17,7 +17,7 @@ from tasks.cli.output import print_line
 from tasks.documents.building.day import day_document
 from tasks.documents.building.run import run_document
 from tasks.documents.building.symbol import symbol_document
-from tasks.documents.places import Place
+from tasks.documents.places import OutputPlace
 from tasks.documents.rendering.formats import Format, rendered
 from tasks.documents.schema.documents import Document
 from tasks.views.run_view import find_run
@@ -48,7 +48,7 @@ def report(
     _only_one(run, day, symbol)
     settings = load_settings()
     require_current(settings.database)
-    place = Place(out) if out != STDOUT else None
+    place = OutputPlace(out) if out != STDOUT else None
     with closing(Desk(settings, "report")) as desk:
         found = _document(desk, run, day, symbol)
         text = rendered(found, chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from models.research import ReportStatus
-from tasks.documents.building.pages import Pages
+from tasks.documents.building.pages import PageLinks
 from tasks.documents.schema.dossier import RoleArtifact, ToolUse
 from tasks.documents.schema.parts import MissingItem
 from tasks.views.history.reports import ReportDetail, ReportRow
@@ -13,7 +13,7 @@ from tasks.views.history.reports import ReportDetail, ReportRow
 _FIGURES = 12  # of those without a source, named
 
 
-def role_artifact(found: ReportDetail, pages: Pages, *, counts: bool, earlier: bool) -> RoleArtifact:
+def role_artifact(found: ReportDetail, pages: PageLinks, *, counts: bool, earlier: bool) -> RoleArtifact:
     """Return a report with what it rests on."""
     turn = found.turn
     return RoleArtifact(

@@ -17,7 +17,7 @@ from tasks.approvals.approving import waiting
 from tasks.bootstrap import Desk
 from tasks.documents.building.missing import missing_money
 from tasks.documents.building.orders import order_line, views_of
-from tasks.documents.building.pages import Pages, pages_of
+from tasks.documents.building.pages import PageLinks, pages_of
 from tasks.documents.building.totals import totals
 from tasks.documents.schema.documents import DayDocument, DayVerdict, TradingChange
 from tasks.documents.schema.parts import MissingItem
@@ -75,7 +75,7 @@ def _runs(session: Session, settings: Settings, day: dt.date) -> list[RunRow]:
     return sorted(found.values(), key=lambda row: (row.created_at, row.id), reverse=True)
 
 
-def _verdicts(session: Session, row: RunRow, pages: Pages) -> Iterator[DayVerdict]:
+def _verdicts(session: Session, row: RunRow, pages: PageLinks) -> Iterator[DayVerdict]:
     if row.params and row.params.get("source_run"):
         return  # they are another run's
     for found in candidate_table(session, session.get_one(Run, row.id)).rows:

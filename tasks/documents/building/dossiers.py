@@ -15,11 +15,11 @@ from models.tables.runs import Run
 from tasks.documents.building.artifacts import gaps_of, role_artifact
 from tasks.documents.building.lineage import lineage_steps
 from tasks.documents.building.orders import order_line, order_marks, views_of
-from tasks.documents.building.pages import Pages
+from tasks.documents.building.pages import PageLinks
 from tasks.documents.building.prices import price_chart
 from tasks.documents.building.summary import summary
 from tasks.documents.schema.dossier import Dossier, OrderLine, RoleArtifact
-from tasks.documents.schema.parts import Mark, MissingItem, PriceChart
+from tasks.documents.schema.parts import ChartMark, MissingItem, PriceChart
 from tasks.views.history.reports import ReportRow, report_detail
 from tasks.views.history.symbol import SymbolDetail, listing_of, symbol_detail
 from tasks.views.history.table import CandidateTable, ReportCell, TableRow
@@ -40,7 +40,7 @@ class Sources:
     rows; detail, table: its views."""
 
     session: Session
-    pages: Pages
+    pages: PageLinks
     context: ToolContext | str
     run: Run
     detail: RunDetail
@@ -137,10 +137,10 @@ def _logged(one: ActionRow) -> str:
 
 def _chart(found: Sources, place: int, row: TableRow, orders: Sequence[OrderLine]) -> PriceChart:
     at, run_id = found.run.market_now, found.table.run_id
-    marks = [Mark(kind="hit", at=at, label=f"hit: {lens}", price=None, run_id=run_id) for lens in row.lenses]
+    marks = [ChartMark(kind="hit", at=at, label=f"hit: {lens}", price=None, run_id=run_id) for lens in row.lenses]
     if row.verdict is not None:
         label = f"verdict: {row.verdict.rating} ({row.verdict.confidence})"
-        marks.append(Mark(kind="verdict", at=at, label=label, price=None, run_id=run_id))
+        marks.append(ChartMark(kind="verdict", at=at, label=label, price=None, run_id=run_id))
     marks += order_marks(orders)
     market = found.detail.market
     if place >= MOST_CHARTS:

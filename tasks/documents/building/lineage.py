@@ -10,12 +10,12 @@ from sqlmodel import Session, col, select
 
 from models.tables.runs import Turn
 from tasks.documents.building.orders import order_steps
-from tasks.documents.building.pages import Pages
+from tasks.documents.building.pages import PageLinks
 from tasks.documents.schema.parts import LineageStep, LinkKind
 
 
 def lineage_steps(
-    session: Session, pages: Pages, found: Mapping[str, Any], orders: Sequence[Mapping[str, Any]]
+    session: Session, pages: PageLinks, found: Mapping[str, Any], orders: Sequence[Mapping[str, Any]]
 ) -> Iterator[LineageStep]:
     """Yield the steps in the order in which they rest on each other. found: as `tasks.views.lineage` has it; orders: as
     `order_view` has them."""
@@ -51,9 +51,14 @@ def _ended(session: Session, ids: set[str]) -> dict[str, dt.datetime]:
 
 
 def _of_turn(
-    kind: LinkKind, id_: str | None, label: str, row: Mapping[str, Any], ended: Mapping[str, dt.datetime], pages: Pages,
+    kind: LinkKind,
+    id_: str | None,
+    label: str,
+    row: Mapping[str, Any],
+    ended: Mapping[str, dt.datetime],
+    pages: PageLinks,
     page: str | None = None,
-) -> LineageStep:  # fmt: skip
+) -> LineageStep:
     return LineageStep(
         kind=kind,
         id=id_,

@@ -8,13 +8,13 @@ from typing import Any
 from sqlmodel import Session
 
 from models.tables.orders import Order
-from tasks.documents.building.pages import Pages
+from tasks.documents.building.pages import PageLinks
 from tasks.documents.schema.dossier import FillLine, OrderLine
-from tasks.documents.schema.parts import LineageStep, Mark
+from tasks.documents.schema.parts import ChartMark, LineageStep
 from tasks.views.order_view import order_view
 
 
-def order_line(found: Mapping[str, Any], pages: Pages) -> OrderLine:
+def order_line(found: Mapping[str, Any], pages: PageLinks) -> OrderLine:
     """Return an order, as `order_view` has it, in one line."""
     row, preview = found["order"], found["preview"] or {}
     return OrderLine(
@@ -41,7 +41,7 @@ def views_of(session: Session, orders: Sequence[Order]) -> list[dict[str, Any]]:
     return [order_view(session, order) for order in orders]
 
 
-def order_steps(found: Mapping[str, Any], pages: Pages) -> Iterator[LineageStep]:
+def order_steps(found: Mapping[str, Any], pages: PageLinks) -> Iterator[LineageStep]:
     """Yield the steps from the decision to the fills of an order, as `order_view` has it."""
     decision, row, preview, approval = (found[name] for name in ("decision", "order", "preview", "approval"))
     why = f": {decision['why']}" if decision["why"] else ""
@@ -78,15 +78,15 @@ def order_steps(found: Mapping[str, Any], pages: Pages) -> Iterator[LineageStep]
         )
 
 
-def order_marks(lines: Sequence[OrderLine]) -> Iterator[Mark]:
+def order_marks(lines: Sequence[OrderLine]) -> Iterator[ChartMark]:
     """Yield the marks of orders and their fills on a chart."""
     for one in lines:
         label = f"{one.action} {one.side or ''}: {one.state}".replace("  ", " ")
         # An option's premium is no price of its underlying.
         price = one.price if one.contract is None else None
-        yield Mark(kind="order", at=one.market_at, label=label, price=price, run_id=one.run_id)
+        yield ChartMark(kind="order", at=one.market_at, label=label, price=price, run_id=one.run_id)
         for fill in one.fills:
-            yield Mark(
+            yield ChartMark(
                 kind="fill", at=fill.at, label=f"{fill.side} {fill.quantity:g}",
                 price=fill.price if one.contract is None else None, run_id=one.run_id,
             )  # fmt: skip

@@ -11,7 +11,7 @@ _EVERYWHERE = {"//0.0.0.0:": "//127.0.0.1:", "//[::]:": "//[::1]:"}
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class PageLinks:
     """The addresses of views. base: of the desk's service, None where the desk has none: then all of them are None."""
 
     base: str | None
@@ -41,12 +41,12 @@ class Pages:
         return f"{self.base}/#/{view}/{quote(name, safe='')}" if self.base is not None else None
 
 
-def pages_of(settings: Settings) -> Pages:
+def pages_of(settings: Settings) -> PageLinks:
     """Return the addresses of the service that runs on this process's home; of none without one."""
     found = running.read_api(settings.home)
     if found is None or not found[1]:
-        return Pages(None)
+        return PageLinks(None)
     base = found[0].rstrip("/")
     for everywhere, here in _EVERYWHERE.items():
         base = base.replace(everywhere, here)
-    return Pages(base)
+    return PageLinks(base)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from models.errors import DeskError
-from tasks.documents.schema.parts import Mark, PriceChart
+from tasks.documents.schema.parts import ChartMark, PriceChart
 from tasks.views.history.candles import Gap, candles
 from tools.registry import ToolContext
 
 SESSIONS = 245  # a year of the exchange, about
 
 
-def price_chart(context: ToolContext | str, market: str, symbol: str, marks: Sequence[Mark]) -> PriceChart:
+def price_chart(context: ToolContext | str, market: str, symbol: str, marks: Sequence[ChartMark]) -> PriceChart:
     """Return the last year's sessions of a symbol. context: or the reason why the market cannot be had; market: its
     name. Without bars, `missing` has the reason."""
     if isinstance(context, str):
@@ -36,7 +36,7 @@ def price_chart(context: ToolContext | str, market: str, symbol: str, marks: Seq
     )
 
 
-def _none(symbol: str, market: str, marks: Sequence[Mark], why: str) -> PriceChart:
+def _none(symbol: str, market: str, marks: Sequence[ChartMark], why: str) -> PriceChart:
     return PriceChart(
         symbol=symbol, market=market, as_of=None, sessions=0, first=None, last=None, last_close=None, adjusted=None,
         marks=list(marks), missing=[Gap(what="prices", reason=why)],

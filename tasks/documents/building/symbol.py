@@ -19,7 +19,7 @@ from tasks.documents.building.prices import price_chart
 from tasks.documents.building.totals import totals
 from tasks.documents.schema.documents import SymbolDocument
 from tasks.documents.schema.dossier import OrderLine
-from tasks.documents.schema.parts import Mark, MissingItem, PriceChart
+from tasks.documents.schema.parts import ChartMark, MissingItem, PriceChart
 from tasks.views.history.listing import RunFilter, RunRow, run_page
 from tasks.views.history.symbol import SymbolDetail, list_symbols, listing_of, symbol_detail
 from tasks.views.history.timeline import timeline
@@ -70,12 +70,12 @@ def symbol_document(desk: Desk, symbol: str) -> SymbolDocument:
     )
 
 
-def _marks(found: SymbolDetail, orders: Sequence[OrderLine]) -> Iterator[Mark]:
+def _marks(found: SymbolDetail, orders: Sequence[OrderLine]) -> Iterator[ChartMark]:
     for hit in found.hits:
-        yield Mark(kind="hit", at=hit.market_at, label=f"hit: {hit.lens}", price=None, run_id=hit.run_id)
+        yield ChartMark(kind="hit", at=hit.market_at, label=f"hit: {hit.lens}", price=None, run_id=hit.run_id)
     for one in found.verdicts:
         label = f"verdict: {one.rating} ({one.confidence})"
-        yield Mark(kind="verdict", at=one.market_at, label=label, price=None, run_id=one.run_id)
+        yield ChartMark(kind="verdict", at=one.market_at, label=label, price=None, run_id=one.run_id)
     yield from order_marks(orders)
 
 

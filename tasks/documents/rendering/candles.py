@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup, escape
 
-from tasks.documents.rendering.scales import Scale, number, scale, ticks
-from tasks.documents.schema.parts import Mark, MarkKind, PriceChart
+from tasks.documents.rendering.scales import Axis, axis, grid, number
+from tasks.documents.schema.parts import ChartMark, MarkKind, PriceChart
 from tasks.documents.text import one_line
 from tasks.views.history.candles import Candle
 from tools.market.clock import NEW_YORK
@@ -33,14 +33,14 @@ def candle_chart(chart: PriceChart) -> Markup:
     bars = [bar for bar in chart.bars if bar.close is not None]
     if not bars:
         return Markup("")
-    across = Scale(-0.5, len(bars) - 0.5, _LEFT, _RIGHT)
-    up = scale([value for bar in bars for value in _prices(bar)], _BOTTOM, _TOP)
+    across = Axis(-0.5, len(bars) - 0.5, _LEFT, _RIGHT)
+    up = axis([value for bar in bars for value in _prices(bar)], _BOTTOM, _TOP)
     name = one_line(f"{chart.symbol}: {len(bars)} sessions from {chart.first} to {chart.last}")
     last = f"the last close is {chart.last_close:g}" if chart.last_close is not None else "the last close is not known"
     parts = [
         f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(name)}; {last}">',
         f"<title>{escape(name)}</title>",
-        *_grid(up),
+        *grid(up, _LEFT, _RIGHT),
         *_months(bars, across),
         *_bodies(bars, across, up),
         *_marks(chart.marks[:_MOST_MARKS], bars, across, up),
@@ -53,14 +53,7 @@ def _prices(bar: Candle) -> list[float]:
     return [one for one in (bar.low, bar.high, bar.open, bar.close) if one is not None]
 
 
-def _grid(up: Scale) -> Iterator[str]:
-    for value in ticks(up.low, up.high, 5):
-        y = number(up.at(value))
-        yield f'<path class="grid" d="M{_LEFT} {y}H{_RIGHT}"/>'
-        yield f'<text class="axis" x="{_RIGHT + 5}" y="{y}">{value:g}</text>'
-
-
-def _months(bars: Sequence[Candle], across: Scale) -> Iterator[str]:
+def _months(bars: Sequence[Candle], across: Axis) -> Iterator[str]:
     """Yield the first session of each other month, or of each where there are few."""
     starts = [at for at in range(1, len(bars)) if bars[at].at[:7] != bars[at - 1].at[:7]]
     for at in starts[:: max(1, len(starts) // 6)]:
@@ -68,7 +61,7 @@ def _months(bars: Sequence[Candle], across: Scale) -> Iterator[str]:
         yield f'<text class="axis mid" x="{x}" y="{HEIGHT - 8}">{bars[at].at[:7]}</text>'
 
 
-def _bodies(bars: Sequence[Candle], across: Scale, up: Scale) -> Iterator[str]:
+def _bodies(bars: Sequence[Candle], across: Axis, up: Axis) -> Iterator[str]:
     """Yield three paths: the ranges, the bodies that rose and those that fell. Without an open a session is a line."""
     half = max((across.end - across.start) / len(bars) * 0.32, 0.6)
     ranges: list[str] = []
@@ -87,7 +80,7 @@ def _bodies(bars: Sequence[Candle], across: Scale, up: Scale) -> Iterator[str]:
     yield f'<path class="rose" d="{"".join(rose)}"/><path class="fell" d="{"".join(fell)}"/>'
 
 
-def _marks(marks: Sequence[Mark], bars: Sequence[Candle], across: Scale, up: Scale) -> Iterator[str]:
+def _marks(marks: Sequence[ChartMark], bars: Sequence[Candle], across: Axis, up: Axis) -> Iterator[str]:
     """Yield the marks: those with a price at it, others in rows above the candles, each with its text as a title."""
     days, stacked = [bar.at[:10] for bar in bars], dict[int, int]()
     for one in marks:

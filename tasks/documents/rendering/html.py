@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from tasks.documents.building.pages import Pages
+from tasks.documents.building.pages import PageLinks
 from tasks.documents.rendering import figures
 from tasks.documents.rendering.candles import SIGNS, candle_chart
 from tasks.documents.rendering.lines import Line, line_chart
@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z_]+")
 
 def html(found: Document) -> str:
     """Return the document as HTML."""
-    return _environment().get_template(f"{found.kind}.html").render(found=found, pages=Pages(found.service))
+    return _environment().get_template(f"{found.kind}.html").render(found=found, pages=PageLinks(found.service))
 
 
 def policy() -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from tasks.documents.rendering.scales import Scale, number, scale, ticks
+from tasks.documents.rendering.scales import Axis, axis, grid, number
 
 WIDTH, HEIGHT = 720, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 6, 648, 10, 190
@@ -28,11 +28,11 @@ def line_chart(days: Sequence[dt.date], lines: Sequence[Line], label: str) -> Ma
     known = [value for line in lines for value in line.values if value is not None]
     if len(days) < 2 or len(known) < 2:
         return Markup("")
-    across, up = Scale(0, len(days) - 1, _LEFT, _RIGHT), scale(known, _BOTTOM, _TOP)
+    across, up = Axis(0, len(days) - 1, _LEFT, _RIGHT), axis(known, _BOTTOM, _TOP)
     text = escape(f"{label}, {days[0]} to {days[-1]}")
     parts = [
         f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text}"><title>{text}</title>',
-        *_grid(up),
+        *grid(up, _LEFT, _RIGHT),
         *(f'<path class="line {escape(line.name)}" d="{_path(line.values, across, up)}"/>' for line in lines),
         *_days(days, across),
         "</svg>",
@@ -40,21 +40,14 @@ def line_chart(days: Sequence[dt.date], lines: Sequence[Line], label: str) -> Ma
     return Markup("".join(parts))
 
 
-def _grid(up: Scale) -> Iterator[str]:
-    for value in ticks(up.low, up.high, 5):
-        y = number(up.at(value))
-        yield f'<path class="grid" d="M{_LEFT} {y}H{_RIGHT}"/>'
-        yield f'<text class="axis" x="{_RIGHT + 5}" y="{y}">{value:,.0f}</text>'
-
-
-def _days(days: Sequence[dt.date], across: Scale) -> Iterator[str]:
+def _days(days: Sequence[dt.date], across: Axis) -> Iterator[str]:
     places = sorted({0, len(days) // 3, 2 * len(days) // 3, len(days) - 1})
     for place in places:
         side = "" if place == 0 else " end" if place == len(days) - 1 else " mid"
         yield f'<text class="axis{side}" x="{number(across.at(place))}" y="{HEIGHT - 10}">{days[place]}</text>'
 
 
-def _path(values: Sequence[float | None], across: Scale, up: Scale) -> str:
+def _path(values: Sequence[float | None], across: Axis, up: Axis) -> str:
     """Return the path; a point without neighbours is a dot."""
     found, pen = [], "M"
     for at, value in enumerate(values):

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from tasks.documents.building.pages import Pages
+from tasks.documents.building.pages import PageLinks
 from tasks.documents.rendering.figures import NONE
 from tasks.documents.rendering.html import FILTERS, TEMPLATES
 from tasks.documents.schema.documents import Document
@@ -20,7 +20,7 @@ _GAPS = re.compile(r"\n{3,}")
 
 def markdown(found: Document) -> str:
     """Return the document as markdown."""
-    text = _environment().get_template(f"{found.kind}.md").render(found=found, pages=Pages(found.service))
+    text = _environment().get_template(f"{found.kind}.md").render(found=found, pages=PageLinks(found.service))
     return _GAPS.sub("\n\n", text).strip() + "\n"
 
 

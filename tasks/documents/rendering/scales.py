@@ -1,13 +1,16 @@
-"""The arithmetic of drawings: from values to points, and round numbers for the lines between them."""
+"""The arithmetic of drawings: from values to points."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from tools.charts.scale import price_ticks
 
-class Scale(NamedTuple):
+_LINES = 5
+
+
+class Axis(NamedTuple):
     """A line from values to points. low, high: values; start, end: their points."""
 
     low: float
@@ -19,20 +22,20 @@ class Scale(NamedTuple):
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
-def scale(values: Sequence[float], start: float, end: float, margin: float = 0.06) -> Scale:
-    """Return a scale with a margin around the values, as a share of their range; values that are all alike get one."""
+def axis(values: Sequence[float], start: float, end: float, margin: float = 0.06) -> Axis:
+    """Return an axis with a margin around the values, as a share of their range; values that are all alike get one."""
     low, high = min(values), max(values)
     room = (high - low) * margin or max(abs(high), 1.0) * margin
-    return Scale(low - room, high + room, start, end)
+    return Axis(low - room, high + room, start, end)
 
 
-def ticks(low: float, high: float, most: int) -> list[float]:
-    """Return at most so many round numbers from low to high: steps of 1, 2, 2.5 or 5 times a power of ten."""
-    rough = (high - low) / most
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(one * power for one in (1, 2, 2.5, 5, 10) if one * power >= rough)
-    first = math.ceil(low / step)
-    return [round((first + at) * step, 10) for at in range(most + 1) if (first + at) * step <= high]
+def grid(up: Axis, left: int, right: int) -> Iterator[str]:
+    """Yield a line across the drawing at each of a few round values, with the value at its end."""
+    values, digits = price_ticks(up.low, up.high, _LINES)
+    for value in values:
+        y = number(up.at(value))
+        yield f'<path class="grid" d="M{left} {y}H{right}"/>'
+        yield f'<text class="axis" x="{right + 5}" y="{y}">{value:,.{digits}f}</text>'
 
 
 def number(value: float) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 from models.research import Frozen
 from tasks.approvals.approving import WaitingOrder, WaitingRequest
 from tasks.documents.schema.dossier import Dossier, OrderLine
-from tasks.documents.schema.parts import Head, PriceChart, Totals
+from tasks.documents.schema.parts import DocumentHead, PriceChart, Totals
 from tasks.views.board.board_view import BoardView
 from tasks.views.history.listing import RunRow
 from tasks.views.history.symbol import SymbolDetail
@@ -27,7 +27,7 @@ class Stage(Frozen):
     labels: dict[str, int]
 
 
-class RunDocument(Head):
+class RunDocument(DocumentHead):
     """The report of a run. run: as `GET /runs/RUN` has it; symbols: its candidates by rank, for a trade run those of
     its source. board: of a run with rounds of voices; equity: of its account's marks up to the run's day, null where
     there are fewer than two, and for a backtest, which has its own curve in `run.backtest`.
@@ -67,7 +67,7 @@ class TradingChange(Frozen):
     by: str | None
 
 
-class DayDocument(Head):
+class DayDocument(DocumentHead):
     """The desk's day in New York. runs: those that were opened on it, or for which the market was on it, the newest
     first. orders, movements: of the account, by market time. account, waiting: as they are when the document is made;
     equity: of the day, null without a mark on it. halts: all changes of the trading state on the day."""
@@ -86,7 +86,7 @@ class DayDocument(Head):
     totals: Totals
 
 
-class SymbolDocument(Head):
+class SymbolDocument(DocumentHead):
     """A symbol across all runs of the account. symbol: as `GET /symbols/SYMBOL` has it; runs: in which it was a
     candidate or had an order, the newest first."""
 

@@ -29,7 +29,7 @@ class MissingItem(Gap):
     role: str | None = None
 
 
-class Head(Frozen):
+class DocumentHead(Frozen):
     """The beginning of each document. format, version: of this schema. made_at: real time. in_flight: what it is about
     goes on, so that a later one may have more. page: address of the same on the desk's page, service: that of the page
     itself; null where the desk had none."""
@@ -83,7 +83,7 @@ class LineageStep(Frozen):
     page: str | None = None
 
 
-class Mark(Frozen):
+class ChartMark(Frozen):
     """Something that happened at a time of the market. price: of an order or a fill, null where it has none."""
 
     kind: MarkKind
@@ -105,6 +105,6 @@ class PriceChart(Frozen):
     last: str | None
     last_close: float | None
     adjusted: bool | None
-    marks: list[Mark]
+    marks: list[ChartMark]
     missing: list[Gap]
     bars: list[Candle] = Field(default=[], exclude=True)

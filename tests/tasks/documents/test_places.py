@@ -10,7 +10,7 @@ import fsspec
 import pytest
 
 from models.errors import SettingError, UsageError
-from tasks.documents.places import Place, require_place
+from tasks.documents.places import OutputPlace, require_place
 from tasks.documents.rendering.formats import is_own
 
 OWN = "<!-- chordesk.report 1 -->\n# A run\n"
@@ -18,7 +18,7 @@ OWN = "<!-- chordesk.report 1 -->\n# A run\n"
 
 def test_the_desks_own_report_is_written_over_and_no_other_file(tmp_path: Path) -> None:
     path = tmp_path / "new" / "run.md"
-    place = Place(str(path))
+    place = OutputPlace(str(path))
     assert place.write(OWN) == str(path)
     assert place.write(OWN + "more") == str(path)
     assert path.read_text() == OWN + "more"
@@ -33,14 +33,14 @@ def test_the_desks_own_report_is_written_over_and_no_other_file(tmp_path: Path) 
 
 
 def test_a_folder_gives_its_files_names(tmp_path: Path) -> None:
-    assert Place(str(tmp_path)).is_folder()
-    assert Place(f"{tmp_path}/new/").is_folder()
-    assert not Place(str(tmp_path / "run.md")).is_folder()
-    assert Place(str(tmp_path)).write(OWN, "a/run.md") == str(tmp_path / "a" / "run.md")
+    assert OutputPlace(str(tmp_path)).is_folder()
+    assert OutputPlace(f"{tmp_path}/new/").is_folder()
+    assert not OutputPlace(str(tmp_path / "run.md")).is_folder()
+    assert OutputPlace(str(tmp_path)).write(OWN, "a/run.md") == str(tmp_path / "a" / "run.md")
 
 
 def test_other_file_systems_take_them_too() -> None:
-    place = Place("memory://documents-of-tests")
+    place = OutputPlace("memory://documents-of-tests")
     assert place.write(OWN, "x/run.md") == "memory://documents-of-tests/x/run.md"
     files = fsspec.filesystem("memory")
     assert files.cat_file("/documents-of-tests/x/run.md").decode() == OWN
@@ -52,16 +52,16 @@ def test_other_file_systems_take_them_too() -> None:
 def test_a_place_that_cannot_be_used_is_named_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match=r"file/run\.md cannot be written"):
-        Place(str(tmp_path / "file" / "run.md")).write(OWN)
+        OutputPlace(str(tmp_path / "file" / "run.md")).write(OWN)
     with pytest.raises(UsageError, match="nosuch://host/x cannot be used: Protocol not known") as caught:
-        Place("nosuch://host/x")
+        OutputPlace("nosuch://host/x")
     assert "s3://BUCKET" in caught.value.remedy
     with pytest.raises(UsageError, match=r"@127\.0\.0\.1:1/x cannot be used") as caught:
-        Place("ftp://ann:secret@127.0.0.1:1/x")
+        OutputPlace("ftp://ann:secret@127.0.0.1:1/x")
     assert "secret" not in str(caught.value)
     if importlib.util.find_spec("s3fs") is None:
         with pytest.raises(UsageError, match="s3://bucket/x cannot be used: Install s3fs") as caught:
-            Place("s3://bucket/x")
+            OutputPlace("s3://bucket/x")
         assert "install the package" in caught.value.remedy
     with pytest.raises(SettingError, match="DESK_REPORT_URL: nosuch://host/x cannot be used"):
         require_place("nosuch://host/x")

@@ -59,7 +59,7 @@ def test_all_formats_come_out_to_the_terminal_or_a_file(home: Path, chain: Chain
         (("--symbol", "ACME", "--out", "desk.toml/x.md"), "cannot be written", "another place"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named_with_a_remedy(
+def test_each_wrong_input_is_named_with_a_remedy(
     home: Path, chain: Chain, arguments: tuple[str, ...], error: str, remedy: str
 ) -> None:
     done = desk(home, "report", *arguments)

@@ -1,10 +1,8 @@
-"""JSON documents fit their models, and a symbol's file has the names that aggregators of research use."""
+"""Documents have what the views have: fills, gaps, a market that is away, and the halts of a day."""
 
 from __future__ import annotations
 
 import datetime as dt
-import json
-from pathlib import Path
 
 from models.states import TradingState
 from models.tables.columns import utcnow
@@ -13,51 +11,12 @@ from models.tables.runs import Run, Verdict
 from tasks.bootstrap import Desk
 from tasks.documents.building.day import day_document
 from tasks.documents.building.run import run_document
-from tasks.documents.building.symbol import symbol_document
-from tasks.documents.files import write_run
-from tasks.documents.rendering.formats import rendered
-from tasks.documents.schema.documents import DayDocument, RunDocument, SymbolDocument
-from tasks.documents.schema.dossier import SymbolFile
 from tests.tasks.views.chain import Chain
 from tests.tasks.web.page.hostile import a_hostile_run
 from tools.market.clock import NEW_YORK
 from tools.orders.records import events
 
 DAY = dt.date(2010, 8, 12)
-
-
-def test_each_document_is_read_back_as_it_was(desk: Desk, chained: Chain) -> None:
-    a_hostile_run(desk.store)
-    made = (run_document(desk, chained.run_id), day_document(desk, DAY), symbol_document(desk, "ACME"))
-    for found, model in zip(made, (RunDocument, DayDocument, SymbolDocument), strict=True):
-        text = rendered(found, "json")
-        assert list(json.loads(text))[:2] == ["format", "version"]
-        again = model.model_validate_json(text)
-        assert again.model_dump_json() == found.model_dump_json()
-
-
-def test_a_symbols_file_has_reports_verdict_and_lineage(desk: Desk, chained: Chain, tmp_path: Path) -> None:
-    place = write_run(desk, str(tmp_path), chained.run_id)
-    assert place == str(tmp_path / chained.run_id)
-    found = sorted(path.relative_to(place).as_posix() for path in Path(place).rglob("*.*"))
-    assert found == ["report.html", "report.json", "report.md", "symbols/ACME.json", "symbols/IBM.json"]
-    file = SymbolFile.model_validate_json((Path(place) / "symbols" / "ACME.json").read_text())
-    one = file.dossier
-    assert (file.run_id, one.symbol, one.combined_rating, one.combined_confidence) == (
-        chained.run_id, "ACME", "BUY", "medium",
-    )  # fmt: skip
-    assert [(row.role, row.verdict, row.thread_id, len(row.tools)) for row in one.artifacts] == [
-        ("quick", "CONFIRMED", "thread-ACME-quick", 2), ("risk", "CONFIRMED", "thread-ACME-risk", 1),
-    ]  # fmt: skip
-    steps = [step.kind for step in one.lineage]
-    assert steps == ["hit", "hit", "candidate", "report", "report", "verdict", "decision", "preview", "order"]
-    made_by_turns = [step for step in one.lineage if step.kind in ("hit", "report", "decision")]
-    assert all(step.turn_id and step.thread_id and step.page for step in made_by_turns)
-    assert one.decision_log == ["open ACME: previewed"]
-    assert one.summary_markdown.startswith("ACME: **BUY** (medium)\n")
-    assert len(one.prior_artifacts) == 2, "of the older run"
-    assert {row.run_id for row in one.prior_artifacts} != {chained.run_id}
-    assert {mark.kind for mark in one.prices.marks} == {"hit", "verdict", "order"}
 
 
 def test_a_fill_is_the_last_step_and_a_mark_at_its_price(desk: Desk, chained: Chain) -> None:
@@ -77,7 +36,7 @@ def test_a_fill_is_the_last_step_and_a_mark_at_its_price(desk: Desk, chained: Ch
     assert one.orders[0].fills[0].commission == 1
 
 
-def test_what_is_missing_is_named(desk: Desk, chained: Chain) -> None:
+def test_gaps_are_named_with_their_reasons(desk: Desk, chained: Chain) -> None:
     hostile = a_hostile_run(desk.store)
     lack = {(one.what, one.role): one.reason for one in run_document(desk, hostile.run).missing if one.symbol}
     assert lack["sources", "risk"] == "1 of 2 figures have no source: 99.9"

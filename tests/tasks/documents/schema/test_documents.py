@@ -1,0 +1,54 @@
+"""JSON documents fit their models, and a symbol's file has the names that aggregators of research use."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+from tasks.bootstrap import Desk
+from tasks.documents.building.day import day_document
+from tasks.documents.building.run import run_document
+from tasks.documents.building.symbol import symbol_document
+from tasks.documents.files import write_run
+from tasks.documents.rendering.formats import rendered
+from tasks.documents.schema.documents import DayDocument, RunDocument, SymbolDocument
+from tasks.documents.schema.dossier import SymbolFile
+from tests.tasks.views.chain import Chain
+from tests.tasks.web.page.hostile import a_hostile_run
+
+DAY = dt.date(2010, 8, 12)
+
+
+def test_each_document_is_read_back_as_it_was(desk: Desk, chained: Chain) -> None:
+    a_hostile_run(desk.store)
+    made = (run_document(desk, chained.run_id), day_document(desk, DAY), symbol_document(desk, "ACME"))
+    for found, model in zip(made, (RunDocument, DayDocument, SymbolDocument), strict=True):
+        text = rendered(found, "json")
+        assert list(json.loads(text))[:2] == ["format", "version"]
+        again = model.model_validate_json(text)
+        assert again.model_dump_json() == found.model_dump_json()
+
+
+def test_a_symbols_file_has_reports_verdict_and_lineage(desk: Desk, chained: Chain, tmp_path: Path) -> None:
+    place = write_run(desk, str(tmp_path), chained.run_id)
+    assert place == str(tmp_path / chained.run_id)
+    found = sorted(path.relative_to(place).as_posix() for path in Path(place).rglob("*.*"))
+    assert found == ["report.html", "report.json", "report.md", "symbols/ACME.json", "symbols/IBM.json"]
+    file = SymbolFile.model_validate_json((Path(place) / "symbols" / "ACME.json").read_text())
+    one = file.dossier
+    assert (file.run_id, one.symbol, one.combined_rating, one.combined_confidence) == (
+        chained.run_id, "ACME", "BUY", "medium",
+    )  # fmt: skip
+    assert [(row.role, row.verdict, row.thread_id, len(row.tools)) for row in one.artifacts] == [
+        ("quick", "CONFIRMED", "thread-ACME-quick", 2), ("risk", "CONFIRMED", "thread-ACME-risk", 1),
+    ]  # fmt: skip
+    steps = [step.kind for step in one.lineage]
+    assert steps == ["hit", "hit", "candidate", "report", "report", "verdict", "decision", "preview", "order"]
+    made_by_turns = [step for step in one.lineage if step.kind in ("hit", "report", "decision")]
+    assert all(step.turn_id and step.thread_id and step.page for step in made_by_turns)
+    assert one.decision_log == ["open ACME: previewed"]
+    assert one.summary_markdown.startswith("ACME: **BUY** (medium)\n")
+    assert len(one.prior_artifacts) == 2, "of the older run"
+    assert {row.run_id for row in one.prior_artifacts} != {chained.run_id}
+    assert {mark.kind for mark in one.prices.marks} == {"hit", "verdict", "order"}
