@@ -42,7 +42,10 @@ class PageLinks:
 
 
 def pages_of(settings: Settings) -> PageLinks:
-    """Return the addresses of the service that runs on this process's home; of none without one."""
+    """Return the addresses of DESK_NOTIFY_PAGE_URL, else of the service that runs on this process's home; of none
+    without one."""
+    if settings.notify_page_url is not None:
+        return PageLinks(settings.notify_page_url.rstrip("/"))
     found = running.read_api(settings.home)
     if found is None or not found[1]:
         return PageLinks(None)
