@@ -22,7 +22,7 @@ LEAST_RUN_AGE = DAY
 # Rows that belong to one run and go with it, or with it and its last trace.
 RUN = frozenset({
     "run", "step", "turn", "screen_hit", "candidate", "candidate_hit", "report", "verdict", "verdict_report",
-    "analysis", "decision", "trader_note", "event_batch", "event_head",
+    "analysis", "decision", "trader_note", "event_batch", "event_head", "run_document_copy",
 })  # fmt: skip
 # How a run came to its results. It goes also from a run that is kept for its scores alone.
 EVIDENCE = frozenset({
