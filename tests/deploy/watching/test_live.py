@@ -1,0 +1,199 @@
+"""A desk at work under a real Prometheus: every query of rules and dashboards runs there, every metric in one exists,
+and alerts fire by real faults.
+
+Faults that this desk cannot have cheaply are promtool's (`test_rules`): turns and events that fail by the dozen, a
+database that is away. Ages and equity are put back in the database, and limits are lowered where an excess would take
+hours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import redis.asyncio
+from sqlalchemy import update
+from sqlmodel import col, select
+
+from models.states import ApprovalState, OrderState, StepState
+from models.tables.columns import utcnow
+from models.tables.orders import Approval, EquityMark, Order
+from models.tables.runs import Run, Step, Sweep
+from tasks.bootstrap import desk_of
+from tasks.engine.limits.admission import Admission
+from tasks.workflows.screen import open_screen
+from tests.deploy.watching.prometheus import Prometheus, alerts, metrics_in, queries, scraping
+from tests.stack import Processes, free_port, processes, wait_for
+
+ROLES = ("research", "ops", "trade", "beat", "api")
+SYMBOLS = "AAPL,IBM,TGT,GOOG,XOM,GE,JPM,BAC,WMT,PG"
+# These have a series once what they count has happened: an error, a missing figure, a priced turn, a limited turn.
+WITH_ITS_EVENT = {
+    "desk_codex_errors_total", "desk_usage_missing_total", "desk_day_usd", "desk_turns_reserved",
+    "desk_model_parked_seconds",
+}  # fmt: skip
+BY_SERIES_ALONE = {"DeskErrorRate", "DeskEventsDropped", "DeskDatabaseAway"}
+SETTINGS = {
+    "TRADER_LIVE": "1",
+    "DESK_APPROVAL": "manual",
+    "DESK_PREMARKET": "off",
+    "DESK_MIDDAY": "off",
+    "DESK_ORDERS_SECONDS": "3600",  # an order pass would ask the broker about the order that is made unknown
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A desk with a port for each role, and the Prometheus that scrapes them."""
+
+    desk: Processes
+    ports: Mapping[str, int]
+    prometheus: Prometheus
+
+    def start(self, role: str, **given: str) -> None:
+        environ = {"DESK_METRICS_PORT": str(self.ports[role]), **given}
+        if role in ("beat", "api"):
+            self.desk.desk(role, role, environ=environ)
+        else:
+            self.desk.start_worker(role, environ=environ)
+
+    def fires(self, *names: str) -> None:
+        wait_for(lambda: self.prometheus.firing() >= set(names), f"{', '.join(names)} fire")
+
+    def rests(self, *names: str) -> None:
+        wait_for(lambda: not self.prometheus.firing() & set(names), f"{', '.join(names)} do not fire")
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    ports = {role: free_port() for role in ROLES}
+    folder = tmp_path_factory.mktemp("prometheus")
+    with processes(**SETTINGS) as desk:
+        desk.rulebook(latency=0.2)
+        starting = Watched(desk, ports, Prometheus(0))
+        for role in ROLES:
+            starting.start(role)
+        desk.await_workers("research", "ops", "trade")
+        with scraping(folder, ports) as prometheus:
+            yield Watched(desk, ports, prometheus)
+
+
+@pytest.fixture(scope="module")
+def screen(watched: Watched) -> Run:
+    """A screen that ended with an order that waits for a person."""
+    run = open_screen(watched.desk.app, SYMBOLS, max_candidates=3)
+    assert run is not None
+    store = desk_of(watched.desk.app).store
+
+    def waits() -> bool:
+        with store.read() as session:
+            return session.exec(select(Approval).where(Approval.state == ApprovalState.PENDING)).first() is not None
+
+    wait_for(waits, "an order waits for a person")
+    return run
+
+
+@pytest.mark.long
+def test_every_query_runs_and_every_metric_in_one_exists(watched: Watched, screen: Run) -> None:
+    wanted = {name for query in queries() for name in metrics_in(query)}
+    assert wanted >= WITH_ITS_EVENT, "names that no query has"
+    wait_for(lambda: wanted - WITH_ITS_EVENT <= watched.prometheus.names(), "every metric was scraped")
+    for query in queries():
+        watched.prometheus.query(query)
+    (waiting,) = watched.prometheus.query('max by (kind) (desk_waiting{kind="order"})')
+    assert float(waiting["value"][1]) >= 1
+    wait_for(lambda: len(watched.prometheus.query('up{job="desk"} == 1')) == len(ROLES), "all processes are up")
+
+
+@pytest.mark.long
+def test_a_desk_at_work_sets_off_no_alert(watched: Watched, screen: Run) -> None:
+    wait_for(lambda: watched.prometheus.query("sum(desk_ready) == 5") != [], "all processes are ready")
+    watched.rests(*alerts())
+
+
+@pytest.mark.long
+def test_orders_a_halt_a_parked_model_and_a_fall_set_off_theirs(watched: Watched, screen: Run) -> None:
+    store = desk_of(watched.desk.app).store
+    with store.session() as session:
+        session.connection().execute(update(Approval).values(asked_at=utcnow() - dt.timedelta(minutes=5)))
+    watched.fires("DeskWaiting")
+    with store.session() as session:
+        order = session.exec(select(Order).where(col(Order.state) == OrderState.APPROVAL_PENDING)).first()
+        assert order is not None
+        order.state = OrderState.UNKNOWN
+        day = dt.date(2010, 8, 12)
+        mark = session.get(EquityMark, ("paper", day)) or EquityMark(
+            account="paper", day=day, opening=100_000, last=0, high_water=0
+        )
+        mark.opening, mark.high_water, mark.last = 100_000, 100_000, 85_000
+        session.add_all((order, mark))
+    asyncio.run(_park(watched))
+    watched.fires("DeskOrderUnknown", "DeskDrawdown", "DeskDayLoss", "DeskModelParked")
+    done = watched.desk.desk("halt", "halt", "--why", "a test")
+    assert done.wait(240) == 0, watched.desk.log("halt")
+    watched.desk.running.pop("halt")
+    watched.fires("DeskHalted")
+
+
+@pytest.mark.long
+def test_used_up_budgets_and_large_app_servers_set_off_theirs(watched: Watched, screen: Run) -> None:
+    (used,) = watched.prometheus.query("max(desk_day_tokens)")
+    for limit, alert in ((float(used["value"][1]) / 0.9, "DeskBudgetNear"), (1, "DeskBudgetReached")):
+        watched.desk.end("ops")
+        watched.start("ops", DESK_BUDGET_DAY_TOKENS=str(int(limit)), DESK_CODEX_RECYCLE_RSS_MB="1")
+        watched.fires(alert, "DeskAppServerMemory")
+    watched.desk.end("ops")
+    watched.start("ops")
+    watched.rests("DeskBudgetReached", "DeskAppServerMemory")
+
+
+async def _park(watched: Watched) -> None:
+    """Park a model as a worker does on its provider's limit."""
+    client = redis.asyncio.from_url(watched.desk.environ["DESK_REDIS_URL"])
+    try:
+        assert await Admission(client, watched.desk.settings, "gpt-5.5").park(300.0, "a test") is not None
+    finally:
+        await client.aclose()
+
+
+@pytest.mark.long
+def test_killed_workers_a_dead_beat_and_a_lost_redis_set_off_theirs(watched: Watched, screen: Run) -> None:
+    """The last fault of this desk."""
+    store, desk = desk_of(watched.desk.app).store, watched.desk
+    run = open_screen(desk.app, SYMBOLS, max_candidates=3)
+    assert run is not None
+
+    def held() -> bool:
+        with store.read() as session:
+            found = select(Step).where(Step.run_id == run.id, col(Step.state) == StepState.RUNNING)
+            return any(str(one.owner).startswith("research") for one in session.exec(found).all())
+
+    wait_for(held, "the research worker has a step")
+    desk.end("research", signal.SIGKILL)
+    watched.fires("DeskNoWorker", "DeskProcessAway")
+    watched.start("research")
+    watched.fires("DeskWorkerLost")
+    watched.rests("DeskNoWorker", "DeskProcessAway")
+    for role in ("research", "beat"):
+        desk.end(role, signal.SIGKILL)
+    open_screen(desk.app, SYMBOLS, max_candidates=3)
+    past = utcnow() - dt.timedelta(hours=1)
+    with store.session() as session:
+        session.connection().execute(update(Sweep).values(last_at=past))
+        session.connection().execute(update(Step).where(col(Step.state) == StepState.READY).values(due_at=past))
+    watched.fires("DeskNoBeat", "DeskSweepStale", "DeskStepsDue")
+    desk.end("redis", signal.SIGKILL)
+    watched.fires("DeskRedisAway")
+
+
+def test_the_other_alerts_are_those_of_promtool(watched: Watched) -> None:
+    """So that no alert is left out of both."""
+    source = Path(__file__).read_text(encoding="utf-8")
+    live = {name for name in alerts() if f'"{name}"' in source.partition("def test_")[2]}
+    assert live | BY_SERIES_ALONE == set(alerts())
+    assert not live & BY_SERIES_ALONE
