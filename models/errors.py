@@ -22,6 +22,7 @@ DeskError
     MarketUnavailable  (retried)
   OrderError           an order that may not proceed
     FencedOff          another process submits for the account now
+  BackupError          a backup that cannot be made, or is not as it was made
   HistoryTrimmed       requested events are no longer kept
   LeaseLost            another owner holds the step; the work is dropped
   Postponed            a turn may not start now; its step is given back and no attempt is used up
@@ -186,6 +187,12 @@ class GraphWaits(GraphError):
 
 class BudgetUsed(DeskError):
     """A call that a used-up budget of tokens does not admit."""
+
+
+class BackupError(DeskError):
+    """A backup cannot be made, or is not as it was made."""
+
+    remedy = "see docs/retention.md"
 
 
 class HistoryTrimmed(DeskError):

@@ -24,3 +24,12 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         with suppress(OSError):
             os.unlink(aside)
         raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring a folder's names to disk. Raises OSError."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -234,6 +234,12 @@ def current(url: str) -> tuple[str | None, str]:
     return found, newest or ""
 
 
+def knows(revision: str) -> bool:
+    """Return whether this version's migrations lead on from a revision."""
+    script = ScriptDirectory.from_config(_alembic("sqlite://"))
+    return revision in {one.revision for one in script.walk_revisions()}
+
+
 def require_current(url: str) -> None:
     """Raise DatabaseDown when the schema is not the one this code was written for."""
     found, newest = current(url)

@@ -144,6 +144,15 @@ MODULES: dict[str, dict[str, str]] = {
             "score rests on. A desk at work does so by itself, and may go on meanwhile."
         ),
     },
+    "retention.backup": {
+        "backup": (
+            "Back the desk up as of one point in time while it works: database, audit log, HALT file, pictures, "
+            "rollouts."
+        ),
+        "restore": (
+            "Restore a backup into an empty place and verify it; the desk there is halted until a person resumes it."
+        ),
+    },
     "services.db": {
         "db": "The database and its migrations.",
     },

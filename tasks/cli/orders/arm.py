@@ -18,6 +18,7 @@ from tasks.cli.output import emit
 from tasks.cli.shell import Json, opened, whoami
 from tools.decimals import money
 from tools.orders.checks.mandates import in_force, usage_of
+from tools.orders.halt import disarming
 
 NONE_IN_FORCE = 1
 commands = typer.Typer()
@@ -56,7 +57,7 @@ def disarm(
     if broker is not None:
         _known(broker)
     settings, store = opened()
-    versions = arming.disarm(store, settings, broker, whoami())
+    versions = disarming.disarm(store, settings, broker, whoami())
     listed = ", ".join(str(version) for version in versions)
     typer.echo(f"disarmed: mandate {listed}" if versions else "there was no mandate to disarm")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlmodel import col, func, select
+from sqlmodel import func, select
 
 from models.database.store import Store
 from models.errors import SettingError, UsageError
@@ -116,23 +116,3 @@ def checked_symbols(symbols: Sequence[str]) -> tuple[str, ...]:
             remedy=f"a symbol is {SYMBOL_RULE}; --symbols '{ANY_SYMBOL}' allows all",
         )
     return found
-
-
-def disarm(store: Store, settings: Settings, broker: str | None, by: str) -> list[int]:
-    """Disarm every mandate of a broker, or of all; return the versions that were armed until now.
-
-    It takes effect before it is in the audit log: a log that cannot be written must not keep a mandate alive.
-    """
-    with store.session() as session:
-        query = select(Mandate).where(col(Mandate.disarmed_at).is_(None)).order_by(col(Mandate.version))
-        if broker is not None:
-            query = query.where(col(Mandate.broker) == broker)
-        rows = session.exec(query.with_for_update()).all()
-        for row in rows:
-            row.disarmed_at, row.disarmed_by = utcnow(), by
-            session.add(row)
-    if rows:
-        with store.session() as session:
-            for row in rows:
-                audit.record(session, settings, "disarmed", version=row.version, broker=row.broker, by=by)
-    return [row.version for row in rows]

@@ -76,6 +76,8 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("gc", ("--dry-run",)),
     ("gc", ()),
     ("gc", ("--sizes",)),
+    ("backup", ("copy",)),
+    ("restore", ("copy", "--into", "restored")),
     ("questions add", ("Will it rain?", "--closes", "2010-08-20")),
     ("questions list", ()),
     ("questions show", (QUESTION,)),

@@ -27,6 +27,7 @@ from tests.tasks.doctor.test_doctor import check_context, one
 from tests.tools.orders.tape import Tape
 from tools.ledger import ensure_account
 from tools.orders.audit.log import log_path, record
+from tools.orders.halt import disarming
 
 PUT = "AAA100918P00090000"
 
@@ -164,7 +165,7 @@ def test_real_money_needs_a_mandate_that_holds(tmp_path: Path, case: str, status
             context.desk.store, context.settings, signer, "alpaca-live", Decimal(10_000), 3, ["IBM"], hours, "ann"
         )
     if case == "disarmed":
-        arming.disarm(context.desk.store, context.settings, None, "bob")
+        disarming.disarm(context.desk.store, context.settings, None, "bob")
     found = one("mandate", context)
     assert (found.status, expected in found.detail) == (status, True), found
     assert ("desk arm" in found.remedy) is (status is CheckStatus.FAIL)

@@ -20,6 +20,7 @@ from tests.fakes.alpaca import Alpaca
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
+from tools.orders.halt import disarming
 from tools.orders.maintenance import maintain_orders
 from tools.orders.records import approvals
 from tools.orders.records.outcomes import outcome
@@ -145,7 +146,7 @@ def armed(disarmed: bool = False, **terms: Any) -> Play:
         decision = desk.decide(action("AAA"), action("BBB"))
         desk.process(decision, trader_live=False)
         if disarmed:
-            arming.disarm(desk.store, desk.settings, desk.settings.broker, "ann")
+            disarming.disarm(desk.store, desk.settings, desk.settings.broker, "ann")
         first, second = desk.process(decision)
         assert first.state == (OrderState.FILLED if wanted["hours"] > 1 and not disarmed else OrderState.DENIED)
         assert len(stage.alpaca.sends) == [first.state, second.state].count(OrderState.FILLED)

@@ -22,6 +22,7 @@ from sqlalchemy import bindparam, event, select, text, update
 from sqlmodel import Session, col
 
 from models.errors import OrderError
+from models.files import sync_folder
 from models.masking import redacted
 from models.settings import Settings
 from models.settings.accounts import is_backtest
@@ -149,7 +150,7 @@ def chain_of(folder: Path, make: bool = False) -> str:
                 os.link(aside, path)
         finally:
             os.unlink(aside)
-        _sync_folder(folder)
+        sync_folder(folder)
     return path.read_text(encoding="ascii").strip()
 
 
@@ -177,7 +178,7 @@ def _append(path: Path, anchor: ChainAnchor, chain: str, pending: Sequence[_Line
         _write_all(handle, lines)
         os.fsync(handle)
     if new:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     return ChainAnchor(count, head, end + len(lines))
 
 
@@ -198,14 +199,6 @@ def _write_all(handle: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(handle, left) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _secrets(settings: Settings) -> Iterable[str]:

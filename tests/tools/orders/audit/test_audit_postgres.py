@@ -20,6 +20,7 @@ from tests.patience import PATIENCE
 from tools.orders.audit.log import record
 from tools.orders.audit.reading import check_logs
 from tools.orders.checks.mandates import in_force
+from tools.orders.halt import disarming
 
 pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
 from tests.postgres import binaries, shared
@@ -96,6 +97,6 @@ def test_a_mandate_holds_until_it_is_taken_back(store: Store, url: str, tmp_path
     terms = arming.arm(store, settings, key, "alpaca-live", **limits)  # type: ignore[arg-type]
     with store.read() as session:
         assert in_force(session, settings, "alpaca-live") == terms
-    assert arming.disarm(store, settings, "alpaca-live", "bob") == [terms.version]
+    assert disarming.disarm(store, settings, "alpaca-live", "bob") == [terms.version]
     with store.read() as session:
         assert not isinstance(in_force(session, settings, "alpaca-live"), MandateTerms)

@@ -32,6 +32,7 @@ from tests.tasks.views.chain import a_chain
 from tools.orders.audit.log import log_path
 from tools.orders.checks.mandates import PAYLOAD_KEY, MandateUsage, check, in_force, usage_of
 from tools.orders.checks.previews import terms_of
+from tools.orders.halt import disarming
 
 LIVE = "alpaca-live"
 
@@ -102,9 +103,9 @@ def test_the_newest_replaces_the_one_before(person: Person) -> None:
 def test_disarmed_is_over_at_once_and_for_good(person: Person) -> None:
     person.arm()
     person.arm()
-    assert arming.disarm(person.store, person.settings, LIVE, "bob@desk") == [1, 2]
+    assert disarming.disarm(person.store, person.settings, LIVE, "bob@desk") == [1, 2]
     assert person.denied() == "disarmed"
-    assert arming.disarm(person.store, person.settings, None, "bob@desk") == []
+    assert disarming.disarm(person.store, person.settings, None, "bob@desk") == []
 
 
 def test_a_log_that_cannot_be_written_keeps_no_mandate_alive(person: Person) -> None:
@@ -112,7 +113,7 @@ def test_a_log_that_cannot_be_written_keeps_no_mandate_alive(person: Person) -> 
     log_path(person.settings).unlink()
     log_path(person.settings).mkdir()
     with pytest.raises(Exception, match="cannot be written"):
-        arming.disarm(person.store, person.settings, LIVE, "bob@desk")
+        disarming.disarm(person.store, person.settings, LIVE, "bob@desk")
     assert person.denied() == "disarmed"
     with pytest.raises(Exception, match="cannot be written"):
         person.arm()
@@ -121,7 +122,7 @@ def test_a_log_that_cannot_be_written_keeps_no_mandate_alive(person: Person) -> 
 
 def test_arming_and_disarming_are_on_record(person: Person) -> None:
     person.arm()
-    arming.disarm(person.store, person.settings, LIVE, "bob@desk")
+    disarming.disarm(person.store, person.settings, LIVE, "bob@desk")
     rows = [json.loads(line) for line in log_path(person.settings).read_text().splitlines()]
     assert [(row["kind"], row["facts"].get("by", row["facts"].get("armed_by"))) for row in rows[1:]] == [
         ("armed", "ann@desk"),
@@ -227,7 +228,7 @@ def test_a_preview_is_made_under_a_mandate_that_holds_and_no_other(person: Perso
     if wrong == "altered":
         person.alter(signature=base64.b64encode(b"x" * 64).decode())
     if wrong == "disarmed":
-        arming.disarm(person.store, person.settings, LIVE, "bob@desk")
+        disarming.disarm(person.store, person.settings, LIVE, "bob@desk")
     with person.store.read() as session:
         found = terms_of(session, person.settings, "tape", LIVE).mandate
     assert found == (1 if wrong == "nothing" else None)

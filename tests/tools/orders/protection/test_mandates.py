@@ -15,7 +15,7 @@ from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.test_at_alpaca import working
 from tests.tools.orders.protection.watch import a_pass, covered
 from tests.tools.orders.tape import Tape
-from tools.orders.halt import halting
+from tools.orders.halt import disarming, halting
 from tools.orders.protection.coverage import Unprotected, unprotected
 
 NewDesk = Callable[..., Desk]
@@ -41,7 +41,7 @@ class Owner:
         arming.arm(self.desk.store, self.desk.settings, self.key, "alpaca-live", by="ann", **wanted)
 
     def disarm(self) -> None:
-        arming.disarm(self.desk.store, self.desk.settings, "alpaca-live", "ann")
+        disarming.disarm(self.desk.store, self.desk.settings, "alpaca-live", "ann")
 
     def buy_a_part(self) -> str:
         """Buy 10 AAA, of which 5 are filled; the order's id."""

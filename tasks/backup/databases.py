@@ -1,0 +1,148 @@
+"""Copies of a database as of one point in time, beside its writers: SQLite's by its online backup, Postgres's by
+`pg_dump`; and their way back into an empty one."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, create_engine, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
+
+from models.database.store import Store
+from models.errors import BackupError, DatabaseDown, UsageError
+from models.tables.columns import utcnow
+from models.urls import masked
+from tasks.backup.facts import Facts, facts_of
+
+_LAST_LINES = 3
+
+
+def dump(store: Store, path: Path) -> Facts:
+    """Write a copy of the database to a file and return the facts of that very point in time. Writers go on meanwhile.
+    Raises BackupError, DatabaseDown."""
+    try:
+        return _dump_sqlite(store, path) if store.is_sqlite else _dump_postgres(store, path)
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise DatabaseDown(f"the database cannot be copied: {' '.join(str(error).split())}") from None
+
+
+def _dump_sqlite(store: Store, path: Path) -> Facts:
+    at = utcnow()
+    pooled = store.engine.raw_connection()
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as copy:
+            pooled.driver_connection.backup(copy)  # type: ignore[union-attr]  # in one step: one view of all pages
+            copy.execute("PRAGMA journal_mode=DELETE")  # all of it is in the one file
+    finally:
+        pooled.close()
+    return _facts_of_file(path, at)
+
+
+def _dump_postgres(store: Store, path: Path) -> Facts:
+    with store.read() as session:  # one view, of this transaction and of pg_dump
+        at = utcnow()
+        view = str(session.execute(text("select pg_export_snapshot()")).scalar_one())
+        found = facts_of(session.connection(), at)
+        arguments = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={view}", f"--file={path}"]
+        _run("pg_dump", store.url, arguments)
+    return found
+
+
+def _facts_of_file(path: Path, at: dt.datetime) -> Facts:
+    with _plain(path) as connection:
+        return facts_of(connection, at)
+
+
+@contextlib.contextmanager
+def _plain(path: Path) -> Iterator[Connection]:
+    """Open a SQLite file as it is. A `Store` would change the file to its own way of writing."""
+    engine = create_engine(URL.create("sqlite", database=str(path)))
+    try:
+        with engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def require_sound(path: Path) -> None:
+    """Check a SQLite file: its pages, and that no row refers to one that is not there. Raises BackupError."""
+    try:
+        with _plain(path) as connection:
+            found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one()
+            lost = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+    except SQLAlchemyError as error:
+        raise _unsound(path, " ".join(str(error).split())) from None
+    if found != "ok":
+        raise _unsound(path, str(found))
+    if lost is not None:
+        raise _unsound(path, f"a row of {lost[0]} refers to one of {lost[2]} that is not there")
+
+
+def _unsound(path: Path, why: str) -> BackupError:
+    return BackupError(f"{path.name} is not a sound database: {why}", remedy="use another backup")
+
+
+def require_empty(url: str) -> None:
+    """Raises UsageError when the database has tables already, DatabaseDown when it does not answer."""
+    backend = make_url(url).get_backend_name()
+    if backend == "sqlite":
+        there = Path(make_url(url).database or "").exists()
+    else:
+        with contextlib.closing(Store(url)) as store:
+            try:
+                with store.read() as session:
+                    query = "select 1 from information_schema.tables where table_schema = current_schema()"
+                    there = session.execute(text(query)).first() is not None
+            except SQLAlchemyError as error:
+                raise DatabaseDown(f"the database {masked(url)} does not answer: {_first_line(error)}") from None
+    if there:
+        raise UsageError(f"the database {masked(url)} is not empty", remedy="name a new one: nothing is ever replaced")
+
+
+def load(path: Path, url: str) -> None:
+    """Make the copy the database of this URL, which is empty. Raises BackupError; then it is empty still."""
+    if make_url(url).get_backend_name() == "sqlite":
+        target = Path(make_url(url).database or "")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, target)
+    else:
+        arguments = ["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", str(path)]
+        _run("pg_restore", url, arguments)
+
+
+def require_program(url: str, name: str) -> None:
+    """Raises UsageError when a Postgres database needs a program that is not there."""
+    if make_url(url).get_backend_name() != "sqlite" and shutil.which(name) is None:
+        raise UsageError(
+            f"Postgres is copied by {name}, which is not on the PATH",
+            remedy="install the server's client programs (Debian: postgresql-client), of its version or newer",
+        )
+
+
+def _run(name: str, url: str, arguments: Sequence[str]) -> None:
+    """Run a client program on a database. Its password goes by the environment: a command line is for all to read."""
+    parsed = make_url(url)
+    plain = URL.create(
+        "postgresql", parsed.username, None, parsed.host, parsed.port, parsed.database, parsed.query
+    ).render_as_string()
+    secret = {"PGPASSWORD": str(parsed.password)} if parsed.password is not None else {}
+    command = [name, "--no-password", f"--dbname={plain}", *arguments]
+    done = subprocess.run(command, env={**os.environ, **secret}, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()[-_LAST_LINES:]
+        raise BackupError(
+            f"{name} failed: {' '.join(lines) or f'exit code {done.returncode}'}",
+            remedy="check that it is of the server's version or newer, and its right to read all tables",
+        )
+
+
+def _first_line(error: SQLAlchemyError) -> str:
+    return str(error).strip().splitlines()[0]

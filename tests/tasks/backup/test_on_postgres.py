@@ -1,0 +1,152 @@
+"""Backup and restore of a real PostgreSQL, by its own client programs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from models.database.store import Store
+from models.errors import BackupError, UsageError
+from models.settings.sources import load_settings
+from tasks.backup.restoring import restore
+from tests.patience import PATIENCE
+from tests.tasks.backup.kit import BY, DeskData, filled, restored, rows
+from tests.tasks.backup.test_backup import CHANGED
+from tools.orders.audit.reading import check_logs
+from tools.orders.halt.halting import trading_state
+
+pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
+from tests.postgres import Server, binaries, shared
+
+FOUND = binaries()
+WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
+# The same cases run on SQLite, where coverage counts their lines.
+pytestmark = [pytest.mark.postgres, pytest.mark.no_cover, pytest.mark.skipif(FOUND is None, reason=WHY)]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    assert FOUND is not None
+    with shared(FOUND) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _client_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the server's own version come first."""
+    import os
+
+    monkeypatch.setenv("PATH", f"{FOUND}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.fixture
+def data(postgres: Server, tmp_path: Path) -> Iterator[DeskData]:
+    home = tmp_path / "home"
+    home.mkdir()
+    url = postgres.url(postgres.fresh(postgres.template()))
+    settings = load_settings({"DESK_HOME": str(home), "DESK_DATABASE_URL": url}, home)
+    made = filled(DeskData(settings, Store(url)))
+    yield made
+    made.store.close()
+
+
+def test_all_comes_back(data: DeskData, postgres: Server, tmp_path: Path) -> None:
+    data.backup(tmp_path / "copy")
+    empty = postgres.url(postgres.fresh())
+    done, found = restored(tmp_path / "copy", tmp_path / "new", DESK_DATABASE_URL=empty)
+    with closing(found.store):
+        assert rows(found.store, CHANGED) == rows(data.store, CHANGED)
+        assert check_logs(found.store, found.settings)[0].whole
+        with found.store.read() as session:
+            assert str(trading_state(session, found.settings, "paper")[0]) == "halted"
+    assert (done.lines, done.manifest.database) == (3, "postgresql")
+
+
+def test_each_backup_beside_writers_is_of_one_point_in_time(data: DeskData, postgres: Server, tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def write() -> None:
+        own = DeskData(data.settings, Store(data.settings.database))
+        count = 0
+        while not over.is_set():
+            count += 1
+            own.picture(f"p{count}".encode() * 200)
+            own.line(size=count)
+        own.store.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        made = [data.backup(tmp_path / f"copy{number}").manifest for number in range(2)]
+    finally:
+        over.set()
+        writer.join(PATIENCE)
+    assert made[0].runs < made[1].runs
+    for number in range(2):
+        url = postgres.url(postgres.fresh())
+        done, found = restored(tmp_path / f"copy{number}", tmp_path / f"new{number}", DESK_DATABASE_URL=url)
+        found.store.close()
+        assert (done.manifest.missing, done.manifest.chains[0].problems) == ([], [])
+
+
+def test_a_database_with_tables_is_refused(data: DeskData, tmp_path: Path) -> None:
+    data.backup(tmp_path / "copy")
+    before = rows(data.store)
+    environ = {"DESK_HOME": str(tmp_path / "new"), "DESK_DATABASE_URL": data.settings.database}
+    with pytest.raises(UsageError, match="is not empty"):
+        restore(load_settings(environ, tmp_path), str(tmp_path / "copy"), BY)
+    assert rows(data.store) == before
+    with pytest.raises(UsageError, match="this one is sqlite"):
+        restore(load_settings({"DESK_HOME": str(tmp_path / "new")}, tmp_path), str(tmp_path / "copy"), BY)
+
+
+def test_a_damaged_dump_leaves_both_places_empty(data: DeskData, postgres: Server, tmp_path: Path) -> None:
+    """Damaged before its SHA-256 was taken: the client program refuses it, and its one transaction is rolled back."""
+    from tasks.backup import making
+    from tasks.backup.manifest import Manifest
+
+    data.backup(tmp_path / "copy")
+    path = tmp_path / "copy" / "database.dump"
+    path.write_bytes(path.read_bytes()[:-500])
+    manifest = tmp_path / "copy" / "manifest.json"
+    made = Manifest.model_validate_json(manifest.read_text())
+    files = [making.manifest.file_of(tmp_path / "copy", file.path) for file in made.files]
+    manifest.write_text(made.model_copy(update={"files": files}).sealed().model_dump_json())
+    url = postgres.url(postgres.fresh())
+    environ = {"DESK_HOME": str(tmp_path / "new"), "DESK_DATABASE_URL": url}
+    with pytest.raises(BackupError, match="pg_restore failed"):
+        restore(load_settings(environ, tmp_path), str(tmp_path / "copy"), BY)
+    assert not (tmp_path / "new").exists()
+    with closing(Store(url)) as store, store.engine.connect() as connection:
+        query = "select count(*) from information_schema.tables where table_schema = 'public'"
+        assert connection.exec_driver_sql(query).scalar_one() == 0
+
+
+def test_without_the_client_programs_the_remedy_is_named(
+    data: DeskData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="postgresql-client"):
+        data.backup(tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_password_is_on_no_command_line(data: DeskData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that stands in for pg_dump writes down how it was started, and fails."""
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    (fake / "pg_dump").write_text('#!/bin/sh\necho "$@" > "$0.arguments"; echo "$PGPASSWORD" > "$0.password"; exit 1\n')
+    (fake / "pg_dump").chmod(0o755)
+    import os
+
+    monkeypatch.setenv("PATH", f"{fake}{os.pathsep}{os.environ['PATH']}")
+    url = data.settings.database.replace("desk@", "desk:s3cret%21@")
+    settings = load_settings({"DESK_HOME": str(tmp_path / "home"), "DESK_DATABASE_URL": url}, tmp_path)
+    with closing(Store(url)) as store, pytest.raises(BackupError, match="exit code 1") as caught:
+        DeskData(settings, store).backup(tmp_path / "copy")
+    assert "s3cret" not in (fake / "pg_dump.arguments").read_text() + str(caught.value)
+    assert (fake / "pg_dump.password").read_text().strip() == "s3cret!"
