@@ -35,7 +35,7 @@ def test_a_backup_and_its_restore_name_what_there_is_and_what_comes_next(home: P
     assert desk(home, "backup", str(copy)).returncode == 2
 
 
-def test_what_is_missing_is_a_warning(home: Path, tmp_path: Path) -> None:
+def test_missing_files_are_named_in_warnings(home: Path, tmp_path: Path) -> None:
     for path in (home / "artifacts").glob("*.png"):
         path.unlink()
     done = desk(home, "backup", str(tmp_path / "copy"), "--json")
