@@ -21,7 +21,7 @@ from models.settings import Settings
 from tasks.backup import databases, manifest
 from tasks.backup.facts import Anchored, Facts
 from tasks.backup.manifest import DATABASES, BackupChain, Manifest
-from tasks.backup.places import Place
+from tasks.backup.places import BackupPlace
 from tools.orders.audit.chain import read_chain
 from tools.orders.audit.log import CHAIN, LOG, chain_of, log_path
 from tools.orders.halt.halting import halt_file
@@ -45,7 +45,7 @@ class Made:
 def backup(settings: Settings, store: Store, address: str, version: str | None) -> Made:
     """Back the desk up to a new folder or fsspec address. Raises UsageError when there is something already, and
     BackupError or DatabaseDown when it fails; then nothing is left there that looks like a backup."""
-    place = Place(address)
+    place = BackupPlace(address)
     place.require_empty()
     databases.require_program(settings.database, "pg_dump")
     kind = "sqlite" if store.is_sqlite else "postgresql"
@@ -144,7 +144,7 @@ class _Copies:
         """Copy the blobs that rows name from a folder within the data folder; name a place elsewhere."""
         if self._settings.blob_url is None:
             return  # they are in the database
-        stored = Place(self._settings.blob_url)
+        stored = BackupPlace(self._settings.blob_url)
         if stored.folder is None or not stored.folder.resolve().is_relative_to(self._settings.home.resolve()):
             self.left_out.append(f"rollouts: they are in DESK_BLOB_URL={stored.name}, which needs a backup of its own")
             return

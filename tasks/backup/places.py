@@ -18,7 +18,7 @@ from models.urls import masked
 from tasks.backup.manifest import NAME, BackupFile, Manifest, file_of, parsed
 
 
-class Place:
+class BackupPlace:
     """A folder of files. Methods raise BackupError when it does not answer."""
 
     def __init__(self, address: str) -> None:

@@ -26,7 +26,7 @@ from models.tables.runs import Run
 from tasks.backup import databases
 from tasks.backup.making import AUDIT, BLOBS
 from tasks.backup.manifest import DATABASES, Manifest
-from tasks.backup.places import Place
+from tasks.backup.places import BackupPlace
 from tasks.views.lineage import lineage
 from tools.orders.audit import log as audit
 from tools.orders.audit.reading import check_logs
@@ -55,7 +55,7 @@ def restore(settings: Settings, address: str, by: str) -> Restored:
     """Restore a backup to the data folder and the database of these settings. Raises UsageError when one of them is not
     empty, BackupError when the backup is not whole; then the data folder is as empty as before, and so is the database
     but for one of Postgres of which the audit log or a lineage turned out to be wrong."""
-    place = Place(address)
+    place = BackupPlace(address)
     manifest = place.manifest()
     _require_fit(manifest, settings)
     _require_empty(settings.home)
