@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, ForeignKey, FromClause, Select, Table, select
 
-from models.tables.every import every_table
+from models.database.tables import every_table
 from tasks.retention.policy import EVIDENCE, ORDERS, RUN, SCORES
 
 OF_RUNS = RUN | EVIDENCE | ORDERS | SCORES

@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session
 
 from models.database.store import Store
-from models.tables.every import every_table
+from models.database.tables import every_table
 from models.tables.runs import Run
 from tasks.retention.amounts import Amount, Amounts, added, content
 from tasks.retention.holds import Hold, held_by_now, holds

@@ -11,7 +11,7 @@ from sqlmodel import Session
 
 from models.database.artifacts import stored_files
 from models.database.store import Store
-from models.tables.every import every_table
+from models.database.tables import every_table
 from tasks.retention.amounts import content
 from tasks.retention.owners import OF_RUNS, owned
 

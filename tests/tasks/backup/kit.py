@@ -13,10 +13,10 @@ from sqlmodel import col
 from models.database.artifacts import digest_of, keep, remove, stored_files
 from models.database.blobs import blob_store, pack
 from models.database.store import Store
+from models.database.tables import every_table
 from models.settings import Settings
 from models.settings.sources import load_settings
 from models.tables.columns import new_id
-from models.tables.every import every_table
 from models.tables.orders import Order
 from models.tables.runs import Artifact, ToolCall
 from models.tables.threads import Rollout

@@ -13,10 +13,10 @@ from sqlalchemy import Table, select
 from sqlmodel import Session
 
 from models.database.store import Store
+from models.database.tables import every_table
 from models.states import OrderState, RunKind, RunState, StepKind, StepState
 from models.tables.columns import new_id, utcnow
 from models.tables.events import EventHead, RuntimeConversation
-from models.tables.every import every_table
 from models.tables.questions import Question, VerdictQuestion
 from models.tables.runs import (
     Attempt,

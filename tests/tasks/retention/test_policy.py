@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from itertools import combinations
 
+from models.database.tables import every_table
 from models.settings import Settings
 from models.tables.columns import utcnow
-from models.tables.every import every_table
 from tasks.retention.owners import OF_RUNS, owned
 from tasks.retention.policy import EVIDENCE, LASTING, OF_EVENTS, OF_THREADS, ORDERS, RUN, SCORES, policy_of
 

@@ -1,4 +1,4 @@
-"""All tables of the database: those of each module of this folder, whichever a process has loaded so far."""
+"""All tables of the database: those of each module of `models.tables`, whichever a process has loaded so far."""
 
 from __future__ import annotations
 
