@@ -78,6 +78,15 @@ class Preview(Identified, Dated, table=True):
     notional: float
 
 
+class OrderCheck(DeskTable, table=True):
+    """What each rule answered when the order was last checked, at its preview or before it was sent. market_at: market
+    time; answers: as `tools.orders.records.checks.RuleAnswer`."""
+
+    order_id: str = Field(primary_key=True, foreign_key="order.id")
+    market_at: dt.datetime = Field(sa_type=Utc)
+    answers: list[dict[str, Any]] = Field(sa_type=JSON)
+
+
 class Fill(Identified, Dated, table=True):
     """Shares that changed hands; filled_at is market time."""
 

@@ -22,22 +22,24 @@ from tools.orders.checks.evaluation import Assessment, assess
 from tools.orders.checks.mandates import in_force
 from tools.orders.checks.previews import price_moved, terms_of, verify
 from tools.orders.halt import halting
+from tools.orders.records import checks as recorded
+from tools.orders.records.checks import KeptChecks, RuleAnswer
 from tools.orders.records.snapshots import Snapshot
 from tools.risk import halted
 from tools.risk.codes import CODES, variable_name
-from tools.risk.measures import CODES_OF, measured
+from tools.risk.measures import CODES_OF, Measured, measured
 
 WAITS = frozenset({OrderState.DRAFTED, OrderState.PREVIEWED, OrderState.APPROVAL_PENDING, OrderState.APPROVED})
-Answer = Literal["passed", "denied", "not_bound", "passed_then", "not_kept", "not_checked"]
+Answer = Literal["passed", "denied", "not_bound", "passed_then", "not_recorded", "not_reached", "not_checked"]
 
 
 class CheckRow(Frozen):
     """One rule. denies: what it refuses; limits: the settings that move it, with the values of the order's run.
 
-    answer: `passed` or `denied` now; `not_bound` for an order that only reduces; `passed_then`: it passed before its
-    preview, and its figures were not kept; `not_kept`: another rule denied the order, and this one's answer was not
-    kept; `not_checked`: the desk sends such orders without the rules. figure: what was measured, limit: what that
-    broke; text with units, None where there is none.
+    answer: `passed` or `denied`; `not_bound` for an order that only reduces; `passed_then`: it passed, and its figures
+    were not recorded; `not_recorded`: another check denied the order, and nothing else was recorded; `not_reached`: the
+    order has no price or size, so the rule was not asked; `not_checked`: the desk sends such orders without the rules.
+    figure: what was measured, limit: what that broke; text with units, None where there is none.
     """
 
     codes: list[DenialCode]
@@ -73,8 +75,9 @@ class PreviewChanges(Frozen):
 
 
 class OrderChecks(Frozen):
-    """The checks of an order. at: market time of the figures, None where they are those of the past. denial: the reason
-    for which it was denied, by whatever check; changes: of an order that is not sent yet and was previewed."""
+    """The checks of an order: as they are now while it is not sent, then as they were when it was last checked. at:
+    market time of the figures, None where none were recorded. denial: the reason for which it was denied, by whatever
+    check; changes: of an order that is not sent yet and was previewed."""
 
     order: str
     state: OrderState
@@ -93,9 +96,10 @@ def order_checks(
     kept = _kept_denial(order)
     if OrderState(order.state) not in WAITS or snapshot is None:
         missing = None if OrderState(order.state) not in WAITS else "the order's account is another service's"
+        then = recorded.kept(session, order.id)
         return OrderChecks(
-            order=order.id, state=OrderState(order.state), at=None, checks=_past(session, order, kept), denial=kept,
-            changes=None, missing=missing,
+            order=order.id, state=OrderState(order.state), at=then.at if then else None,
+            checks=_past(session, order, kept, then), denial=kept, changes=None, missing=missing,
         )  # fmt: skip
     found = assess(session, order, snapshot, settings, market, settings.account, dry=True)
     rows = _early(session, order, found) if isinstance(found, Denied) else _present(session, order, found)
@@ -146,13 +150,14 @@ def _denied_row(kept: dict[str, Any], codes: Sequence[DenialCode], denied: Denie
 
 def _present(session: Session, order: Order, found: Assessment) -> list[CheckRow]:
     """Return every rule with its figure now."""
-    kept, rows = _settings_of(session, order), []
-    for one in measured(found.ticket, found.context, found.limits):
-        if one.denied is not None:
-            rows.append(_denied_row(kept, one.codes, one.denied))
-        else:
-            rows.append(_row(kept, one.codes, "passed" if one.binds else "not_bound", figure=one.figure))
-    return rows
+    kept = _settings_of(session, order)
+    return [_answer_row(kept, one) for one in measured(found.ticket, found.context, found.limits)]
+
+
+def _answer_row(kept: dict[str, Any], one: Measured | RuleAnswer) -> CheckRow:
+    if one.denied is not None:
+        return _denied_row(kept, one.codes, one.denied)
+    return _row(kept, one.codes, "passed" if one.binds else "not_bound", figure=one.figure)
 
 
 def _early(session: Session, order: Order, denied: Denied) -> list[CheckRow]:
@@ -160,13 +165,20 @@ def _early(session: Session, order: Order, denied: Denied) -> list[CheckRow]:
     return [_denied_row(_settings_of(session, order), [denied.code], denied)]
 
 
-def _past(session: Session, order: Order, denied: Denied | None) -> list[CheckRow]:
+def _past(session: Session, order: Order, denied: Denied | None, then: KeptChecks | None) -> list[CheckRow]:
     """Return what is known of the checks of an order that is on its way or over."""
     kept = _settings_of(session, order)
+    rows = [_answer_row(kept, one) for one in then.answers] if then is not None else []
+    if denied is not None and denied.code not in {row.denied_as for row in rows}:
+        # By a check that is none of these rules, or by one of them before answers were recorded.
+        codes = next((codes for codes in CODES_OF.values() if denied.code in codes), (denied.code,))
+        rows = [_denied_row(kept, codes, denied), *(row for row in rows if denied.code not in row.codes)]
+    if then is not None and then.answers:
+        return rows
     if denied is not None:
         others = [codes for codes in CODES_OF.values() if denied.code not in codes]
-        codes = next((codes for codes in CODES_OF.values() if denied.code in codes), (denied.code,))
-        return [_denied_row(kept, codes, denied), *(_row(kept, one, "not_kept") for one in others)]
+        unknown: Answer = "not_reached" if then is not None else "not_recorded"
+        return [*rows, *(_row(kept, one, unknown) for one in others)]
     answer: Answer = "passed_then" if _was_checked(session, order) else "not_checked"
     return [_row(kept, codes, answer) for codes in CODES_OF.values()]
 

@@ -24,7 +24,7 @@ from tools.ledger import account_view
 from tools.market.clock import exchange_day
 from tools.market.quotes import at_cost
 from tools.orders.halt.halting import trading_state
-from tools.orders.records import reservations
+from tools.orders.records import checks, reservations
 from tools.orders.records.accounts import books_day
 from tools.orders.records.drafts import source_runs
 from tools.orders.records.equity_marks import equity_levels
@@ -42,6 +42,7 @@ from tools.risk import (
     underlying_of,
     unpriced,
 )
+from tools.risk.measures import measured
 
 _ENTRIES = ("open", "add")
 
@@ -90,9 +91,13 @@ def evaluate(
     """Price an order, size it in whole shares or contracts, and run it through every rule.
 
     The account's row is locked from here to the end of the transaction, so that two orders are never counted against
-    the same room, and the day's equity mark is written. With `dry` neither happens, for a caller that only asks.
+    the same room, the day's equity mark is written, and what each rule measured is kept. With `dry` none of it happens,
+    for a caller that only asks.
     """
     found = assess(session, order, snapshot, settings, market, broker, dry=dry)
+    if not dry:
+        answers = () if isinstance(found, Denied) else measured(found.ticket, found.context, found.limits)
+        checks.keep(session, order.id, snapshot.now, answers)
     if isinstance(found, Denied):
         return found
     answer = check(found.ticket, found.context, found.limits)

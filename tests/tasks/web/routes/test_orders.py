@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from sqlmodel import select
 
-from models.tables.orders import Order, Preview
+from models.tables.orders import Order, OrderCheck, Preview
 from tests.tasks.cli.orders.test_halt import place_orders
 from tests.tasks.web.conftest import Floor as Chained
 from tests.tasks.web.routes.test_trading import ANN, Floor, flag, trading_floor
@@ -77,20 +78,44 @@ def test_the_check_that_would_refuse_it_now_is_named(waiting: Floor) -> None:
 
 def test_a_denied_order_has_the_figure_and_the_limit_it_broke(waiting: Floor) -> None:
     found = get(waiting, f"/orders/{order_of(waiting, 'KO')}/checks")
-    first, others = found["checks"][0], found["checks"][1:]
-    assert (first["answer"], first["denied_as"]) == ("denied", "notional_per_order")
+    first, *_ = [one for one in found["checks"] if one["answer"] == "denied"]
+    assert first["denied_as"] == "notional_per_order"
     assert first["figure"].startswith("notional ")
     assert first["limit"] == "at most 10,000.00"
     assert found["denial"]["measured"] == first["figure"]
-    assert {one["answer"] for one in others} == {"not_kept"}
-    assert {one["figure"] for one in others} == {None}
-    assert (found["at"], found["changes"]) == (None, None)
+    others = [one for one in found["checks"] if one["answer"] == "passed"]
+    assert len(others) > 10
+    assert row(found, "quote_stale")["figure"]
+    assert (found["at"], found["changes"]) == (market_now(waiting), None)
 
 
-def test_of_an_order_that_was_sent_the_figures_are_not_made_up(waiting: Floor) -> None:
+def test_of_an_order_that_was_sent_the_figures_are_those_of_then(waiting: Floor) -> None:
     found = get(waiting, f"/orders/{order_of(waiting, 'AAPL')}/checks")
+    rows = {one["codes"][0]: one for one in found["checks"]}
+    assert {one["answer"] for one in found["checks"]} == {"passed"}
+    assert rows["notional_per_order"]["figure"].startswith("notional ")
+    assert (found["at"], found["changes"]) == (market_now(waiting), None)
+
+
+def test_of_an_order_of_before_figures_were_recorded_none_are_made_up(waiting: Floor) -> None:
+    sent, denied = order_of(waiting, "AAPL"), order_of(waiting, "KO")
+    with waiting.desk.store.session() as session:
+        rows = [session.get_one(OrderCheck, id_) for id_ in (sent, denied)]
+        held = [row.model_dump() for row in rows]
+        for row in rows:
+            session.delete(row)
+    found = get(waiting, f"/orders/{sent}/checks")
     assert {(one["answer"], one["figure"]) for one in found["checks"]} == {("passed_then", None)}
-    assert (found["at"], found["changes"]) == (None, None)
+    found = get(waiting, f"/orders/{denied}/checks")
+    assert [one["answer"] for one in found["checks"][:2]] == ["denied", "not_recorded"]
+    assert {one["figure"] for one in found["checks"][1:]} == {None}
+    assert found["at"] is None
+    with waiting.desk.store.session() as session:
+        session.add_all(OrderCheck(**row) for row in held)
+
+
+def market_now(waiting: Floor) -> str:
+    return waiting.desk.market.clock.now().astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
 
 
 def test_a_check_decides_nothing_and_marks_nothing(waiting: Floor) -> None:

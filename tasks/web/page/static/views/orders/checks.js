@@ -10,7 +10,7 @@ import { breakable } from './terms.js';
 
 const ANSWERS = {
   passed: ['good', 'passed'], denied: ['bad', 'denied'], not_bound: ['plain', 'does not bind an exit'],
-  passed_then: ['good', 'passed then'], not_kept: ['plain', 'not kept'], not_checked: ['plain', 'not checked'],
+  passed_then: ['good', 'passed then'], not_recorded: ['plain', 'not recorded'], not_reached: ['plain', 'not reached'], not_checked: ['plain', 'not checked'],
 };
 const WAITS = ['drafted', 'previewed', 'approval_pending', 'approved'];
 const EVERY_MS = 30_000;
@@ -21,7 +21,8 @@ export const useChecks = (path, state) => useResource(({ signal }) => get(`${pat
 export function Checks({ from }) {
   const [all, setAll] = useState(false);
   return html`<${Loaded} from=${from} what="the checks">${(found) => {
-    const telling = found.checks.filter((one) => one.figure !== null || one.answer === 'denied');
+    // Denials first.
+    const telling = found.checks.filter((one) => one.figure !== null || one.answer === 'denied').sort((one, other) => (other.answer === 'denied') - (one.answer === 'denied'));
     const rows = all ? found.checks : telling;
     return html`<p>${summary(found)} ${found.at ? html`<span class="quiet">as of <${Time} at=${found.at} /></span>` : ''}</p>
       ${found.missing && html`<p class="notice warn"><${Text}>${found.missing}<//></p>`}
@@ -30,12 +31,13 @@ export function Checks({ from }) {
   }}<//>`;
 }
 
-function summary({ checks }) {
+function summary({ checks, state }) {
   const denied = checks.filter((one) => one.answer === 'denied').length;
   if (denied) return html`<${Badge} tone="bad">${`denied by ${denied} of ${checks.length} rules`}<//>`;
   const [first] = checks;
-  if (first?.answer === 'passed_then') return html`<${Badge} tone="good">${`passed ${checks.length} rules`}<//> when it was sent; the figures of then are not kept.`;
+  if (first?.answer === 'passed_then') return html`<${Badge} tone="good">${`passed ${checks.length} rules`}<//> when it was sent; the figures of then were not recorded.`;
   if (first?.answer === 'not_checked') return html`<${Badge} tone="plain">not checked<//> the desk sends such orders without the rules.`;
+  if (!WAITS.includes(state)) return html`<${Badge} tone="good">${`passed all ${checks.length} rules`}<//> when it was last checked,`;
   return html`<${Badge} tone="good">${`passes all ${checks.length} rules`}<//>`;
 }
 
