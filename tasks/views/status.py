@@ -34,6 +34,7 @@ from tasks.engine.kinds import QUEUES
 from tasks.engine.limits.admission import parked_models, turns_in_flight
 from tasks.notifications import record
 from tasks.notifications.record import NotificationsState
+from tasks.views.beat_state import BeatState, beat_state
 from tasks.worker.app import create_app
 from tasks.worker.control import STATUS
 from tools.orders.halt.halting import trading_state
@@ -77,12 +78,14 @@ class ParkedModel(Frozen):
 
 
 class RedisState(Frozen):
-    """Messages waiting by queue, messages held by workers, turns with a reservation (only where they are limited)."""
+    """Messages waiting by queue, messages held by workers, turns with a reservation (only where they are limited), and
+    beat."""
 
     queued: dict[str, int]
     held: int
     places: dict[str, int]
     parked: list[ParkedModel]
+    beat: BeatState
 
 
 class OldestStep(Frozen):
@@ -216,7 +219,8 @@ def redis_state(settings: Settings) -> RedisState:
         lengths = {name: int(client.llen(name)) for name in QUEUES}
         parked = [ParkedModel.of(one) for one in parked_models(client)]
         held = int(client.hlen(UNACKED))
-        return RedisState(queued=lengths, held=held, places=turns_in_flight(client), parked=parked)
+        beat = beat_state(client)
+        return RedisState(queued=lengths, held=held, places=turns_in_flight(client), parked=parked, beat=beat)
 
 
 def ask_workers(settings: Settings, app: Callable[[], Celery] | None = None) -> list[WorkerRow]:

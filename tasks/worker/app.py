@@ -31,7 +31,7 @@ from tasks.engine.kinds import QUEUES, QueueName, task_name
 from tasks.redis_clients import client, wrong_url
 from tasks.worker.health import HealthSocket
 from tasks.worker.patches import guards, results, task_events
-from tasks.worker.schedule import beat_schedule
+from tasks.worker.schedule import BEAT_PREFIX, beat_schedule
 from tasks.worker.work import add_step_tasks
 
 VISIBILITY_SECONDS = 30
@@ -114,7 +114,7 @@ def _configuration(settings: Settings, address: str) -> dict[str, Any]:
         "beat_schedule": beat_schedule(settings),
         "beat_max_loop_interval": 1,
         "redbeat_redis_url": address,
-        "redbeat_key_prefix": "desk:beat:",
+        "redbeat_key_prefix": BEAT_PREFIX,
         "redbeat_lock_timeout": 5,
     }
 

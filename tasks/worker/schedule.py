@@ -17,6 +17,7 @@ from models.settings import Settings
 # A tick missed while beat was down fires once on restart; older than this it would screen at the wrong hour.
 TICK_EXPIRES_SECONDS = 1800
 DOCUMENTS_SECONDS = 5
+BEAT_PREFIX = "desk:beat:"  # of its keys in Redis
 
 
 def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,9 @@ from tasks.cli.output import paragraph, table
 from tasks.cli.render.runs import SHORT_ID
 from tasks.cli.render.standing import desk_line, standing_line
 from tasks.notifications.record import NotificationsState
+from tasks.views.beat_state import BeatState
 from tasks.views.status import DatabaseState, DeskStatus, RedisState, WorkerRow
+from tools.market.clock import NEW_YORK
 from tools.risk.codes import shown
 
 SWEEP_LATE_SECONDS = 30.0
@@ -71,7 +73,14 @@ def _redis(found: RedisState) -> list[RenderableType]:
         Text(f"parked: {one.model} for {one.seconds:.0f} s ({paragraph(one.reason)})", style="yellow")
         for one in found.parked
     ]
-    return parts
+    return [*parts, _beat(found.beat)]
+
+
+def _beat(found: BeatState) -> Text:
+    if not found.running:
+        return Text("no beat runs: nothing is swept or scheduled; `desk up` starts one", style="yellow")
+    due = ", ".join(f"{one.name} {one.next.astimezone(NEW_YORK):%a %H:%M}" for one in found.entries)
+    return Text(f"scheduled, New York time: {due or 'nothing'}")
 
 
 def _database(found: DatabaseState) -> list[RenderableType]:

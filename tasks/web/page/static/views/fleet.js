@@ -5,7 +5,7 @@ import { html } from '../lib/html.js';
 import { useKeys } from '../lib/keys.js';
 import { count, figure, span } from '../lib/format.js';
 import { useResource } from '../lib/store.js';
-import { Ago, Badge, Empty, Facts, Link, Loaded, Panel, RunLink, SymbolLink, Table, Text } from '../lib/ui.js';
+import { Ago, Badge, Empty, Facts, Link, Loaded, Panel, RunLink, SymbolLink, Table, Text, Time } from '../lib/ui.js';
 import { plain } from '../lib/text.js';
 
 const EVERY_MS = 5_000;
@@ -36,6 +36,7 @@ function Whole({ status, age }) {
     <${Panel} title="App-servers" className="whole"><${Table} label="App-servers" columns=${SERVERS} rows=${status.workers.flatMap((worker) => worker.app_servers.map((one) => ({ ...one, node: worker.node })))} rowKey=${(row) => `${row.node}${row.pid}`} empty=${html`<${Empty} title="No app-server runs">A worker starts one with its first turn.<//>`} /><//>
     <${Panel} title="Queues"><${Queues} redis=${redis} /><//>
     <${Panel} title="Steps"><${Steps} database=${database} /><//>
+    <${Panel} title="Schedule"><${Schedule} redis=${redis} /><//>
     <${Panel} title="Parked models"><${Table} label="Parked models" columns=${PARKED} rows=${redis?.parked ?? []} rowKey=${(row) => row.model} empty=${html`<${Empty} title=${redis ? 'None is parked' : 'Not known: Redis does not answer'} />`} /><//>
     ${database?.unprotected.length > 0 && html`<${Panel} title="Shares without a stop"><${Table} label="Shares without a stop" columns=${LACKING} rows=${database.unprotected} rowKey=${(row) => row.symbol} /><//>`}
   </div>`;
@@ -79,6 +80,18 @@ function Queues({ redis }) {
     ...Object.entries(redis.places).map(([model, turns]) => [`Turns of ${plain(model)}`, html`<span class="num">${count(turns)}</span>`]),
   ]} />`;
 }
+
+function Schedule({ redis }) {
+  if (!redis) return html`<${Empty} title="Not known: Redis does not answer" />`;
+  const { running, entries } = redis.beat;
+  return html`<p>${running ? html`<${Badge} tone="good">beat runs<//>` : html`<${Badge} tone="bad">no beat runs<//> nothing is swept or scheduled; <code>desk up</code> starts one.`}</p>
+    <${Table} label="Schedule" columns=${ENTRIES} rows=${entries} rowKey=${(row) => row.name} empty=${html`<${Empty} title="Nothing was ever scheduled" />`} />`;
+}
+const ENTRIES = [
+  { id: 'name', label: 'Entry', cell: (row) => plain(row.name) },
+  { id: 'last', label: 'Last sent', cell: (row) => (row.last ? html`<${Ago} at=${row.last} />` : 'never') },
+  { id: 'next', label: 'Due', cell: (row) => html`<${Time} at=${row.next} />` },
+];
 
 function Steps({ database }) {
   if (!database) return html`<${Empty} title="Not known: the database does not answer" />`;
