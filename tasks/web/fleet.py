@@ -18,8 +18,10 @@ from tasks.web.watches import KeptValue, Watch
 STATUS_FRESH_SECONDS = 5.0
 DOCTOR_FRESH_SECONDS = 60.0
 DOCTOR_SECONDS = 10.0  # for each check; all run at once
-# They start an app-server, load a library, run a turn, or read all prices.
-LEFT_OUT = ("data", "tools", "model", "litellm")
+DEAR_FRESH_SECONDS = 3600.0
+# They start an app-server, load a library, run a turn, or read all prices: made when they are asked for, and then kept
+# for an hour.
+DEAR = ("data", "tools", "model", "litellm")
 
 Age = Annotated[float | None, Field(ge=0, description="seconds since it was read; null before the first time")]
 
@@ -44,7 +46,8 @@ class KeptWorkers(Frozen):
 
 
 class KeptChecks(Frozen):
-    """The checks as they last ended; None before that. left_out: those that `desk doctor` alone makes."""
+    """The checks as they last ended, in the order of `desk doctor`; None before that. left_out: those of which nothing
+    is known yet, as they are made only on request."""
 
     age: Age
     refreshing: bool
@@ -58,6 +61,19 @@ class Fleet:
 
     status: Watch[DeskStatus]
     doctor: Watch[list[Check]]
+    dear: Watch[list[Check]]
+
+    def checks(self, *, whole: bool) -> KeptChecks:
+        """Return the checks; with `whole` the dear ones are made as well where they are not known."""
+        quick = self.doctor.look(DOCTOR_SECONDS)
+        dear = self.dear.look(DOCTOR_SECONDS) if whole else self.dear.known()
+        found = {one.name: one for one in (*(quick.value or ()), *(dear.value or ()))}
+        return KeptChecks(
+            age=quick.age,
+            refreshing=quick.refreshing or dear.refreshing,
+            checks=[found[one.name] for one in ALL if one.name in found] if quick.value is not None else None,
+            left_out=[name for name in DEAR if name not in found],
+        )
 
     def workers(self) -> KeptWorkers:
         """Return the workers, without waiting for them."""
@@ -78,6 +94,7 @@ def fleet_of(context: ServiceContext) -> Fleet:
     return Fleet(
         Watch("status", STATUS_FRESH_SECONDS, lambda: _status(context)),
         Watch("doctor", DOCTOR_FRESH_SECONDS, lambda: _checks(context)),
+        Watch("dear", DEAR_FRESH_SECONDS, lambda: _dear(context)),
     )
 
 
@@ -88,8 +105,12 @@ def _status(context: ServiceContext) -> DeskStatus:
 
 
 def _checks(context: ServiceContext) -> list[Check]:
-    made = [replace(one, seconds=min(one.seconds, DOCTOR_SECONDS)) for one in ALL if one.name not in LEFT_OUT]
+    made = [replace(one, seconds=min(one.seconds, DOCTOR_SECONDS)) for one in ALL if one.name not in DEAR]
     return run_checks(CheckContext(context.settings, context.desk), made)
+
+
+def _dear(context: ServiceContext) -> list[Check]:
+    return run_checks(CheckContext(context.settings, context.desk), [one for one in ALL if one.name in DEAR])
 
 
 def _fleet(request: Request) -> Fleet:

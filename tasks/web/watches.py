@@ -48,6 +48,10 @@ class Watch(Generic[T]):
         if reading is not None and wait:
             with suppress(TimeoutError):
                 reading.result(wait)
+        return self.known()
+
+    def known(self) -> KeptValue[T]:
+        """Return what is known, and have nothing read."""
         with self._lock:
             known, refreshing = self._known, self._reading is not None
         return KeptValue(time.monotonic() - known[0] if known else None, refreshing, known[1] if known else None)

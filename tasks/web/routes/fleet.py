@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from models.research import Frozen
 from models.settings.sources import load
 from tasks.views.overview.settings_view import describe
-from tasks.web.fleet import DOCTOR_SECONDS, LEFT_OUT, FleetPart, KeptChecks, KeptStatus
+from tasks.web.fleet import FleetPart, KeptChecks, KeptStatus
 from tasks.web.security import JsonRoute
 
 router = APIRouter(tags=["desk"], route_class=JsonRoute)
 
+Whole = Annotated[bool, Query(description="also the checks that run a turn or read all prices; a model's turn costs")]
 STATUS_SECONDS = 4.0  # for a first answer; a part that is away takes about two
 
 
@@ -45,8 +46,8 @@ def settings() -> list[SettingRow]:
 
 
 @router.get("/doctor")
-def doctor(fleet: FleetPart) -> KeptChecks:
-    """Show the checks of a desk with their remedies, as they ended at most a minute ago. Those that start a model, or
-    read all prices, are left to `desk doctor`."""
-    kept = fleet.doctor.look(DOCTOR_SECONDS)
-    return KeptChecks(age=kept.age, refreshing=kept.refreshing, checks=kept.value, left_out=list(LEFT_OUT))
+def doctor(fleet: FleetPart, whole: Whole = False) -> KeptChecks:
+    """Show the checks of a desk with their remedies, as they ended at most a minute ago. Those that run a turn, start
+    an app-server or read all prices are made with `whole`, and are at most an hour old; while they are made, the answer
+    has the others."""
+    return fleet.checks(whole=whole)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from models.database.store import Store
 from tests import zygote
-from tests.stack import REPOSITORY
-from tests.tasks.web.kit import Service, service
+from tests.patience import PATIENCE
+from tests.stack import REPOSITORY, processes, wait_for
+from tests.tasks.web.kit import Service, service, start
 
 SECRET = "sk-secret-of-a-provider"
 
@@ -44,5 +46,24 @@ def test_the_doctors_table_has_remedies_and_is_kept_for_a_while() -> None:
         redis = next(row for row in first["checks"] if row["name"] == "redis")
         assert redis["status"] != "fail", redis
         again = client.get("/doctor").json()
+        assert again["left_out"] == first["left_out"], "nobody asked for them"
         assert (again["checks"], again["age"] > first["age"]) == (first["checks"], True)
         assert not list(running.processes.home.glob(".doctor-*"))
+
+
+def test_on_request_the_doctors_table_is_that_of_the_command() -> None:
+    with processes() as made:
+        made.rulebook()
+        url, token = start(made)
+        running = Service(made, Store(made.settings.database), url, token)
+        with running.client() as client:
+
+            def whole() -> bool:
+                return not client.get("/doctor", params={"whole": True}).json()["left_out"]
+
+            wait_for(whole, "the dear checks are made", 3 * PATIENCE)
+            found = client.get("/doctor").json()
+            theirs = command(running, "doctor")
+        rows = [(row["name"], row["status"]) for row in theirs["checks"]]
+        assert [(row["name"], row["status"]) for row in found["checks"]] == rows
+        running.store.close()

@@ -1,7 +1,7 @@
 // Settings with their origin, masked; the limits in force and the mandates; and the doctor's table.
 
 import { get } from '../lib/api.js';
-import { html } from '../lib/html.js';
+import { html, useEffect, useState } from '../lib/html.js';
 import { useKeys } from '../lib/keys.js';
 import { setQuery } from '../lib/router.js';
 import { count, money, span } from '../lib/format.js';
@@ -52,12 +52,18 @@ const RULES = [
 ];
 
 const TONES = { ok: 'good', warn: 'warn', fail: 'bad' };
+const WAIT_MS = 3_000;
 function Doctor() {
-  const kept = useResource(({ signal }) => get('/doctor', {}, { signal }), [], { every: 60_000 });
+  const [whole, setWhole] = useState(false);
+  const kept = useResource(({ signal }) => get('/doctor', { whole: whole || '' }, { signal }), [whole], { every: 60_000 });
+  useEffect(() => {
+    if (kept.data?.refreshing) kept.soon(WAIT_MS);
+  }, [kept.data]);
   useKeys([['r', 'Load again', kept.reload]]);
   return html`<${Panel} title="Doctor"><${Loaded} from=${kept} what="the checks" isEmpty=${(found) => !found.checks} empty=${html`<${Empty} title="The checks are being made">Load again in a few seconds.<//>`}>${(found) => html`
     <${Table} label="Checks of the desk" columns=${CHECKS} rows=${found.checks} rowKey=${(row) => row.name} />
-    <p class="quiet">Made <span class="num">${span(found.age * 1000)}</span> ago. <code>desk doctor</code> also checks ${plain(found.left_out.join(', '))}.</p>`}<//><//>`;
+    <p class="quiet">Made <span class="num">${span(found.age * 1000)}</span> ago.${found.refreshing && html` <span role="status">Checks are being made …</span>`}</p>
+    ${found.left_out.length > 0 && html`<div class="row"><button type="button" disabled=${whole && found.refreshing} onClick=${() => (whole ? kept.reload() : setWhole(true))}>Check the rest</button> <span class="quiet">${plain(found.left_out.join(', '))}: they run a turn, which may cost, and read all prices.</span></div>`}`}<//><//>`;
 }
 const CHECKS = [
   { id: 'name', label: 'Check', cell: (row) => html`<strong class="nowrap">${plain(row.name)}</strong>`, sort: (row) => row.name },
