@@ -147,14 +147,14 @@ class OnceRoute(APIRoute):
             kept: KeptAnswers = request.app.state.kept
             asked = await _fingerprint(request)
             try:
-                found = await _claimed(kept, key, asked)
+                found = await claimed(kept, key, asked)
             except RedisDown:
                 if repeatable:
                     return await handle(request)
                 raise
             if found is not None:
-                return _again(found, asked)
-            return await _acted(kept, key, asked, lambda: handle(request), repeatable=repeatable)
+                return again(found, asked)
+            return await acted(kept, key, asked, lambda: handle(request), repeatable=repeatable)
 
         return once
 
@@ -181,8 +181,9 @@ async def _fingerprint(request: Request) -> str:
     return hashlib.sha256(asked + body).hexdigest()
 
 
-async def _claimed(kept: KeptAnswers, key: str, asked: str) -> dict[str, Any] | None:
-    """Claim the key; return what is kept of it, waiting a while for an answer that is being made."""
+async def claimed(kept: KeptAnswers, key: str, asked: str) -> dict[str, Any] | None:
+    """Claim the key for a request; return what is kept of it, waiting a while for an answer that is being made. Raises
+    RedisDown."""
     until = asyncio.get_running_loop().time() + WAIT_SECONDS
     while True:
         found = await kept.claim(key, asked)
@@ -193,7 +194,7 @@ async def _claimed(kept: KeptAnswers, key: str, asked: str) -> dict[str, Any] | 
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def _again(found: dict[str, Any], asked: str) -> Response:
+def again(found: dict[str, Any], asked: str) -> Response:
     """Return the kept answer, or the problem of a key that has none for this request."""
     if found["request"] != asked:
         detail = f"this {HEADER} came with another request before"
@@ -206,7 +207,7 @@ def _again(found: dict[str, Any], asked: str) -> Response:
     return Response(found["body"], status_code=found["status"], headers=headers, media_type=found["type"])
 
 
-async def _acted(
+async def acted(
     kept: KeptAnswers, key: str, asked: str, act: Callable[[], Coroutine[Any, Any, Response]], *, repeatable: bool
 ) -> Response:
     """Act, and keep the answer whatever it is; a request that was wrong in itself has done nothing, and releases the

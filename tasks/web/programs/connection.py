@@ -24,8 +24,9 @@ from tasks.views.run_view import find_run
 from tasks.web.context import ServiceContext
 from tasks.web.event_filter import EventFilter
 from tasks.web.problems import Problem, problem, problem_for
-from tasks.web.programs.actions import Action, act
+from tasks.web.programs.actions import Action
 from tasks.web.programs.messages import Asked, Hello, Subscribe, Unsubscribe, parse
+from tasks.web.programs.once import answered
 
 log = structlog.get_logger(__name__)
 router = APIRouter()
@@ -155,11 +156,11 @@ class ProgramConnection:
 
     async def _act(self, asked: Action) -> None:
         try:
-            result = await run_in_threadpool(act, self._context, asked)
+            answer = await answered(self._context, self._socket.app.state.kept, asked)
         except Exception as error:
             await self._put(asked.id, problem=_problem_of(error))
         else:
-            await self._put(asked.id, result=result)
+            await self._put(asked.id, **answer)
 
     async def _subscribe(self, asked: Subscribe) -> None:
         """Answer with the run's whole id and begin to send its events. Raises UsageError, NotFound, HistoryTrimmed."""

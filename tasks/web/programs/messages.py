@@ -11,6 +11,7 @@ from models.errors import UsageError
 from models.events.envelope import Domain, EventType
 from models.research import Frozen
 from tasks.events import cursor
+from tasks.web.idempotency import KEY_RULE
 from tasks.web.schemas import MOST_SEQUENCE, AskRequest, DenyRequest, Person, Reason
 
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z_.:-]+$")]
@@ -19,6 +20,13 @@ _Place = Annotated[str, StringConstraints(max_length=cursor.LONGEST, pattern=cur
 
 class _Request(Frozen):
     id: _Key
+
+
+class _Write(_Request):
+    """A request that acts. key: a new one for each intention: the same request with it, over another connection too,
+    acts once and has the same answer for a day."""
+
+    key: Annotated[str, StringConstraints(pattern=KEY_RULE)] | None = None
 
 
 class Hello(_Request):
@@ -46,7 +54,7 @@ class Unsubscribe(_Request):
     subscription: _Key
 
 
-class SendTurn(_Request):
+class SendTurn(_Write):
     """One more turn in a fork; answered when it has ended."""
 
     do: Literal["turn"]
@@ -58,7 +66,7 @@ class SendTurn(_Request):
         return AskRequest(by=self.by, text=self.text)
 
 
-class InterruptTurn(_Request):
+class InterruptTurn(_Write):
     """The end of a running turn, by the runtime's own ids."""
 
     do: Literal["interrupt"]
@@ -76,7 +84,7 @@ class CallbackIdentity(Frozen):
     item: _Key | None = None
 
 
-class DecideRequest(_Request):
+class DecideRequest(_Write):
     """An answer to an order or to a model's request. about: the id that `GET /approvals` has, or the callback's
     identity; answers: to a model's questions, by question id."""
 
@@ -95,7 +103,7 @@ class DecideRequest(_Request):
         return DenyRequest(answer="deny", by=self.by, why=self.why)
 
 
-class StopRun(_Request):
+class StopRun(_Write):
     do: Literal["stop"]
     run: _Key
     by: Person

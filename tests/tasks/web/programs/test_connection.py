@@ -11,7 +11,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from models.tables.columns import utcnow
+from models.tables.columns import new_id, utcnow
 from models.tables.events import RuntimeApproval
 from tests.builders import a_run, a_step
 from tests.patience import PATIENCE
@@ -246,3 +246,19 @@ def test_a_turn_is_sent_into_a_fork_and_its_events_are_the_desks(screened: Scree
         assert done["event"]["turn_id"] == answer["turn_id"]
         kept = program.ask("turn", thread=thread["thread_id"], text="Once more.", **BY)
         assert kind_of(kept) == (409, "usage_error")
+
+
+def test_a_turn_that_is_sent_twice_runs_once(screened: Screened) -> None:
+    thread = next(row for row in screened.get("/threads", role="trader") if row["turns"] and row["current"])
+    fork = screened.client.post(f"/threads/{thread['thread_id']}/fork", json={"before_turn": 2, **BY}).json()
+    turn, key = {"thread": fork["thread_id"], "text": "Once more.", **BY}, new_id()
+    with opened(screened.service.url, screened.service.token) as program:
+        program.send("turn", key=key, **turn)  # it leaves before the answer
+    with opened(screened.service.url, screened.service.token) as program:
+        answer = program.ask("turn", key=key, **turn)["result"]
+        assert program.ask("turn", key=key, **turn)["result"] == answer
+        other = program.ask("turn", key=key, **{**turn, "text": "Something else."})
+        assert kind_of(other) == (409, "key_reused")
+        assert kind_of(program.ask("turn", key="short", **turn)) == (422, "wrong_request")
+    turns = screened.get(f"/threads/{fork['thread_id']}")["turns"]
+    assert [row["turn_id"] for row in turns[1:]] == [answer["turn_id"]]
