@@ -33,6 +33,11 @@ HALTED = "halted by a person"
 RESUMED = "resumed by a person"
 
 
+def confirmation(account: str) -> str:
+    """Return the words by which a person confirms that every position of an account is closed at market."""
+    return f"flatten {account}"
+
+
 class HaltListener(Protocol):
     """Receiver of each step of a halt as it is done: a database that hangs must not hide what is in force already."""
 

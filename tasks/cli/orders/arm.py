@@ -7,17 +7,16 @@ from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any
 
 import typer
-from sqlmodel import Session
 
 from models.errors import UsageError
-from models.settings import REAL_MONEY, Settings
+from models.settings import REAL_MONEY
 from models.tables.columns import utcnow
 from models.trading.mandates import MandateTerms
 from tasks.cli.orders import arming
 from tasks.cli.output import emit
 from tasks.cli.shell import Json, opened, whoami
+from tasks.views.trading.limits_view import MandateState, mandate_states
 from tools.decimals import money
-from tools.orders.checks.mandates import in_force, usage_of
 from tools.orders.halt import disarming
 
 NONE_IN_FORCE = 1
@@ -67,7 +66,7 @@ def mandate(as_json: Json = False) -> None:
     """Show the mandate in force and what is left of it; exit code 1 when there is none."""
     settings, store = opened()
     with store.read() as session:
-        found = [_standing(session, settings, broker) for broker in sorted(REAL_MONEY)]
+        found = [_standing(one) for one in mandate_states(session, settings)]
     emit(found, lambda _: "\n".join(row["text"] for row in found), as_json=as_json)
     if not any(row["in_force"] for row in found):
         raise typer.Exit(NONE_IN_FORCE)
@@ -83,17 +82,19 @@ def described(terms: MandateTerms) -> str:
     )
 
 
-def _standing(session: Session, settings: Settings, broker: str) -> dict[str, Any]:
-    terms = in_force(session, settings, broker)
-    if not isinstance(terms, MandateTerms):
-        return {"broker": broker, "in_force": False, "why": terms.reason, "text": f"{broker}: {terms.reason}"}
-    used = usage_of(session, broker, terms.version)
-    spent = f"used: {used.orders} of {terms.max_orders} orders, {money(used.notional)} of {money(terms.max_notional)}"
+def _standing(one: MandateState) -> dict[str, Any]:
+    if one.used_notional is None:
+        return {"broker": one.broker, "in_force": False, "why": one.why, "text": f"{one.broker}: {one.why}"}
+    terms = MandateTerms.model_validate(one.terms)
+    spent = (
+        f"used: {one.used_orders} of {terms.max_orders} orders, {money(one.used_notional)} of "
+        f"{money(terms.max_notional)}"
+    )
     return {
-        "broker": broker,
+        "broker": one.broker,
         "in_force": True,
-        "mandate": terms.model_dump(mode="json"),
-        "used": {"orders": used.orders, "notional": str(used.notional)},
+        "mandate": one.terms,
+        "used": {"orders": one.used_orders, "notional": str(one.used_notional)},
         "text": f"{described(terms)}\n{spent}",
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 
 from models.database.store import Store
-from models.errors import DeskError
+from models.errors import DeskError, UsageError
 from models.orders import OrderOutcome
 from models.settings import Settings
 from models.settings.sources import load_for_halt, load_settings
@@ -37,17 +38,33 @@ def halt(
     flatten: Annotated[
         bool, typer.Option("--flatten", help="Also close every position, by orders of its own.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Close them without asking: for scripts.")] = False,
 ) -> None:
     """Stop trading of every account at once: no order is submitted any more, those that wait are denied; open ones of
     this shell's broker are cancelled."""
     loaded, problems = load_for_halt()
     settings = loaded.settings
     warn(f"{problem}; this halt goes on without it" for problem in problems)
+    if flatten and not yes:
+        _confirm(settings.account)
     request = kill_switch.HaltRequest(whoami(), why, flatten)
     result = kill_switch.halt(settings, request, partial(database, settings), partial(_connected, settings), _Printed())
     _notify(settings)
     if problems or not result.complete:
         raise typer.Exit(INCOMPLETE)
+
+
+def _confirm(account: str) -> None:
+    """Ask for the words that the page asks for. Raises UsageError without them."""
+    words = kill_switch.confirmation(account)
+    what = f"every position of account {account} is closed at market, which cannot be undone"
+    typed = typer.prompt(f"{what}; type `{words}` to go on", err=True) if sys.stdin.isatty() else None
+    if typed != words:
+        given = "nobody confirmed it" if typed is None else f"{typed!r} does not confirm it"
+        raise UsageError(
+            f"--flatten: {what}; {given}, and nothing was halted",
+            remedy="`desk halt` halts at once and closes nothing; a script adds --yes",
+        )
 
 
 def _notify(settings: Settings) -> None:

@@ -47,8 +47,12 @@ def limits_view(session: Session, settings: Settings) -> LimitsView:
         LimitRow(code=code, denies=one.denies, exits=one.exits, limits=dict(one.limits(settings)))
         for code, one in CODES.items()
     ]
-    mandates = [_mandate(session, settings, broker) for broker in sorted(REAL_MONEY)]
-    return LimitsView(limits=rows, approval=settings.approval, mandates=mandates)
+    return LimitsView(limits=rows, approval=settings.approval, mandates=mandate_states(session, settings))
+
+
+def mandate_states(session: Session, settings: Settings) -> list[MandateState]:
+    """Return the mandate of each broker with real money."""
+    return [_mandate(session, settings, broker) for broker in sorted(REAL_MONEY)]
 
 
 def _mandate(session: Session, settings: Settings, broker: str) -> MandateState:

@@ -85,7 +85,7 @@ def halt(context: Context, body: HaltBody, response: Response) -> HaltReport:
 
 def _require_confirmation(body: HaltBody, account: str) -> None:
     """Raise UsageError for a flatten that names another account than it would close the positions of, or none."""
-    wanted = f"flatten {account}"
+    wanted = kill_switch.confirmation(account)
     if body.flatten and body.confirm != wanted:
         given = "is missing" if body.confirm is None else f"is {body.confirm!r}"
         raise UsageError(

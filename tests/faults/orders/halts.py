@@ -35,7 +35,7 @@ def halted_while_sending(desk: FaultDesk, chance: random.Random, result: Result)
 
 
 def _halted(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    keys, more = chance.choice((({}, ()), (KEYS, ()), (KEYS, ("--flatten",))))
+    keys, more = chance.choice((({}, ()), (KEYS, ()), (KEYS, ("--flatten", "--yes"))))
     before = sent(desk)
     handed = [hand_over(desk, chance, ORDERS)]
     until(lambda: sent(desk) > before, "the first order is with the broker")

@@ -93,7 +93,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("approve", (ORDER,)),
     ("deny", (ORDER, "--why", "a walk")),
     ("reconcile", ("--adopt",)),
-    ("halt", ("--flatten",)),
+    ("halt", ("--flatten", "--yes")),
     ("resume", ()),
     ("mcp", ()),
     ("mcp", ("--run", RUN)),

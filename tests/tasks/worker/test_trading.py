@@ -152,7 +152,7 @@ def test_halt_works_without_redis_and_flatten_closes_what_is_held(running: Proce
     wait_for(lambda: step_state(desk, first) == StepState.DONE, "the worker trades")
     running.end("trade")
     running.end("redis")
-    halted = command(running, "halt", "--why", "fire", "--flatten")
+    halted = command(running, "halt", "--why", "fire", "--flatten", "--yes")
     assert halted.returncode == 0, halted.stderr
     assert "AAPL: sell 10, filled, 10 filled" in halted.stdout
     assert desk.positions() == {}

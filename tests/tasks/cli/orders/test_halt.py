@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import pty
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,9 @@ from models.settings.snapshots import snapshot
 from models.tables.columns import utcnow
 from models.tables.orders import Approval, Order, Position, Submitter, Trading
 from tests.databases import make_database
+from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk as command
+from tests.tasks.cli.running import environment
 from tests.tools.orders.desk import DEFAULTS, Desk, action
 from tools.brokers.factory import build_broker
 from tools.ledger import ensure_account
@@ -78,7 +83,7 @@ def test_a_log_that_cannot_be_written_holds_nothing_up(desk: Desk) -> None:
     log = desk.settings.home / "audit"
     aside = log.rename(desk.settings.home / "aside")
     log.write_text("in the way")
-    halted = halt(desk, "--flatten")
+    halted = halt(desk, "--flatten", "--yes")
     assert halted.returncode == 1
     assert "account paper halted; 1 waiting orders denied" in halted.stdout
     assert "open orders: none" in halted.stdout
@@ -92,10 +97,39 @@ def test_a_log_that_cannot_be_written_holds_nothing_up(desk: Desk) -> None:
     assert all(chain.whole for chain in check_logs(desk.store, desk.settings))
 
 
+def test_to_flatten_is_confirmed_by_its_words_and_a_halt_is_not(desk: Desk) -> None:
+    alone = halt(desk, "--flatten")
+    assert alone.returncode == 2
+    assert "nobody confirmed it, and nothing was halted" in alone.stderr
+    assert "a script adds --yes" in alone.stderr
+    assert (flag(desk), (desk.settings.home / "HALT").exists()) == (None, False)
+    wrong = at_a_terminal(desk, "flatten")
+    assert "'flatten' does not confirm it, and nothing was halted" in wrong
+    assert flag(desk) is None
+    right = at_a_terminal(desk, "flatten paper")
+    assert "every position of account paper is closed at market" in right
+    assert all_was_done(desk)
+
+
+def at_a_terminal(desk: Desk, typed: str) -> str:
+    """Return what a halt with --flatten prints to a person who types one line."""
+    ours, theirs = pty.openpty()
+    environ = environment(desk.settings.home, TRADER_LIVE="1")
+    command = [sys.executable, "-m", "tasks.cli.main", "halt", "--flatten"]
+    with subprocess.Popen(
+        command, env=environ, cwd=desk.settings.home, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as halting:
+        os.write(ours, f"{typed}\n".encode())
+        shown, _ = halting.communicate(timeout=PATIENCE)
+    os.close(ours)
+    os.close(theirs)
+    return shown.decode()
+
+
 def test_a_file_that_cannot_be_written_leaves_the_rest(desk: Desk) -> None:
     path = desk.settings.home / "HALT"
     path.mkdir()
-    halted = halt(desk, "--flatten")
+    halted = halt(desk, "--flatten", "--yes")
     assert halted.returncode == 1
     assert f"the HALT file {path} cannot be written" in halted.stderr
     assert "halted: " not in halted.stdout
@@ -126,7 +160,7 @@ def test_without_file_and_database_it_reports_that_nothing_is_halted(desk: Desk,
 
 def test_a_wrong_setting_is_named_and_holds_nothing_up(desk: Desk) -> None:
     wrong = {"DESK_MAX_ORDER_NOTIONAL": "much", "DESK_FOO": "1", "DESK_ROLE_MODELS": "nobody=codex:x"}
-    done = halt(desk, "--flatten", **wrong, DESK_REDIS_URL="redis://127.0.0.1:1")
+    done = halt(desk, "--flatten", "--yes", **wrong, DESK_REDIS_URL="redis://127.0.0.1:1")
     assert all_was_done(desk), done.stdout + done.stderr
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
@@ -136,7 +170,7 @@ def test_a_wrong_setting_is_named_and_holds_nothing_up(desk: Desk) -> None:
 
 
 def test_a_halt_and_a_resume_that_go_well_are_confirmed(desk: Desk) -> None:
-    halted = halt(desk, "--flatten")
+    halted = halt(desk, "--flatten", "--yes")
     assert (halted.returncode, halted.stderr) == (0, "")
     assert all_was_done(desk)
     shown = command(desk.settings.home, "approvals").stdout
@@ -169,7 +203,7 @@ def elsewhere(desk: Desk, *, held: bool) -> None:
 
 def test_it_halts_every_account_and_names_the_broker_that_it_did_not_ask(desk: Desk) -> None:
     elsewhere(desk, held=True)
-    halted = halt(desk, "--flatten")
+    halted = halt(desk, "--flatten", "--yes")
     assert halted.returncode == 1
     assert "account paper halted; 0 waiting orders denied" in halted.stdout
     assert "account alpaca-paper halted; 1 waiting orders denied" in halted.stdout
@@ -235,7 +269,7 @@ def test_a_halt_leaves_protective_orders_and_names_them(desk: Desk) -> None:
 
 def test_flattening_cancels_protective_orders_and_closes_what_they_protected(desk: Desk) -> None:
     protect(desk)
-    halted = halt(desk, "--flatten")
+    halted = halt(desk, "--flatten", "--yes")
     assert halted.returncode == 0, halted.stderr
     assert "protective" not in halted.stdout
     assert [order.state for order in desk.orders() if order.protects] == ["cancelled"]
