@@ -60,6 +60,7 @@ def run(
         switch = "; --live fills the orders" if Settings.LIVE_SWITCH in names and not live else ""
         out.print(f"not taken over: {', '.join(names)}{switch}", style="yellow", markup=False)
     code, seen, members, found, analysed, real, episode = 1, SeenProcesses(), [], None, None, None, None
+    lacking: list[str] | None = None
     with signals.raised():
         try:
             with desk_stack(made, print_line) as stack:
@@ -71,6 +72,7 @@ def run(
                 code = code or _hold_round(out, stack, seen)
                 episode = episode_proofs(made.settings.database)
                 if with_page and not code:
+                    lacking = _report(out, made, found, [analysed, None], episode, seen)
                     _leave_up(out, made)
                 members = stack.members()
             if not code and sample is not None and not with_page:
@@ -79,7 +81,9 @@ def run(
             out.print(f"stopped ({stop})")
             raise
     left = [member for member in members if member.process()]
-    lacking = _report(out, made, found, [analysed, real], episode, seen, left)
+    if lacking is None:
+        lacking = _report(out, made, found, [analysed, real], episode, seen)
+    lacking += _stopped(out, left)
     out.print(f"done in {time.monotonic() - began:.0f} s")
     raise typer.Exit(code or int(bool(lacking)))
 
@@ -104,7 +108,7 @@ def _hold_round(out: Console, stack: Stack, seen: SeenProcesses) -> int:
 
 def _leave_up(out: Console, made: Plan) -> None:
     """Print the link to the page of the demo's desk, and wait for Ctrl-C."""
-    out.print("\nthe desk stays up with its page; Ctrl-C stops all and prints the evidence", highlight=False)
+    out.print("\nthe desk stays up with its page; Ctrl-C stops all", highlight=False)
     page.offer(made.settings)
     try:
         while True:
@@ -138,7 +142,6 @@ def _report(
     analyses: Sequence[AnalysisProofs | None],
     episode: EpisodeProofs | None,
     seen: SeenProcesses,
-    left: list[ProcessRecord],
 ) -> list[str]:
     """Print what happened with its evidence; return what is lacking. analyses: of the replay, and of the sample."""
     analysed, real = analyses
@@ -150,8 +153,6 @@ def _report(
         lacking += real.lacking(charts=False)
     if not seen.app_servers:
         lacking.append("a live app-server process")
-    if left:
-        lacking.append(f"a clean stop: still running are {', '.join(str(member.pid) for member in left)}")
     out.print("\nWhat happened, and the evidence")
     home = made.folders.home
     shown = [
@@ -159,11 +160,23 @@ def _report(
         *_analysis_lines("a real chain", home / "sample", real),
         *_episode_lines(home, episode),
     ]
-    for line in [*_lines(made, found), *shown, *_seen(seen, left)]:
+    for line in [*_lines(made, found), *shown, *_seen(seen)]:
         out.print(f"  {line}", highlight=False, markup=False)
+    _print_lacking(out, lacking)
+    return lacking
+
+
+def _stopped(out: Console, left: list[ProcessRecord]) -> list[str]:
+    """Print whether anything is left of the demo; return what is lacking."""
+    lacking = [f"a clean stop: still running are {', '.join(str(member.pid) for member in left)}"] if left else []
+    out.print(f"  {len(left) or 'none'} left running", highlight=False, markup=False)
+    _print_lacking(out, lacking)
+    return lacking
+
+
+def _print_lacking(out: Console, lacking: list[str]) -> None:
     for what in lacking:
         out.print(f"  MISSING: {what}", style="bold red", markup=False)
-    return lacking
 
 
 def _lines(made: Plan, found: Proofs | None) -> list[str]:
@@ -213,11 +226,11 @@ def _episode_lines(home: Path, found: EpisodeProofs | None) -> list[str]:
     ]
 
 
-def _seen(seen: SeenProcesses, left: list[ProcessRecord]) -> list[str]:
+def _seen(seen: SeenProcesses) -> list[str]:
     pids = ", ".join(str(pid) for pid in sorted(seen.app_servers)) or "none"
     return [
         f"Codex app-server processes seen at work: {pids}",
-        f"{seen.most_processes} processes ran at most; {len(left) or 'none'} left running",
+        f"{seen.most_processes} processes ran at most",
     ]
 
 

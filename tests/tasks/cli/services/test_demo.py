@@ -215,10 +215,13 @@ def test_the_demos_desk_stays_up_with_its_page_until_ctrl_c(tmp_path: Path) -> N
         wait_for(lambda: process.poll() is not None or "the page: " in log.read_text(), "the link", 2 * PATIENCE)
         link = re.search(r"the page: (http://127\.0\.0\.1:\d+)/#\S{43}\n", log.read_text())
         assert link, log.read_text()
+        _, _, rest = log.read_text().partition("What happened, and the evidence")
+        assert "turns on" in rest.partition("the page: ")[0], "the evidence is there before it waits"
         assert httpx.get(link[1], headers={"Accept": "text/html"}).status_code == 200
         assert running.is_up(home)
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(PATIENCE)
+    assert log.read_text().count("What happened, and the evidence") == 1
     assert "none left running" in log.read_text()
     assert not running.is_up(home)
