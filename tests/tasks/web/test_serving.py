@@ -15,7 +15,7 @@ import pytest
 
 from models.settings import Settings
 from tasks.web.security import host_names
-from tasks.web.serving import bind
+from tasks.web.serving import GONE_SECONDS, bind
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, free_port, processes, wait_for
@@ -165,6 +165,14 @@ def test_an_answer_does_not_wait_for_the_reader_to_acknowledge_its_head() -> Non
         accepted, _ = listening.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels have no such option")
+def test_a_reader_whose_machine_vanished_is_let_go() -> None:
+    with bind("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == GONE_SECONDS * 1000
 
 
 def test_a_port_that_is_taken_is_named(stack: Processes) -> None:
