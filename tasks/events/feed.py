@@ -79,7 +79,8 @@ class Feed:
 
         run_id: a run, or DESK for the events of none, which never end. deltas: also yield the deltas of live turns,
         between the events, from now on.
-        Raises as `check` does, at the first event or when a slow reader needs events that were trimmed meanwhile.
+        Raises as `check` does, at the first event, when a slow reader needs events that were trimmed meanwhile, or at
+        the end of a run that was deleted.
         """
         with suppress(Closed):
             await self.check(run_id, after)
@@ -88,6 +89,7 @@ class Feed:
                 async with aclosing(reading):
                     async for one in reading:
                         yield one
+            await self._query(self._there, run_id)
 
     async def follow_desk(self, *, deltas: bool = False) -> AsyncGenerator[Envelope]:
         """Yield the events of all runs, and of none, from now on; never end. Each run's events are in order and without
@@ -163,6 +165,10 @@ class Feed:
             _require(session, run_id, after)
             return event_log.read(session, run_id, after, limit)
 
+    def _there(self, run_id: str) -> None:
+        with self._store.read() as session:
+            _require_run(session, run_id)
+
     async def _in_thread(self, do: Callable[..., T], *arguments: Any) -> T:
         """Return the result of a function that waits for the database, off the loop. Raises Closed."""
         if self._closed:
@@ -184,12 +190,18 @@ async def _or_down(result: Awaitable[T]) -> T:
 def _require(session: Session, run_id: str, after: int) -> None:
     """Raise NotFound for an unknown run, UsageError for a sequence that it does not have."""
     last = event_log.head(session, run_id)[1]
-    if not last and run_id != DESK and session.get(Run, run_id) is None:
-        raise NotFound(f"there is no run {run_id!r}", remedy="`desk runs list` shows them")
+    if not last:
+        _require_run(session, run_id)
     if not 0 <= after <= last:
         raise UsageError(
             f"run {run_id} has events 1 to {last}: {after} is none of them", remedy="0 is before the first"
         )
+
+
+def _require_run(session: Session, run_id: str) -> None:
+    """Raise NotFound for an unknown run."""
+    if run_id != DESK and session.get(Run, run_id) is None:
+        raise NotFound(f"there is no run {run_id!r}", remedy="`desk runs list` shows them")
 
 
 def _client(address: str) -> redis.asyncio.Redis:

@@ -41,10 +41,12 @@ AWAY = (DBAPIError, PoolTimeout)
 
 def is_over(session: Session, run_id: str) -> bool:
     """Return whether no more events of a run will come: it has ended, none of its orders is open, and no request of it
-    waits for a person. The desk's own events, which belong to no run, are never over."""
+    waits for a person; or it was deleted. The desk's own events, which belong to no run, are never over."""
     if run_id == DESK:
         return False
     state = session.exec(select(Run.state).where(Run.id == run_id)).one_or_none()
+    if state is None:
+        return True
     return state in RUN_FINAL and not _has_open_work(session, run_id)
 
 
