@@ -8,6 +8,7 @@ from typing import Any
 from sqlmodel import Session
 
 from models.research import Frozen
+from models.settings.accounts import research_account
 from models.states import RunKind
 from models.tables.runs import Run
 from tasks.workflows.walk.rows import rows_of
@@ -34,11 +35,13 @@ class SessionRow(Frozen):
 
 class BacktestView(Frozen):
     """A backtest. sessions: how many it is to visit; result: as `tasks.workflows.walk.result` counts it, None before
-    its end; resumed: the run that it goes on with, None for one that was begun."""
+    its end; resumed: the run that it goes on with, None for one that was begun; scored: the account that its verdicts
+    and forecasts are scored on."""
 
     backtest_id: str
     resumed: str | None
     parallel: bool
+    scored: str
     sessions: int
     rows: list[SessionRow]
     result: dict[str, Any] | None
@@ -53,6 +56,7 @@ def backtest_view(session: Session, run: Run) -> BacktestView | None:
         backtest_id=origin.id,
         resumed=origin.id if origin.id != run.id else None,
         parallel=run.params["parallel"],
+        scored=research_account(run.account) if run.params["parallel"] else run.account,
         sessions=len(origin.params["days"]),
         rows=[SessionRow.of(row) for row in rows_of(session, origin.id)],
         result=run.summary.get("backtest"),

@@ -121,6 +121,7 @@ function Login({ over }) {
     if (!found) throw { title: 'This is no login link', detail: 'it ends with # and 43 characters', remedy: 'run `desk page` in a terminal of the desk and copy its link' };
     const failed = await login(found.code);
     if (failed) throw failed;
+    if (found.path !== '/') go(found.path);
   });
   const submit = (event) => {
     event.preventDefault();
@@ -145,9 +146,11 @@ function Help({ onClose }) {
 
 await begin();
 render(html`<${App} />`, Object.assign(document.getElementById('app'), { textContent: '' }));
-window.addEventListener('hashchange', () => {
+window.addEventListener('hashchange', ({ oldURL }) => {
   const found = codeIn(location.hash);
   if (!found) return;
-  replace(`#${found.path}`);
+  // A link without a view, opened where a session has ended, goes on with the view that it was on.
+  const before = new URL(oldURL).hash;
+  replace(found.path === '/' && before.startsWith('#/') && session.value.state === 'out' ? before : `#${found.path}`);
   login(found.code);
 });

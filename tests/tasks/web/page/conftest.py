@@ -22,7 +22,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def shared_desk(browser: Browser) -> Iterator[DeskPage]:
-    with kit.desk_page() as found:
+    with kit.desk_page(recorded=True) as found:
         yield found
 
 

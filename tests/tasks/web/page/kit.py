@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,7 @@ from tasks.workflows.screen import open_screen
 from tests.patience import PATIENCE
 from tests.stack import processes, wait_for
 from tests.tasks.web.kit import Service, start
+from tests.tasks.web.page.record import Record, a_record
 
 SYMBOLS = "AAPL,IBM,KO,MMM,XOM,JPM,GE,WMT"
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
@@ -46,11 +48,12 @@ def short(id_: str) -> str:
 @dataclass
 class DeskPage:
     """The desk behind the page. run: a screen that has ended, with orders that wait and one that is filled; flying: a
-    research run with turns in flight, for as long as nothing calls `thaw`."""
+    research run with turns in flight, for as long as nothing calls `thaw`; record: what was made for it."""
 
     service: Service
     run: str
     flying: str
+    record: Record | None = None
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
@@ -124,8 +127,8 @@ class DeskPage:
 
 
 @contextlib.contextmanager
-def desk_page() -> Iterator[DeskPage]:
-    """A desk of real workers on the replay; a person approves its orders."""
+def desk_page(*, recorded: bool = False) -> Iterator[DeskPage]:
+    """A desk of real workers on the replay; a person approves its orders. recorded: it has a record too."""
     with processes(TRADER_LIVE="1", DESK_APPROVAL="manual", DESK_REPLAY_DATE="2010-08-12") as desk:
         desk.rulebook()
         desk.workers("research", "ops", "trade")
@@ -136,7 +139,7 @@ def desk_page() -> Iterator[DeskPage]:
         url, token = start(desk)
         service = Service(desk, store, url, token)
         _approve_one(service, screen.id)
-        found = DeskPage(service, screen.id, "")
+        found = DeskPage(service, screen.id, "", a_record(desk) if recorded else None)
         found.freeze()
         found.flying = open_research(desk.app, ["IBM", "KO"]).id
         wait_for(lambda: _in_flight(store, found.flying), "its turns are in flight")
@@ -196,5 +199,9 @@ def violations(page: Page) -> list[str]:
 
 
 def overflow(page: Page) -> int:
-    """Return by how many pixels the view is wider than its window."""
-    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+    """Return by how many pixels the view is wider than its window, once what is drawn to measure is drawn anew."""
+    wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    until = time.monotonic() + EXPECTED_MS / 1000
+    while (found := int(page.evaluate(wider))) > 0 and time.monotonic() < until:
+        page.wait_for_timeout(50)
+    return found

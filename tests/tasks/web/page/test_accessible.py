@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tasks.web.page.assets import STATIC
 from tests.tasks.web.page.kit import DeskPage, logged_in, overflow, violations
-
-VIEWS = (STATIC / "views.js").read_text(encoding="utf-8")
-# All views that have no parameters, and these; {run} and {flying} are ids of runs.
-WAYS = (
-    *re.findall(r"path: '([^':]+)'", VIEWS),
-    "/runs?start=screen",
-    "/runs/{run}",
-    "/runs/{flying}",
-    "/symbols/KO",
-    "/nowhere",
-)
+from tests.tasks.web.page.ways import all_ways
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_view_has_a_violation_or_is_wider_than_the_window(browser: Browser, desk_page: DeskPage, theme: str) -> None:
+    ways = all_ways(desk_page)
     with logged_in(browser, desk_page, color_scheme=theme) as page:
-        for way in WAYS:
-            page.goto(f"{desk_page.url}/#{way.format(run=desk_page.run, flying=desk_page.flying)}")
+        for way in ways:
+            page.goto(f"{desk_page.url}/#{way}")
+            expect(page.locator("main h1").first).to_be_visible()
             expect(page.locator("main .loading")).to_have_count(0)
+            expect(page.locator("main .problem")).to_have_count(0)
             assert violations(page) == [], f"{way} in {theme}"
             for width in (360, 2560):
                 page.set_viewport_size({"width": width, "height": 900})

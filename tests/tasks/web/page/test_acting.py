@@ -128,6 +128,12 @@ def test_a_stream_that_is_cut_is_shown_and_comes_back(own_page: Page, own_desk: 
     expect(heading).to_contain_text(re.compile("live|receiving"))
 
 
+def test_what_was_never_made_is_named_with_the_command_that_makes_it(own_page: Page, own_desk: DeskPage) -> None:
+    for part, text in (("episodes", "desk episode"), ("backtests", "desk backtest"), ("charts", "desk analyze")):
+        own_desk.open(own_page, f"/scores?show={part}")
+        expect(own_page.locator(".empty")).to_contain_text(text)
+
+
 def test_trading_is_halted_flattened_and_resumed(own_page: Page, own_desk: DeskPage) -> None:
     own_desk.open(own_page, "/account")
     heading = own_page.get_by_role("heading", level=1)
@@ -149,6 +155,29 @@ def test_trading_is_halted_flattened_and_resumed(own_page: Page, own_desk: DeskP
     dialog.get_by_role("button", name="Resume", exact=True).click()
     expect(heading).to_contain_text("active")
     _nothing_is_halted(own_desk)
+
+
+def test_a_thread_is_forked_and_its_fork_is_asked(own_page: Page, own_desk: DeskPage) -> None:
+    own_desk.thaw()  # the last test of this desk: its model answers again
+    with own_desk.service.client() as client:
+        (parent, *_) = client.get("/threads", params={"role": "trader"}).json()
+    own_desk.open(own_page, f"/threads/{parent['thread_id']}")
+    fork = own_page.locator('section[aria-label="Fork"]')
+    fork.get_by_label("Copy the turns before").fill("9")
+    own_page.get_by_label("Model (its own").fill("gpt-5.5")
+    fork.evaluate("one => { one.querySelector('form').noValidate = true; }")
+    fork.get_by_role("button", name="Fork", exact=True).click()
+    expect(fork.get_by_role("alert")).to_contain_text("9")
+    expect(own_page.get_by_label("Model (its own")).to_have_value("gpt-5.5")
+    fork.get_by_label("Copy the turns before").fill("2")
+    fork.get_by_role("button", name="Fork", exact=True).click()
+    ask = own_page.locator('section[aria-label="Ask in this fork"]')
+    ask.get_by_label("Question").fill("why these symbols?")
+    ask.get_by_role("button", name="Ask").click()
+    expect(ask.get_by_label("Answer", exact=True)).not_to_be_empty()
+    expect(ask.get_by_label("Question")).to_have_value("")
+    expect(own_page.locator(".turnlist > li")).to_have_count(2)
+    expect(own_page.get_by_text("Fork of").locator("xpath=..")).to_contain_text(parent["thread_id"][:12])
 
 
 def _waiting(desk: DeskPage) -> str:

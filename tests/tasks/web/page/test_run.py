@@ -94,6 +94,21 @@ def test_a_run_that_goes_on_is_followed_and_stopped(page: Page, desk_page: DeskP
     expect(bars).to_have_count(0)
 
 
+def test_a_run_that_is_deleted_while_it_is_seen_says_so_and_stays_as_it_was(page: Page, desk_page: DeskPage) -> None:
+    run = desk_page.add_run("screen", symbols=["KO", "GE"])
+    desk_page.open(page, f"/runs/{run}", f"Run {short(run)}")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
+    rows = page.get_by_role("group", name="Table of candidates").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    desk_page.remove_run(run)
+    alert = page.get_by_role("alert").filter(has_text="This run was deleted")
+    expect(alert.get_by_role("link", name="All runs")).to_be_visible()
+    expect(rows).to_have_count(2)
+    expect(page.get_by_role("button", name="Stop the run")).to_have_count(0)
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text(f"there is no run '{run}'")
+
+
 def _types(desk: DeskPage, run: str) -> list[EventType]:
     with desk.service.store.read() as session:
         return [one.type for one in event_log.read(session, run, 0, 1000)]

@@ -15,6 +15,8 @@ def test_scores_are_what_the_command_shows(floor: Floor) -> None:
     assert found == command(floor, "scores", "--voice", "ada")
     assert found["rows"][0]["brier"]["n"] == 3
     assert get(floor, "/scores") == command(floor, "scores")
+    other = get(floor, "/scores", account="other")
+    assert (other["account"], other["rows"]) == ("other", [])
 
 
 def test_a_wrong_filter_is_refused(floor: Floor) -> None:

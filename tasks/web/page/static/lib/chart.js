@@ -21,7 +21,7 @@ const themed = (shades) => ({
 });
 
 /** A chart. build: (chart, shades) adds its series; anew when deps or the theme change. label: what it shows, for
- * whoever cannot see it: give the figures as a table too. */
+ * whoever cannot see it: give the figures as a table too. All of it stays shown when the window changes. */
 export function Chart({ build, deps = [], label, height = 260, options = {} }) {
   const box = useRef(null);
   useEffect(() => {
@@ -33,14 +33,18 @@ export function Chart({ build, deps = [], label, height = 260, options = {} }) {
       build(chart, shades);
     };
     draw();
+    const resized = new ResizeObserver(() => requestAnimationFrame(() => chart?.timeScale().fitContent()));
+    resized.observe(box.current);
     const dark = matchMedia('(prefers-color-scheme: dark)');
     const theme = new MutationObserver(draw);
     theme.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
     dark.addEventListener('change', draw);
     return () => {
+      resized.disconnect();
       theme.disconnect();
       dark.removeEventListener('change', draw);
       chart.remove();
+      chart = null;
     };
   }, deps);
   return html`<div class="chart" role="img" aria-label=${label} ref=${box} style=${{ height: `${height}px` }}></div>`;

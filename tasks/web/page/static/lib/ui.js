@@ -116,9 +116,13 @@ export function Facts({ rows }) {
   return html`<dl class="facts">${rows.filter(([, value]) => value !== undefined).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value ?? MISSING}</dd></div>`)}</dl>`;
 }
 
-/** A table. columns: {id, label, cell(row), num, sort(row), wide, title}. rows: any array. rowKey: (row) => key.
- * num columns align at the decimal point when cell returns fixed decimals. empty: content without rows. Columns with
- * `wide` are left out on narrow screens. */
+/** Text laid out as it is, in a box that scrolls. label: what it is. */
+export const Block = ({ label, children }) => html`<pre class="block" tabindex="0" role="group" aria-label=${label}>${children}</pre>`;
+
+/** A table. columns: {id, label, cell(row), num, sort(row), wide, prose, unseen, title}. rows: any array. rowKey: (row) =>
+ * key. num columns align at the decimal point when cell returns fixed decimals. empty: content without rows. Columns with
+ * `wide` are left out on narrow screens; those with `prose` keep room for a few words; the label of `unseen` ones is for
+ * readers that do not see. */
 export function Table({ columns, rows, rowKey, label, empty, rowClass = () => '' }) {
   const [order, setOrder] = useState(null);
   const shown = useMemo(() => {
@@ -130,13 +134,14 @@ export function Table({ columns, rows, rowKey, label, empty, rowClass = () => ''
   }, [rows, order, columns]);
   if (!rows.length && empty) return empty;
   const turn = (id) => setOrder((now) => (now?.id !== id ? { id, down: false } : now.down ? null : { id, down: true }));
-  const named = (column) => `${column.num ? 'right' : ''} ${column.wide ? 'wide' : ''}`;
+  const named = (column) => `${column.num ? 'right' : ''} ${column.wide ? 'wide' : ''} ${column.prose ? 'prose' : ''}`;
+  const labelOf = (column) => (column.unseen ? html`<span class="unseen">${column.label}</span>` : column.label);
   return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}><table>
     <thead><tr>${columns.map((column) => {
       const sorted = order?.id === column.id ? (order.down ? 'descending' : 'ascending') : undefined;
       const mark = sorted && (order.down ? ' ▾' : ' ▴');
       return html`<th scope="col" class=${named(column)} aria-sort=${sorted} title=${column.title}>
-        ${column.sort ? html`<button type="button" class="plain" onClick=${() => turn(column.id)}>${column.label}${mark}</button>` : column.label}</th>`;
+        ${column.sort ? html`<button type="button" class="plain" onClick=${() => turn(column.id)}>${labelOf(column)}${mark}</button>` : labelOf(column)}</th>`;
     })}</tr></thead>
     <tbody>${shown.map((row, index) => html`<tr key=${rowKey ? rowKey(row) : index} data-row class=${rowClass(row)}>
       ${columns.map((column) => html`<td class=${named(column)}>${column.cell(row)}</td>`)}</tr>`)}</tbody>

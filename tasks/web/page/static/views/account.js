@@ -21,8 +21,9 @@ export const title = (params) => `Account ${params.account ?? ''}`.trim();
 export default function Account({ params, query }) {
   const accounts = useResource(({ signal }) => get('/accounts', {}, { signal }), [], { every: EVERY_MS });
   const name = params.account ?? accounts.data?.[0]?.account;
-  return html`<div class="view"><${Loaded} from=${accounts} what="accounts" empty=${html`<${Empty} title="There is no account yet">It is opened with the desk's first order.<//>`}>${(rows) => html`
-    <${One} key=${name} name=${name} rows=${rows} query=${query} changed=${accounts.reload} />`}<//></div>`;
+  // An account of the address needs no list first.
+  if (name) return html`<div class="view"><${One} key=${name} name=${name} rows=${accounts.data ?? []} query=${query} changed=${accounts.reload} /></div>`;
+  return html`<div class="view"><${Loaded} from=${accounts} what="accounts" empty=${html`<${Empty} title="There is no account yet">It is opened with the desk's first order.<//>`}>${() => null}<//></div>`;
 }
 
 function One({ name, rows, query, changed }) {
@@ -51,7 +52,7 @@ function One({ name, rows, query, changed }) {
 function Standing({ found }) {
   const { equity } = found;
   return html`${found.trading !== 'active' && html`<p class=${`notice ${TRADING[found.trading]}`}><${Badge} tone=${TRADING[found.trading]}>${found.trading}<//> <${Text}>${found.why}<//></p>`}
-    ${Object.keys(found.missing).length > 0 && html`<p class="notice warn">Not valued: ${Object.entries(found.missing).map(([symbol, why]) => html`<${SymbolLink} symbol=${symbol} /> <${Text}>${why}<//>. `)}</p>`}
+    ${Object.keys(found.missing).length > 0 && html`<p class="notice warn">Not valued: ${byReason(found.missing).map(([why, symbols]) => html`${symbols.map((symbol) => html`<${SymbolLink} symbol=${symbol} /> `)}<${Text}>${why}<//>. `)}</p>`}
     <${Facts} rows=${[
       ['Value now', html`<strong class="num big">${money(found.value)}</strong>`],
       ['Cash', html`<span class="num">${money(found.cash)}</span>`],
@@ -63,6 +64,13 @@ function Standing({ found }) {
       ['Prices of', found.as_of ? html`<${Time} at=${found.as_of} />` : null],
       ['Marked', equity ? html`<span class="num">${equity.day}</span>` : null],
     ]} />`;
+}
+
+/** Symbols that are not valued, by why. */
+function byReason(missing) {
+  const found = new Map();
+  for (const [symbol, why] of Object.entries(missing)) found.set(why, [...(found.get(why) ?? []), symbol]);
+  return [...found];
 }
 
 const POSITIONS = [

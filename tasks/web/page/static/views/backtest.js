@@ -5,9 +5,9 @@ import { get } from '../lib/api.js';
 import { Chart } from '../lib/chart.js';
 import { html } from '../lib/html.js';
 import { useKeys } from '../lib/keys.js';
-import { count, figure, money, percent, signedPercent } from '../lib/format.js';
+import { MISSING, count, figure, money, percent, signedPercent } from '../lib/format.js';
 import { useResource } from '../lib/store.js';
-import { Badge, Empty, Facts, Figure, Loaded, Panel, RunLink, Table, Text } from '../lib/ui.js';
+import { Badge, Empty, Facts, Figure, Link, Loaded, Panel, RunLink, Table, Text } from '../lib/ui.js';
 import { plain, shortId } from '../lib/text.js';
 
 export const title = (params) => `Backtest ${shortId(params.run)}`;
@@ -16,11 +16,11 @@ export default function Backtest({ params }) {
   const run = useResource(({ signal }) => get(`/runs/${encodeURIComponent(params.run)}`, {}, { signal }), [params.run], { every: 20_000 });
   useKeys([['r', 'Load again', run.reload]]);
   return html`<div class="view"><h1>Backtest <${RunLink} id=${params.run} /> ${run.data && html`<${Badge}>${run.data.state}<//>`}</h1>
-    <${Loaded} from=${run} what="the backtest" isEmpty=${(found) => !found.backtest} empty=${html`<${Empty} title="This run is no backtest" />`}>${({ backtest }) => html`<${Whole} found=${backtest} />`}<//></div>`;
+    <${Loaded} from=${run} what="the backtest" isEmpty=${(found) => !found.backtest} empty=${html`<${Empty} title="This run is no backtest" />`}>${({ backtest }) => html`<${Whole} found=${backtest} account=${run.data.account} />`}<//></div>`;
 }
 
-function Whole({ found: { sessions, rows, result } }) {
-  return html`<div class="grid">
+function Whole({ found: { sessions, rows, result, scored }, account }) {
+  return html`<p class="lead">Account <${Link} to=${`/accounts/${account}`}>${plain(account)}<//>, <${Link} to="/scores" query=${{ account: scored }}>scores of its verdicts<//></p><div class="grid">
     ${result ? html`<${Result} result=${result} />` : html`<${Panel} title="Result"><${Empty} title="Not yet"><span class="num">${rows.length}</span> of <span class="num">${sessions}</span> sessions are played.<//><//>`}
     <${Panel} title="Sessions" className="whole"><${Table} label="Sessions" columns=${SESSIONS} rows=${rows} rowKey=${(row) => row.day} empty=${html`<${Empty} title="No session is played yet" />`} /><//></div>`;
 }
@@ -39,14 +39,18 @@ function Result({ result }) {
       ['Costs', html`<${Text}>${result.costs}<//>`],
     ]} /><//>
     <${Panel} title="Equity" className="whole"><${Curve} result=${result} /><//>
-    ${HIT_RATES.filter(([name]) => result[name]?.length).map(([name, heading]) => html`<${Panel} title=${heading} key=${name}><p class="quiet"><${Text}>${result.question}<//></p><${Table} label=${heading} columns=${rateColumns(result[name][0])} rows=${result[name]} /><//>`)}`;
+    ${HIT_RATES.filter(([name]) => result[name]?.length).map(([name, heading]) => html`<${Panel} title=${heading} key=${name}><p class="quiet"><${Text}>${result.question}<//></p><${Table} label=${heading} columns=${rateColumns(result[name])} rows=${result[name]} /><//>`)}`;
 }
 
 const HIT_RATES = [['ratings', 'Hit rates by rating'], ['confidences', 'Hit rates by confidence'], ['lenses', 'Hit rates by lens'], ['roles', 'Hit rates by role']];
-const rateColumns = (row) => Object.keys(row).map((name) => ({
-  id: name, label: name.replaceAll('_', ' '), num: typeof row[name] === 'number',
-  cell: (one) => (typeof one[name] === 'number' ? (Number.isInteger(one[name]) ? count(one[name]) : figure(one[name], 3)) : html`<${Text}>${Array.isArray(one[name]) ? one[name].join(', ') : one[name] ?? '\u2014'}<//>`),
-}));
+const rateColumns = (rows) => Object.keys(rows[0]).map((name) => {
+  const known = rows.map((row) => row[name]).filter((value) => typeof value === 'number');
+  const digits = known.every(Number.isInteger) ? 0 : 3;
+  return {
+    id: name, label: name.replaceAll('_', ' '), num: known.length > 0,
+    cell: (row) => (known.length ? figure(row[name], digits) : html`<${Text}>${Array.isArray(row[name]) ? row[name].join(', ') : row[name] ?? MISSING}<//>`),
+  };
+});
 
 function Curve({ result }) {
   const { curve, returns } = result;

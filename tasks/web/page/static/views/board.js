@@ -7,7 +7,7 @@ import { useLive } from '../lib/live.js';
 import { setQuery } from '../lib/router.js';
 import { figure } from '../lib/format.js';
 import { useResource } from '../lib/store.js';
-import { ActionButton, Badge, Empty, Facts, Link, Loaded, LiveBadge, Panel, RunLink, Segments, SymbolLink, Table, Text, Time } from '../lib/ui.js';
+import { ActionButton, Badge, Block, Empty, Facts, Link, Loaded, LiveBadge, Panel, RunLink, Segments, SymbolLink, Table, Text, Time } from '../lib/ui.js';
 import { plain, shortId } from '../lib/text.js';
 import { TurnLink } from './orders/links.js';
 
@@ -40,7 +40,7 @@ function Whole({ board, query, again }) {
     <${Panel} title="Signals" className="whole"><${Table} label="Signals" columns=${SIGNALS} rows=${board.signals} rowKey=${(row) => row.label} empty=${html`<${Empty} title="No signal yet" />`} /><//>
     <${Panel} title="Voices"><${Table} label="Voices" columns=${voiceColumns(board, again)} rows=${board.voices} rowKey=${(row) => `${row.voice}${row.round}`} empty=${html`<${Empty} title="No voice was asked" />`} /><//>
     ${board.positions.length > 0 && html`<${Panel} title="Play money"><${Table} label="Play money" columns=${STAKES} rows=${board.positions} rowKey=${(row) => row.question} /><//>`}
-    ${board.tally && html`<${Panel} title="Tally" className="whole"><pre class="block">${plain(board.tally.content)}</pre><//>`}
+    ${board.tally && html`<${Panel} title="Tally" className="whole"><${Block} label="Tally">${plain(board.tally.content)}<//><//>`}
   </div>`;
 }
 
@@ -48,8 +48,8 @@ function Matrix({ board, round }) {
   const voices = [...new Set(board.forecasts.map((one) => one.voice))].sort();
   const of = new Map(board.forecasts.filter((one) => one.round === round).map((one) => [`${one.question}|${one.voice}`, one]));
   const columns = [
-    { id: 'label', label: '', cell: (row) => html`<strong>${plain(row.label)}</strong>` },
-    { id: 'text', label: 'Question', cell: (row) => html`<${Link} to=${`/questions/${row.id}`}><${Text} most=${90}>${row.text}<//><//>` },
+    { id: 'label', label: 'Label', unseen: true, cell: (row) => html`<strong>${plain(row.label)}</strong>` },
+    { id: 'text', label: 'Question', prose: true, cell: (row) => html`<${Link} to=${`/questions/${row.id}`}><${Text} most=${90}>${row.text}<//><//>` },
     { id: 'baseline', label: 'Baseline', num: true, cell: (row) => figure(row.baseline, 2) },
     ...voices.map((voice) => ({ id: voice, label: voice, num: true, cell: (row) => {
       const found = of.get(`${row.label}|${voice}`);
@@ -66,7 +66,7 @@ function Arguments({ board, round }) {
   const rows = board.forecasts.filter((one) => one.round === round && (!voice || one.voice === voice));
   if (!board.forecasts.length) return html`<${Empty} title="No voice has forecast yet" />`;
   return html`<div class="filters"><label>Voice<select value=${voice} onChange=${(event) => setVoice(event.target.value)}><option value="">all</option>${voices.map((one) => html`<option value=${one}>${one}</option>`)}</select></label></div>
-    <ul class="arguments">${rows.map((one) => html`<li key=${one.id} data-row><p><strong><${Text}>${one.voice}<//></strong> on <strong>${plain(one.question)}</strong>: <strong class="num">${figure(one.probability, 2)}</strong> <span class="quiet">stake <span class="num">${figure(one.stake, 2)}</span></span>
+    <ul class="arguments">${rows.map((one) => html`<li key=${one.id} data-row><p><strong><${Text}>${one.voice}<//></strong> on <strong>${plain(one.question)}:</strong> <strong class="num">${figure(one.probability, 2)}</strong> <span class="quiet">stake <span class="num">${figure(one.stake, 2)}</span></span>
       <${TurnLink} thread=${board.voices.find((row) => row.voice === one.voice && row.round === one.round)?.thread} turn=${board.voices.find((row) => row.voice === one.voice && row.round === one.round)?.turn}>its turn<//></p>
       <p class="prose"><${Text}>${one.because}<//></p>
       ${one.citations.length > 0 && html`<ul class="lines">${one.citations.map((cited) => html`<li><code><${Text}>${cited.label}<//></code> ${plain(cited.stance)}: <${Text}>${cited.claim}<//>
@@ -76,7 +76,7 @@ function Arguments({ board, round }) {
 const SIGNALS = [
   { id: 'label', label: 'Signal', cell: (row) => html`<code><${Text}>${row.label}<//></code>`, sort: (row) => row.label },
   { id: 'state', label: 'State', cell: (row) => html`<${Badge} tone=${SIGNAL_TONES[row.state]}>${row.state}<//>`, sort: (row) => row.state },
-  { id: 'headline', label: 'What it found', cell: (row) => html`<${Text} most=${140}>${row.headline}<//>` },
+  { id: 'headline', label: 'What it found', prose: true, cell: (row) => html`<${Text} most=${140}>${row.headline}<//>` },
   { id: 'implied', label: 'Implies', num: true, cell: (row) => figure(row.implied, 2), sort: (row) => row.implied },
   { id: 'about', label: 'About', wide: true, cell: (row) => row.subjects.map((one) => (/^Q\d+$/.test(one) ? html`${plain(one)} ` : html`<${SymbolLink} symbol=${one} /> `)) },
   { id: 'source', label: 'Source', wide: true, cell: (row) => html`<${Text} most=${40}>${row.source}<//>` },
@@ -89,7 +89,7 @@ const voiceColumns = (board, again) => [
   { id: 'state', label: 'State', cell: (row) => html`<${Badge}>${row.status ?? row.state}<//>${row.reason && html` <${Text} most=${60} className="quiet">${row.reason}<//>`}` },
   { id: 'n', label: 'Forecasts', num: true, cell: (row) => row.forecasts },
   { id: 'turn', label: 'Turn', cell: (row) => html`<${TurnLink} thread=${row.thread} turn=${row.turn} />` },
-  { id: 'stop', label: '', cell: (row) => row.running && html`<${ActionButton} label="Stop" path=${`/runs/${board.run_id}/voices/${encodeURIComponent(row.voice)}/stop`} confirm=${{ title: `Stop ${plain(row.voice)}` }} done=${again} />` },
+  { id: 'stop', label: 'Stop', unseen: true, cell: (row) => row.running && html`<${ActionButton} label="Stop" path=${`/runs/${board.run_id}/voices/${encodeURIComponent(row.voice)}/stop`} confirm=${{ title: `Stop ${plain(row.voice)}` }} done=${again} />` },
 ];
 const STAKES = [
   { id: 'question', label: 'Question', cell: (row) => plain(row.question) },

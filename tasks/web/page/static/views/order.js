@@ -6,7 +6,7 @@ import { useKeys } from '../lib/keys.js';
 import { useLive } from '../lib/live.js';
 import { compact, figure, money } from '../lib/format.js';
 import { useResource } from '../lib/store.js';
-import { Badge, Empty, Facts, Link, Loaded, LiveBadge, OrderLink, Panel, RunLink, SymbolLink, Table, Text, Time } from '../lib/ui.js';
+import { Badge, Block, Empty, Facts, Link, Loaded, LiveBadge, OrderLink, Panel, RunLink, SymbolLink, Table, Text, Time } from '../lib/ui.js';
 import { plain, shortId } from '../lib/text.js';
 import { Answering } from './orders/answering.js';
 import { Changes, Checks, useChecks } from './orders/checks.js';
@@ -132,7 +132,7 @@ function Preview({ preview, checks }) {
     ]} />
     <p class="hash"><span class="quiet">SHA-256 of the canonical text</span> <code>${plain(preview.payload_hash)}</code></p>
     <${Changes} from=${checks} />
-    <details><summary>The canonical text</summary><pre class="block">${readable(preview.payload)}</pre></details></div>`;
+    <details><summary>The canonical text</summary><${Block} label="Canonical text">${readable(preview.payload)}<//></details></div>`;
 }
 
 function readable(payload) {

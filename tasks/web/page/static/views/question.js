@@ -4,7 +4,7 @@ import { get } from '../lib/api.js';
 import { html } from '../lib/html.js';
 import { figure, money, signedMoney } from '../lib/format.js';
 import { useResource } from '../lib/store.js';
-import { Badge, Empty, Facts, Figure, Link, Loaded, OutLink, Panel, RunLink, SymbolLink, Table, Text, Time } from '../lib/ui.js';
+import { Badge, Block, Empty, Facts, Figure, Link, Loaded, OutLink, Panel, RunLink, SymbolLink, Table, Text, Time } from '../lib/ui.js';
 import { plain, shortId } from '../lib/text.js';
 
 export const title = (params) => `Question ${shortId(params.question)}`;
@@ -27,8 +27,8 @@ function Whole({ question, verdicts, forecasts, positions }) {
       ['Resolved', question.resolved_at ? html`<${Time} at=${question.resolved_at} /> <${Text}>${question.resolved_by}<//>` : undefined],
       ['Note', question.note ? html`<${Text}>${question.note}<//>` : undefined],
     ]} /><//>
-    <${Panel} title="Rule and evidence"><pre class="block">${plain(JSON.stringify(question.rule, null, 1))}</pre>
-      ${question.evidence ? html`<pre class="block">${plain(JSON.stringify(question.evidence, null, 1))}</pre>` : html`<p class="quiet">No evidence yet.</p>`}<//>
+    <${Panel} title="Rule and evidence"><${Block} label="Rule">${plain(JSON.stringify(question.rule, null, 1))}<//>
+      ${question.evidence ? html`<${Block} label="Evidence">${plain(JSON.stringify(question.evidence, null, 1))}<//>` : html`<p class="quiet">No evidence yet.</p>`}<//>
     <${Panel} title="Forecasts" className="whole"><${Table} label="Forecasts" columns=${FORECASTS} rows=${forecasts} rowKey=${(row) => row.id} empty=${html`<${Empty} title="No voice has forecast it" />`} /><//>
     <${Panel} title="Verdicts that it scores"><${Table} label="Verdicts" columns=${VERDICTS} rows=${verdicts} rowKey=${(row) => row.id} empty=${html`<${Empty} title="It scores no verdict" />`} /><//>
     ${positions.length > 0 && html`<${Panel} title="Play money on it"><${Table} label="Play money" columns=${POSITIONS} rows=${positions} rowKey=${(row) => row.id} /><//>`}

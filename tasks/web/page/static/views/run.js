@@ -52,17 +52,19 @@ function One({ run, query }) {
     if (state === 'ended' && detail.data && !FINAL.has(detail.data.state)) again();
   }, [state]);
 
-  if (detail.problem?.status === 404) {
-    return html`<div class="view"><h1>Run ${shortId(run)}</h1><${ProblemBox} problem=${detail.problem} again=${detail.reload} />
+  const gone = [detail.problem, events.live.problem].find((problem) => problem?.status === 404 || problem?.status === 410);
+  if (gone && !detail.data) {
+    return html`<div class="view"><h1>Run ${shortId(run)}</h1><${ProblemBox} problem=${gone} again=${detail.reload} />
       <p><${Link} to="/runs">All runs<//></p></div>`;
   }
   const found = detail.data;
   return html`<div class="view run-view">
     <h1>Run <span class="id">${shortId(run)}</span> ${found && html`<span class="quiet">${plain(found.kind)}</span> <${Badge}>${found.state}<//>`}
       ${found && !FINAL.has(found.state) && html`<${LiveBadge} live=${events.live} />`}
-      <span class="h1-tools">${found && html`<${SaveButton} label="Save the report" path=${`${path}/report`} name=${`${found.kind}-${shortId(run)}.html`} />`} ${found && !FINAL.has(found.state) && html`<${Stop} path=${path} state=${found.state} done=${again} />`}</span></h1>
+      <span class="h1-tools">${found && !gone && html`<${SaveButton} label="Save the report" path=${`${path}/report`} name=${`${found.kind}-${shortId(run)}.html`} />`} ${found && !gone && !FINAL.has(found.state) && html`<${Stop} path=${path} state=${found.state} done=${again} />`}</span></h1>
     <div class="stack">
-      <${Loaded} from=${detail} what="the run">${(data) => html`<${Head} run=${data} />`}<//>
+      ${gone && html`<div class="problem" role="alert"><strong>This run was deleted</strong><p>What is shown is what was loaded before; nothing of it can be loaded again. <${Link} to="/runs">All runs<//></p></div>`}
+      <${Loaded} from=${gone ? { ...detail, problem: null, stale: false } : detail} what="the run">${(data) => html`<${Head} run=${data} />`}<//>
       <${Panel} title="Funnel" tools=${query.stage && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
         <${Loaded} from=${funnel} what="the funnel">${(data) => html`<${Funnel} stages=${data.stages} stage=${query.stage} label=${query.label} />`}<//>
       <//>

@@ -6,13 +6,13 @@ import { count, figure, percent } from '../lib/format.js';
 import { useResource } from '../lib/store.js';
 import { Empty, Facts, Figure, Link, Loaded, Panel, Table, Text } from '../lib/ui.js';
 import { plain } from '../lib/text.js';
-import { SCORES, signed } from './board/scoring.js';
+import { scoreColumns, signed } from './board/scoring.js';
 
 export const title = (params) => `Score of ${params.name}`;
 
-export default function Score({ params }) {
-  const scores = useResource(({ signal }) => get('/scores', { kind: params.kind, name: params.name }, { signal }), [params.kind, params.name]);
-  return html`<div class="view"><h1>${plain(params.kind)} <${Text}>${params.name}<//> <${Link} to="/scores">all scores<//></h1>
+export default function Score({ params, query: { account } }) {
+  const scores = useResource(({ signal }) => get('/scores', { kind: params.kind, name: params.name, account }, { signal }), [params.kind, params.name, account]);
+  return html`<div class="view"><h1>${plain(params.kind)} <${Text}>${params.name}<//> <${Link} to="/scores" query=${{ account }}>all scores${account ? html` of <${Text}>${account}<//>` : ''}<//></h1>
     <${Loaded} from=${scores} what="the score" isEmpty=${(found) => !found.rows.length} empty=${html`<${Empty} title="None of its questions has an outcome yet" />`}>${({ rows: [row] }) => html`<${Whole} row=${row} />`}<//></div>`;
 }
 
@@ -33,7 +33,7 @@ function Whole({ row }) {
   </div>`;
 }
 
-const PARTS = [{ id: 'name', label: 'Part', cell: (row) => plain(row.name) }, ...SCORES.slice(1)];
+const PARTS = [{ id: 'name', label: 'Part', cell: (row) => plain(row.name) }, ...scoreColumns().slice(1)];
 const LABELS = [...PARTS, { id: 'rate', label: 'Came true', num: true, cell: (row) => percent(row.rate.mean, 1) }];
 
 const SIZE = 220;

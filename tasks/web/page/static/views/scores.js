@@ -7,9 +7,9 @@ import { setQuery } from '../lib/router.js';
 import { date, figure, money, percent, signedPercent } from '../lib/format.js';
 import { useResource } from '../lib/store.js';
 import { Badge, Empty, Figure, FilterField, Link, Loaded, OutLink, Panel, RunLink, Segments, SymbolLink, Table, Text, Time } from '../lib/ui.js';
-import { plain } from '../lib/text.js';
+import { plain, shortId } from '../lib/text.js';
 import { Pictures } from './board/pictures.js';
-import { SCORES, signed } from './board/scoring.js';
+import { scoreColumns, signed } from './board/scoring.js';
 
 const SHOWN = [['scores', 'Scores'], ['questions', 'Questions'], ['episodes', 'Episodes'], ['backtests', 'Backtests'], ['charts', 'Charts']];
 const VIEWS = { scores: ScoresPart, questions: Questions, episodes: Episodes, backtests: Backtests, charts: Charts };
@@ -22,20 +22,21 @@ export default function Record({ query }) {
     <${Part} key=${shown} query=${query} /></div>`;
 }
 
-function ScoresPart() {
-  const scores = useResource(({ signal }) => get('/scores', {}, { signal }), []);
+function ScoresPart({ query: { account } }) {
+  const scores = useResource(({ signal }) => get('/scores', { account }, { signal }), [account]);
+  const columns = scoreColumns(account);
   useKeys([['r', 'Load again', scores.reload]]);
   return html`<${Loaded} from=${scores} what="scores">${(board) => html`
     <p class="lead">Account <${Text}>${board.account}<//>. Questions: ${Object.entries(board.questions).map(([state, number]) => html`<${Link} to="/scores" query=${{ show: 'questions', state }}><span class="num">${number}</span> ${state}<//> `)}${!Object.keys(board.questions).length && 'none yet'}</p>
     ${!board.rows.length ? html`<${Empty} title="No forecast of a resolved question to score yet">A verdict is a question too: it resolves after <code>DESK_QUESTION_SESSIONS</code> sessions. <code>desk episode</code> asks the voices.<//>` : html`<div class="grid">
-      ${Object.entries(TITLES).map(([kind, title]) => [kind, title, board.rows.filter((row) => row.kind === kind)]).filter(([, , rows]) => rows.length).map(([kind, title, rows]) => html`<${Panel} title=${title} key=${kind}><${Table} label=${title} columns=${SCORES} rows=${rows} rowKey=${(row) => row.name} /><//>`)}
+      ${Object.entries(TITLES).map(([kind, title]) => [kind, title, board.rows.filter((row) => row.kind === kind)]).filter(([, , rows]) => rows.length).map(([kind, title, rows]) => html`<${Panel} title=${title} key=${kind}><${Table} label=${title} columns=${columns} rows=${rows} rowKey=${(row) => row.name} /><//>`)}
       ${board.crowd && html`<${Panel} title="All voices together, same questions"><${Table} label="All voices together" columns=${PARTS} rows=${board.crowd.rounds} rowKey=${(row) => row.name} />
         <p class="quiet">Round 2 gained <span class="num">${signed(board.crowd.gain)}</span>; round ${board.crowd.better_round} is used.</p><//>`}
     </div><p class="quiet">Brier: (p - o)², 0 is right, 0.25 is one half each time. Alpha is against the baseline: above 0 is skill, and .018 shows from 350 questions on. ± is the standard error by date.</p>`}`}<//>`;
 }
 const PARTS = [
   { id: 'name', label: 'Round', cell: (row) => plain(row.name) },
-  ...SCORES.filter((one) => ['n', 'brier', 'alpha'].includes(one.id)),
+  ...scoreColumns().filter((one) => ['n', 'brier', 'alpha'].includes(one.id)),
 ];
 
 const STATES = ['open', 'resolved', 'void'];
@@ -48,7 +49,7 @@ function Questions({ query }) {
     <${Loaded} from=${questions} what="questions" empty=${html`<${Empty} title="No question is like that" />`}>${(rows) => html`<${Table} label="Questions" columns=${QUESTIONS} rows=${rows} rowKey=${(row) => row.id} />${rows.length === 200 && html`<p class="quiet">The first 200.</p>`}`}<//><//>`;
 }
 export const QUESTIONS = [
-  { id: 'text', label: 'Question', cell: (row) => html`<${Link} to=${`/questions/${row.id}`}><${Text} most=${120}>${row.text}<//><//>` },
+  { id: 'text', label: 'Question', prose: true, cell: (row) => html`<${Link} to=${`/questions/${row.id}`}><${Text} most=${120}>${row.text}<//><//>` },
   { id: 'state', label: 'State', cell: (row) => html`<${Badge} tone=${{ open: 'busy', resolved: 'good', void: 'warn' }[row.state]}>${row.state}<//>`, sort: (row) => row.state },
   { id: 'outcome', label: 'Outcome', num: true, cell: (row) => (row.outcome === null ? '\u2014' : row.outcome === 1 ? 'yes' : row.outcome === 0 ? 'no' : figure(row.outcome, 2)), sort: (row) => row.outcome },
   { id: 'baseline', label: 'Baseline', num: true, cell: (row) => figure(row.baseline, 2), sort: (row) => row.baseline },
@@ -72,13 +73,13 @@ function Episodes() {
 
 const result = (row, name) => row.summary?.backtest?.returns?.[name];
 const BACKTESTS = [
-  ...COMMON.slice(0, 2),
+  { id: 'run', label: 'Backtest', cell: (row) => html`<${Link} to=${`/backtests/${row.id}`} className="id" title="its curve and hit rates">${shortId(row.id)}<//>` },
+  COMMON[1],
   { id: 'days', label: 'Sessions', cell: (row) => (row.summary?.backtest ? html`<span class="num">${row.summary.backtest.first} to ${row.summary.backtest.last}</span>` : '\u2014') },
   { id: 'desk', label: 'Desk', num: true, cell: (row) => html`<${Figure} value=${result(row, 'desk')} sign>${signedPercent(result(row, 'desk'))}<//>`, sort: (row) => result(row, 'desk') },
   { id: 'held', label: 'Held', num: true, cell: (row) => html`<${Figure} value=${result(row, 'held')} sign>${signedPercent(result(row, 'held'))}<//>` },
   { id: 'fall', label: 'Drawdown', num: true, wide: true, cell: (row) => percent(row.summary?.backtest?.drawdown?.desk) },
   { id: 'capital', label: 'Capital', num: true, wide: true, cell: (row) => money(row.summary?.backtest?.capital, 0) },
-  { id: 'open', label: '', cell: (row) => html`<${Link} to=${`/backtests/${row.id}`}>curve and hit rates<//>` },
 ];
 function Backtests() {
   const runs = useResource(({ signal }) => runsOf('backtest', signal), [], { every: 30_000 });

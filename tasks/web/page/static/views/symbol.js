@@ -7,7 +7,7 @@ import { useKeys } from '../lib/keys.js';
 import { useLive } from '../lib/live.js';
 import { part } from '../lib/router.js';
 import { useResource } from '../lib/store.js';
-import { Badge, Empty, Facts, Figure, Link, Loaded, OrderLink, Panel, ProblemBox, RunLink, Table, Text, Time } from '../lib/ui.js';
+import { Badge, Block, Empty, Facts, Figure, Link, Loaded, OrderLink, Panel, ProblemBox, RunLink, Table, Text, Time } from '../lib/ui.js';
 import { plain } from '../lib/text.js';
 import { Prices } from './symbol/prices.js';
 
@@ -47,7 +47,7 @@ function Rest({ data }) {
       <${Panel} title="Position"><${Position} data=${data} /><//>
       <${Panel} title="Memory" tools=${html`<span class="quiet">as the next prompt has it</span>`}>${data.memory_off
         ? html`<${Empty} title="Memory is off">no prompt gets one: <code>DESK_MEMORY=off</code><//>`
-        : data.memory ? html`<pre class="block" tabindex="0" aria-label="Memory"><${Text}>${data.memory}<//></pre>` : html`<${Empty} title="Nothing is remembered of it" />`}<//>
+        : data.memory ? html`<${Block} label="Memory"><${Text}>${data.memory}<//><//>` : html`<${Empty} title="Nothing is remembered of it" />`}<//>
     </div>
     <${List} title="Verdicts" rows=${data.verdicts} columns=${VERDICTS} none="No verdict yet" />
     <${List} title="Reports" rows=${data.reports} columns=${REPORTS} none="No report yet" />

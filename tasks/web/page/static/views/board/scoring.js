@@ -14,8 +14,9 @@ export function signed(mean) {
 /** A row without any record yet has a baseline's score, which is none of its own. */
 const unscored = (row) => row.unrecorded !== undefined && row.unrecorded === row.forecasts;
 
-export const SCORES = [
-  { id: 'name', label: 'Name', cell: (row) => html`<${Link} to=${`/scores/${row.kind}/${encodeURIComponent(row.name)}`}><${Text}>${row.name}<//><//>`, sort: (row) => row.name },
+/** The columns of scores. account: of the record, where it is not the desk's own. */
+export const scoreColumns = (account) => [
+  { id: 'name', label: 'Name', cell: (row) => html`<${Link} to=${`/scores/${row.kind}/${encodeURIComponent(row.name)}`} query=${{ account }}><${Text}>${row.name}<//><//>`, sort: (row) => row.name },
   { id: 'n', label: 'Questions', num: true, cell: (row) => count(row.brier.n), sort: (row) => row.brier.n },
   { id: 'dates', label: 'Dates', num: true, wide: true, cell: (row) => count(row.brier.dates), sort: (row) => row.brier.dates },
   { id: 'brier', label: 'Brier', num: true, cell: (row) => (unscored(row) ? MISSING : figure(row.brier.mean, 4)), sort: (row) => row.brier.mean },

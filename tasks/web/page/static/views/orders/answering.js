@@ -4,7 +4,7 @@ import { get, post } from '../../lib/api.js';
 import { html, useState } from '../../lib/html.js';
 import { money } from '../../lib/format.js';
 import { useDraft, useResource } from '../../lib/store.js';
-import { Badge, Dialog, Facts, ProblemBox, Text, Time, useAction } from '../../lib/ui.js';
+import { Badge, Block, Dialog, Facts, ProblemBox, Text, Time, useAction } from '../../lib/ui.js';
 import { plain, shortId } from '../../lib/text.js';
 import { instrument, priceTerms, quantity, unit } from './terms.js';
 
@@ -82,10 +82,10 @@ function RequestAsked({ item }) {
 
 /** What a model asks for, whole: it is the model's own words. */
 export function RequestDetail({ kind, detail }) {
-  if (kind === 'command') return html`<pre class="block">${plain(detail.command)}</pre><p class="quiet">in <code><${Text}>${detail.cwd}<//></code>${detail.reason && html`: <${Text}>${detail.reason}<//>`}</p>`;
-  if (kind === 'file_change') return html`${detail.changes?.map((one) => html`<p><${Badge}>${one.change}<//> <code><${Text}>${one.path}<//></code></p><pre class="block">${plain(one.diff)}</pre>`)}`;
+  if (kind === 'command') return html`<${Block} label="Command">${plain(detail.command)}<//><p class="quiet">in <code><${Text}>${detail.cwd}<//></code>${detail.reason && html`: <${Text}>${detail.reason}<//>`}</p>`;
+  if (kind === 'file_change') return html`${detail.changes?.map((one) => html`<p><${Badge}>${one.change}<//> <code><${Text}>${one.path}<//></code></p><${Block} label=${`Change of ${plain(one.path)}`}>${plain(one.diff)}<//>`)}`;
   if (kind === 'user_input') return null;
-  return html`<pre class="block">${plain(JSON.stringify(detail, null, 2))}</pre>`;
+  return html`<${Block} label="What it asks">${plain(JSON.stringify(detail, null, 2))}<//>`;
 }
 
 function Question({ question, value, set }) {

@@ -38,7 +38,7 @@ function Compared({ path, other }) {
 }
 
 const BOTH = [
-  { id: 'name', label: '', cell: (row) => row.name },
+  { id: 'name', label: 'What', unseen: true, cell: (row) => row.name },
   { id: 'ours', label: 'This run', num: true, cell: (row) => row.ours },
   { id: 'theirs', label: 'The other', num: true, cell: (row) => row.theirs },
 ];
@@ -55,7 +55,7 @@ const CANDIDATES = [
   { id: 'symbol', label: 'Symbol', cell: (row) => html`<${SymbolLink} symbol=${row.symbol} />`, sort: (row) => row.symbol },
   { id: 'ours', label: 'This run', cell: (row) => rating(row.ours, row.ours_confidence) },
   { id: 'theirs', label: 'The other', cell: (row) => rating(row.theirs, row.theirs_confidence) },
-  { id: 'changed', label: '', cell: (row) => (row.changed ? html`<${Badge} tone="warn">differs<//>` : ''), sort: (row) => !row.changed },
+  { id: 'changed', label: 'Differs', unseen: true, cell: (row) => (row.changed ? html`<${Badge} tone="warn">differs<//>` : ''), sort: (row) => !row.changed },
 ];
 const ROLES = [
   { id: 'role', label: 'Role', cell: (row) => plain(row.role) },

@@ -5,7 +5,7 @@ import { html, useState } from '../../lib/html.js';
 import { go } from '../../lib/router.js';
 import { count } from '../../lib/format.js';
 import { useDraft } from '../../lib/store.js';
-import { Panel, ProblemBox, useAction } from '../../lib/ui.js';
+import { Block, Panel, ProblemBox, useAction } from '../../lib/ui.js';
 import { laidOut } from './turn.js';
 
 /** turns: how many the thread has. at: index of the one that is shown. kept: whether its rollout is there to copy. */
@@ -46,5 +46,5 @@ export function Asking({ path, thread, again }) {
       <label class="full">Question<textarea maxlength="20000" value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
       <div class="buttons"><button type="submit" class="primary" disabled=${!text.trim() || act.busy}>${act.busy ? 'the model answers …' : 'Ask'}</button></div></form>
     <${ProblemBox} problem=${act.problem} />
-    ${act.answer && html`<div role="status"><h3>Answer${act.answer.tokens !== null && html`, <span class="num">${count(act.answer.tokens)}</span> tokens`}</h3><pre class="block" tabindex="0" role="group" aria-label="Answer">${act.answer.refusal ? `It declined: ${laidOut(act.answer.refusal)}` : laidOut(act.answer.text)}</pre></div>`}<//>`;
+    ${act.answer && html`<div role="status"><h3>Answer${act.answer.tokens !== null && html`, <span class="num">${count(act.answer.tokens)}</span> tokens`}</h3><${Block} label="Answer">${act.answer.refusal ? `It declined: ${laidOut(act.answer.refusal)}` : laidOut(act.answer.text)}<//></div>`}<//>`;
 }

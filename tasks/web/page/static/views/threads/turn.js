@@ -4,7 +4,7 @@ import { get } from '../../lib/api.js';
 import { html } from '../../lib/html.js';
 import { compact, count, money, span } from '../../lib/format.js';
 import { useResource } from '../../lib/store.js';
-import { Badge, Empty, Facts, Loaded, Panel, RunLink, Table, Text, Time } from '../../lib/ui.js';
+import { Badge, Block, Empty, Facts, Loaded, Panel, RunLink, Table, Text, Time } from '../../lib/ui.js';
 import { plain, shortId } from '../../lib/text.js';
 import { Picture } from '../board/pictures.js';
 import { RequestDetail } from '../orders/answering.js';
@@ -52,7 +52,7 @@ export function laidOut(text) {
 }
 
 function Long({ text, label, open = false }) {
-  const shown = html`<pre class="block" tabindex="0" role="group" aria-label=${label}>${laidOut(text)}</pre>`;
+  const shown = html`<${Block} label=${label}>${laidOut(text)}<//>`;
   return open || text.length < LONG ? shown : html`<details><summary>${label}, <span class="num">${count(text.length)}</span> characters</summary>${shown}</details>`;
 }
 
@@ -61,8 +61,8 @@ function Call({ call }) {
   return html`<details class="call" open=${call.output.length < LONG}><summary><span class="num quiet">${call.ordinal}</span> <code>${plain(call.tool)}</code>
       <${Badge} tone=${failed ? 'bad' : call.has_data ? 'good' : 'warn'}>${failed ? 'failed' : call.has_data ? 'data' : 'no data'}<//> <span class="num quiet">${span(call.seconds * 1000)}</span>
       <${Text} most=${100} className="quiet">${JSON.stringify(call.arguments)}<//></summary>
-    <div class="pair"><div><h3>Arguments</h3><pre class="block" tabindex="0" role="group" aria-label=${`Arguments of ${plain(call.tool)}`}>${plain(JSON.stringify(call.arguments, null, 1))}</pre></div>
-      <div><h3>Answer</h3><pre class="block" tabindex="0" role="group" aria-label=${`Answer of ${plain(call.tool)}`}>${laidOut(call.output)}</pre></div></div></details>`;
+    <div class="pair"><div><h3>Arguments</h3><${Block} label=${`Arguments of ${plain(call.tool)}`}>${plain(JSON.stringify(call.arguments, null, 1))}<//></div>
+      <div><h3>Answer</h3><${Block} label=${`Answer of ${plain(call.tool)}`}>${laidOut(call.output)}<//></div></div></details>`;
 }
 
 const Request = ({ request }) => html`<div><p><${Badge} tone=${{ approved: 'good', denied: 'bad', pending: 'warn', expired: 'warn' }[request.state]}>${request.state}<//> ${plain(request.kind).replaceAll('_', ' ')}, asked <${Time} at=${request.asked_at} />${request.decided_by && html`, answered by <${Text}>${request.decided_by}<//>`}${request.why && html`: <${Text}>${request.why}<//>`}</p>

@@ -1,0 +1,49 @@
+"""The address of every view of a desk with a record: those of the menu, and each of the others with data of its own."""
+
+from __future__ import annotations
+
+import re
+
+from tasks.web.page.assets import STATIC
+from tests.tasks.web.page.kit import DeskPage
+
+# All views that have no parameters.
+_MENU = re.findall(r"path: '([^':]+)'", (STATIC / "views.js").read_text(encoding="utf-8"))
+
+
+def all_ways(desk: DeskPage) -> list[str]:
+    """Return the address of every view, after the #. The desk has a record."""
+    record = desk.record
+    assert record is not None
+    with desk.service.client() as client:
+        (waiting, *_) = client.get("/orders", params={"state": "approval_pending"}).json()
+        order = waiting["order"]["id"]
+        decision = client.get(f"/orders/{order}").json()["decision"]
+        question = client.get(f"/runs/{record.episode}/board").json()["questions"][0]["id"]
+        (resolved, *_) = client.get("/questions", params={"state": "resolved"}).json()
+        screen = client.get(f"/runs/{record.backtest}").json()["backtest"]["rows"][0]["screen_run_id"]
+        row = client.get(f"/runs/{desk.run}/table").json()["rows"][0]
+    return [
+        *_MENU,
+        "/runs?start=screen",
+        f"/runs/{desk.run}",
+        f"/runs/{desk.flying}",
+        f"/runs/{record.analysis}",
+        f"/runs/{desk.run}?with={screen}",
+        "/symbols/KO",
+        f"/reports/{row['cells']['risk']['report_id']}",
+        f"/verdicts/{row['verdict']['id']}",
+        f"/orders/{order}",
+        f"/threads/{decision['thread']}",
+        f"/turns/{decision['turn']}",
+        "/accounts/paper",
+        f"/accounts/{record.account}",
+        f"/board/{record.episode}",
+        f"/questions/{question}",
+        f"/questions/{resolved['id']}",
+        f"/scores?account={record.scored}",
+        f"/scores/rating/BUY?account={record.scored}",
+        *(f"/scores?show={part}" for part in ("questions", "episodes", "backtests", "charts")),
+        f"/backtests/{record.backtest}",
+        "/nowhere",
+    ]
