@@ -35,7 +35,7 @@ SCORES = frozenset({
     "event_position", "backtest_session",
 })  # fmt: skip
 # A run with one of these is kept whole, with every run that it rests on.
-ORDERS = frozenset({"order", "preview", "fill", "approval"})
+ORDERS = frozenset({"order", "preview", "order_check", "fill", "approval"})
 # Deleted by an age or a number of their own.
 OF_THREADS = frozenset({"rollout", "blob"})
 # Deleted with events, by their own age.

@@ -34,9 +34,9 @@ from tasks.engine.kinds import QUEUES
 from tasks.engine.limits.admission import parked_models, turns_in_flight
 from tasks.notifications import record
 from tasks.notifications.record import NotificationsState
-from tasks.views.beat_state import BeatState, beat_state
 from tasks.worker.app import create_app
 from tasks.worker.control import STATUS
+from tasks.worker.schedule import BeatState, beat_state
 from tools.orders.halt.halting import trading_state
 from tools.orders.protection.coverage import unprotected
 

@@ -118,8 +118,8 @@ def bind(host: str, port: int) -> socket.socket:
     # Connections inherit it. asyncio sets it on sockets that it opens itself alone; without it an answer in two writes
     # waits some 40 ms for the reader's delayed acknowledgement.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # A reader that closes is noticed at once. One whose machine vanished acknowledges nothing: without this the kernel
-    # tries for a quarter of an hour, and its stream is read for as long. A stream sends at least every 15 s.
+    # A reader that closes is noticed at once. A machine that vanished acknowledges nothing: without this the kernel
+    # tries for a quarter of an hour, and the stream is read for as long. A stream sends at least every 15 s.
     if sys.platform == "linux":
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(GONE_SECONDS * 1000))
     return listening

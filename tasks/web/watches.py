@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 import structlog
 
 T = TypeVar("T")
+OLD = 10  # times as old as fresh is, what is known is no answer any more
 log = structlog.get_logger(__name__)
 
 
@@ -38,13 +39,14 @@ class Watch(Generic[T]):
         self._reading: Future[None] | None = None
 
     def look(self, wait: float = 0.0) -> KeptValue[T]:
-        """Return what is known, and have it read again if it is not fresh; wait so many seconds for that at most."""
+        """Return what is known, and have it read again if it is not fresh; where nothing is known, or only what is much
+        older than that, wait so many seconds for it at most."""
         with self._lock:
             if self._is_stale() and self._reading is None:
                 self._reading = Future()
                 # A daemon: a reading that hangs must not keep the service from ending.
                 threading.Thread(target=self._refresh, args=[self._reading], name=self._name, daemon=True).start()
-            reading = self._reading
+            reading = self._reading if self._older_than(OLD * self._fresh) else None
         if reading is not None and wait:
             with suppress(TimeoutError):
                 reading.result(wait)
@@ -57,7 +59,10 @@ class Watch(Generic[T]):
         return KeptValue(time.monotonic() - known[0] if known else None, refreshing, known[1] if known else None)
 
     def _is_stale(self) -> bool:
-        return self._known is None or time.monotonic() - self._known[0] > self._fresh
+        return self._older_than(self._fresh)
+
+    def _older_than(self, seconds: float) -> bool:
+        return self._known is None or time.monotonic() - self._known[0] > seconds
 
     def _refresh(self, done: Future[None]) -> None:
         began = time.monotonic()

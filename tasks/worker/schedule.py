@@ -8,16 +8,21 @@ unique in the database, so a tick that comes twice starts one run.
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+import json
+from typing import Any, cast
+from zoneinfo import ZoneInfo
 
+import redis
 from celery.schedules import crontab, schedule
 
+from models.research import Frozen
 from models.settings import Settings
 
 # A tick missed while beat was down fires once on restart; older than this it would screen at the wrong hour.
 TICK_EXPIRES_SECONDS = 1800
 DOCUMENTS_SECONDS = 5
 BEAT_PREFIX = "desk:beat:"  # of its keys in Redis
+LOCK, DUE = f"{BEAT_PREFIX}:lock", f"{BEAT_PREFIX}:schedule"
 
 
 def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
@@ -54,3 +59,40 @@ def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
                 "options": {"expires": TICK_EXPIRES_SECONDS},
             }
     return entries
+
+
+class BeatEntry(Frozen):
+    """One entry of the schedule. last: when it was last sent, None before the first time; next: when it is due."""
+
+    name: str
+    last: dt.datetime | None
+    next: dt.datetime
+
+
+class BeatState(Frozen):
+    """Whether a beat runs, which its lock of some seconds shows, and its entries, the next one first; those of a beat
+    that has ended stay known."""
+
+    running: bool
+    entries: list[BeatEntry]
+
+
+def beat_state(client: redis.Redis) -> BeatState:
+    """Return the state of beat. Raises redis.RedisError."""
+    due = cast("list[tuple[bytes, float]]", client.zrange(DUE, 0, -1, withscores=True))
+    return BeatState(running=bool(client.exists(LOCK)), entries=[_entry(client, key.decode(), at) for key, at in due])
+
+
+def _entry(client: redis.Redis, key: str, at: float) -> BeatEntry:
+    meta = json.loads(cast("bytes | None", client.hget(key, "meta")) or b"{}")
+    # Before its first run the entry has the time at which it was made, and no run counted.
+    last = _moment(meta["last_run_at"]) if meta.get("total_run_count") else None
+    return BeatEntry(name=key.removeprefix(BEAT_PREFIX), last=last, next=dt.datetime.fromtimestamp(at, dt.UTC))
+
+
+def _moment(parts: dict[str, Any]) -> dt.datetime:
+    """Return a time of RedBeat's JSON, which has its parts and its zone: a name, or seconds east of UTC."""
+    zone = parts["timezone"]
+    place = ZoneInfo(zone) if isinstance(zone, str) else dt.timezone(dt.timedelta(seconds=zone))
+    names = ("year", "month", "day", "hour", "minute", "second", "microsecond")
+    return dt.datetime(**{name: int(parts[name]) for name in names}, tzinfo=place).astimezone(dt.UTC)

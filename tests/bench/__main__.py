@@ -16,6 +16,7 @@ from tests.bench.graphs import bridge_cost, graph_times
 from tests.bench.library import library_cost
 from tests.bench.overhead import overhead
 from tests.bench.page import page_cost
+from tests.bench.page_lists import EVENTS_A_RUN, RUNS, list_times
 from tests.bench.repeat import repeated
 from tests.bench.replay import replay
 from tests.bench.scaling import TURNS, crowd, scaling
@@ -264,6 +265,9 @@ def show_page(sheet: Sheet) -> None:
     sheet.most("elements of the document", found.elements, 1500, form=".0f")
     sheet.most("CPU, 200 events/s for 10 s", found.live_cpu, 2.5, " s", ".2f")
     sheet.most("elements then", found.live_elements, 1500, form=".0f")
+    sheet.head(f"(q) until a view shows its content, with {RUNS} runs and {RUNS * EVENTS_A_RUN:,} events")
+    for way, seconds in list_times().items():
+        sheet.most(way, seconds, 1.0, " s", ".2f")
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def _loaded(browser: Browser, running: Service, run_id: str, events: int) -> Non
 
 @contextmanager
 def _view(browser: Browser, running: Service, run_id: str) -> Iterator[tuple[Page, CDPSession]]:
-    """A tab that is logged in and was told to load the view of a run anew."""
+    """A tab that is logged in and loads the view of a run anew."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(PATIENCE * 1000)
     try:
@@ -123,7 +123,7 @@ def _cpu(clock: CDPSession) -> float:
 
 def _followed(page: Page, clock: CDPSession, store: Store, run_id: str, before: int) -> float:
     """Write events at the pace; return the seconds of the main thread until all of them are listed."""
-    started, made = _cpu(clock), _events(run_id)
+    started, made = _cpu(clock), events_of(run_id)
     begun = time.monotonic()
     for number in range(SECONDS * BATCHES):
         with store.session() as session:
@@ -145,7 +145,7 @@ def _run(store: Store, events: int, *, ended: bool) -> str:
             _candidate(session, run, number, began)
         for number in range(STEPS - CANDIDATES * len(ROLES)):
             _tried(session, run, began, number, kind=StepKind.SCREEN_SHARD, role=f"screener_{number % 4}")
-        made = _events(run.id)
+        made = events_of(run.id)
         last = [event(EventType.RUN_COMPLETED, run.id, kind="screen", state="done", notes=[])] if ended else []
         event_log.append(session, [*itertools.islice(made, events - len(last)), *last])
         if ended:
@@ -195,7 +195,7 @@ def _tried(session: Session, run: Run, began: dt.datetime, number: int, **values
     return step, turn
 
 
-def _events(run_id: str) -> Iterator[Envelope]:
+def events_of(run_id: str) -> Iterator[Envelope]:
     """Yield what turns write, for ever: in the proportions of a real screen, with texts of their length."""
     answer = json.dumps({"signals": [{"symbol": "S1", "close": 31.14, "rsi14": 60.07}] * 6})[:450]
     for number in itertools.count():

@@ -55,11 +55,11 @@ def halt(
 
 
 def _confirm(account: str) -> None:
-    """Ask for the words that the page asks for. Raises UsageError without them."""
-    words = kill_switch.confirmation(account)
+    """Ask for the confirmation that the page asks for. Raises UsageError without it."""
+    wanted = kill_switch.confirmation(account)
     what = f"every position of account {account} is closed at market, which cannot be undone"
-    typed = typer.prompt(f"{what}; type `{words}` to go on", err=True) if sys.stdin.isatty() else None
-    if typed != words:
+    typed = typer.prompt(f"{what}; type `{wanted}` to go on", err=True) if sys.stdin.isatty() else None
+    if typed != wanted:
         given = "nobody confirmed it" if typed is None else f"{typed!r} does not confirm it"
         raise UsageError(
             f"--flatten: {what}; {given}, and nothing was halted",

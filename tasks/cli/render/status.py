@@ -13,8 +13,8 @@ from tasks.cli.output import paragraph, table
 from tasks.cli.render.runs import SHORT_ID
 from tasks.cli.render.standing import desk_line, standing_line
 from tasks.notifications.record import NotificationsState
-from tasks.views.beat_state import BeatState
 from tasks.views.status import DatabaseState, DeskStatus, RedisState, WorkerRow
+from tasks.worker.schedule import BeatState
 from tools.market.clock import NEW_YORK
 from tools.risk.codes import shown
 

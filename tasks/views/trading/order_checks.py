@@ -17,13 +17,13 @@ from models.tables.columns import utcnow
 from models.tables.orders import Approval, Order, Preview
 from models.tables.runs import Decision, Run
 from tools.decimals import exact
+from tools.orders.checks import recorded
 from tools.orders.checks.agreement import settings_denial
 from tools.orders.checks.evaluation import Assessment, assess
 from tools.orders.checks.mandates import in_force
 from tools.orders.checks.previews import price_moved, terms_of, verify
+from tools.orders.checks.recorded import RecordedChecks, RuleAnswer
 from tools.orders.halt import halting
-from tools.orders.records import checks as recorded
-from tools.orders.records.checks import KeptChecks, RuleAnswer
 from tools.orders.records.snapshots import Snapshot
 from tools.risk import halted
 from tools.risk.codes import CODES, variable_name
@@ -165,7 +165,7 @@ def _early(session: Session, order: Order, denied: Denied) -> list[CheckRow]:
     return [_denied_row(_settings_of(session, order), [denied.code], denied)]
 
 
-def _past(session: Session, order: Order, denied: Denied | None, then: KeptChecks | None) -> list[CheckRow]:
+def _past(session: Session, order: Order, denied: Denied | None, then: RecordedChecks | None) -> list[CheckRow]:
     """Return what is known of the checks of an order that is on its way or over."""
     kept = _settings_of(session, order)
     rows = [_answer_row(kept, one) for one in then.answers] if then is not None else []

@@ -46,7 +46,7 @@ async def answered(context: ServiceContext, kept: KeptAnswers, asked: Action) ->
 def _over(acting: asyncio.Task[Response]) -> None:
     _ACTING.discard(acting)
     if not acting.cancelled():
-        acting.exception()  # kept as the answer; nobody may be left to hear of it
+        acting.exception()  # it is the kept answer; its program may have left
 
 
 def _of(given: Response) -> dict[str, Any]:

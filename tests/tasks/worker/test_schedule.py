@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from zoneinfo import ZoneInfo
@@ -19,7 +20,7 @@ from models.database.store import Store
 from models.settings import Settings
 from models.tables.runs import Run, Step
 from tasks.bootstrap import redis_url
-from tasks.worker.schedule import TICK_EXPIRES_SECONDS, beat_schedule
+from tasks.worker.schedule import TICK_EXPIRES_SECONDS, beat_schedule, beat_state
 from tasks.workflows import screen
 from tasks.workflows.episode import opening
 from tasks.workflows.screen import session_slot
@@ -209,3 +210,19 @@ def test_a_real_beat_keeps_the_screens_as_plain_crontabs(beating: Processes) -> 
     assert (stored["schedule"]["hour"], stored["schedule"]["minute"]) == ("8", "30")
     assert stored["options"]["expires"] == TICK_EXPIRES_SECONDS
     assert beating.running["beat"].poll() is None
+
+
+def test_the_state_of_a_real_beat_has_what_was_sent_and_what_is_due(beating: Processes) -> None:
+    wait_for(lambda: len(messages(beating)) >= 2, "beat sends the sweep twice")
+    with redis.Redis.from_url(redis_url(beating.settings)) as client:
+        found = beat_state(client)
+        entries = {one.name: one for one in found.entries}
+        now = dt.datetime.now(dt.UTC)
+        assert found.running
+        assert entries["maintain"].last is not None
+        assert abs(now - entries["maintain"].last) < dt.timedelta(seconds=PATIENCE)
+        assert entries["premarket"].last is None
+        assert entries["premarket"].next > now
+        beating.end("beat", signal.SIGKILL)
+        wait_for(lambda: not beat_state(client).running, "its lock has run out")
+        assert {one.name for one in beat_state(client).entries} == set(entries)

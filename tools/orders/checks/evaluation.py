@@ -23,8 +23,9 @@ from tools.decimals import exact, plain
 from tools.ledger import account_view
 from tools.market.clock import exchange_day
 from tools.market.quotes import at_cost
+from tools.orders.checks import recorded
 from tools.orders.halt.halting import trading_state
-from tools.orders.records import checks, reservations
+from tools.orders.records import reservations
 from tools.orders.records.accounts import books_day
 from tools.orders.records.drafts import source_runs
 from tools.orders.records.equity_marks import equity_levels
@@ -97,7 +98,7 @@ def evaluate(
     found = assess(session, order, snapshot, settings, market, broker, dry=dry)
     if not dry:
         answers = () if isinstance(found, Denied) else measured(found.ticket, found.context, found.limits)
-        checks.keep(session, order.id, snapshot.now, answers)
+        recorded.keep(session, order.id, snapshot.now, answers)
     if isinstance(found, Denied):
         return found
     answer = check(found.ticket, found.context, found.limits)

@@ -97,7 +97,7 @@ def test_a_log_that_cannot_be_written_holds_nothing_up(desk: Desk) -> None:
     assert all(chain.whole for chain in check_logs(desk.store, desk.settings))
 
 
-def test_to_flatten_is_confirmed_by_its_words_and_a_halt_is_not(desk: Desk) -> None:
+def test_a_flatten_is_confirmed_by_a_typed_line_and_a_halt_is_not(desk: Desk) -> None:
     alone = halt(desk, "--flatten")
     assert alone.returncode == 2
     assert "nobody confirmed it, and nothing was halted" in alone.stderr
@@ -112,7 +112,7 @@ def test_to_flatten_is_confirmed_by_its_words_and_a_halt_is_not(desk: Desk) -> N
 
 
 def at_a_terminal(desk: Desk, typed: str) -> str:
-    """Return what a halt with --flatten prints to a person who types one line."""
+    """Return what a halt with --flatten prints at a terminal, for one typed line."""
     ours, theirs = pty.openpty()
     environ = environment(desk.settings.home, TRADER_LIVE="1")
     command = [sys.executable, "-m", "tasks.cli.main", "halt", "--flatten"]

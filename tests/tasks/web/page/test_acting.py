@@ -128,7 +128,7 @@ def test_a_stream_that_is_cut_is_shown_and_comes_back(own_page: Page, own_desk: 
     expect(heading).to_contain_text(re.compile("live|receiving"))
 
 
-def test_what_was_never_made_is_named_with_the_command_that_makes_it(own_page: Page, own_desk: DeskPage) -> None:
+def test_a_record_without_rows_names_the_command_that_makes_them(own_page: Page, own_desk: DeskPage) -> None:
     for part, text in (("episodes", "desk episode"), ("backtests", "desk backtest"), ("charts", "desk analyze")):
         own_desk.open(own_page, f"/scores?show={part}")
         expect(own_page.locator(".empty")).to_contain_text(text)

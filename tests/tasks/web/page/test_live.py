@@ -141,7 +141,7 @@ def test_a_long_list_sticks_to_its_end_stays_where_it_is_read_and_does_not_grow(
     assert found["again"] == 0
 
 
-def test_what_a_model_says_is_shown_while_it_is_written_if_it_is_switched_on(page: Page, desk_page: DeskPage) -> None:
+def test_the_text_of_a_model_is_shown_as_it_is_written_if_that_is_switched_on(page: Page, desk_page: DeskPage) -> None:
     run = desk_page.add_run("screen")
     with desk_page.service.store.session() as session:
         row = session.get_one(Run, run)
@@ -149,25 +149,25 @@ def test_what_a_model_says_is_shown_while_it_is_written_if_it_is_switched_on(pag
         session.add(row)
     publisher = Publisher(desk_page.service.processes.environ["DESK_REDIS_URL"], 100)
 
-    def say(text: str) -> None:
-        said = event(EventType.ITEM_DELTA, run, thread_id="thread-1", turn_id="turn-1", item_id="item-1", text=text)
-        publisher.publish(list(batches(run, None, [said])))
+    def write(text: str) -> None:
+        delta = event(EventType.ITEM_DELTA, run, thread_id="thread-1", turn_id="turn-1", item_id="item-1", text=text)
+        publisher.publish(list(batches(run, None, [delta])))
 
     desk_page.open(page, f"/runs/{run}", f"Run {short(run)}")
-    words = page.locator(".spoken .words")
+    shown = page.locator(".spoken .words")
     expect(page.get_by_text("Off: answers are in the threads")).to_be_visible()
     page.get_by_label("show it while it is written").check()
     expect(page.get_by_text("No model says anything right now")).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
     wait_for(lambda: desk_page.service.blocked_reads() > 0, "the tab's reader waits")
-    say("The rally <b>is")
-    expect(words).to_have_text("The rally <b>is")
-    say(" broad</b>")
-    expect(words).to_have_text("The rally <b>is broad</b>")
+    write("The rally <b>is")
+    expect(shown).to_have_text("The rally <b>is")
+    write(" broad</b>")
+    expect(shown).to_have_text("The rally <b>is broad</b>")
     with desk_page.service.store.session() as session:
         ended = event(EventType.TURN_COMPLETED, run, thread_id="thread-1", turn_id="turn-1", ms=5)
         event_log.append(session, [ended])
-    expect(words).to_have_count(0)
+    expect(shown).to_have_count(0)
     assert desk_page.last_event(run) == 2, "the text is not stored"
     publisher.close()
     desk_page.remove_run(run)

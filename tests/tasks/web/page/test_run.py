@@ -94,7 +94,7 @@ def test_a_run_that_goes_on_is_followed_and_stopped(page: Page, desk_page: DeskP
     expect(bars).to_have_count(0)
 
 
-def test_a_run_that_is_deleted_while_it_is_seen_says_so_and_stays_as_it_was(page: Page, desk_page: DeskPage) -> None:
+def test_a_run_that_is_deleted_while_it_is_seen_stays_as_it_was_with_a_notice(page: Page, desk_page: DeskPage) -> None:
     run = desk_page.add_run("screen", symbols=["KO", "GE"])
     desk_page.open(page, f"/runs/{run}", f"Run {short(run)}")
     expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")

@@ -1,4 +1,4 @@
-"""What the page's header says of a desk: whether money moves, whose, and whether anything does."""
+"""The page's header: whether money can move, real or not, and whether anything is halted."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class RuleAnswer(Frozen):
     binds: bool
 
 
-class KeptChecks(Frozen):
+class RecordedChecks(Frozen):
     """The answers at a market time, in the order of the rules; none for an order without a price or size, which no
     rule saw."""
 
@@ -44,7 +44,7 @@ def keep(session: Session, order_id: str, at: dt.datetime, found: Sequence[Measu
     session.merge(OrderCheck(order_id=order_id, market_at=at, answers=_ANSWERS.dump_python(answers, mode="json")))
 
 
-def kept(session: Session, order_id: str) -> KeptChecks | None:
+def kept(session: Session, order_id: str) -> RecordedChecks | None:
     """Return an order's last answers; None for one that was not checked, or was before answers were kept."""
     row = session.get(OrderCheck, order_id)
-    return None if row is None else KeptChecks(at=row.market_at, answers=_ANSWERS.validate_python(row.answers))
+    return None if row is None else RecordedChecks(at=row.market_at, answers=_ANSWERS.validate_python(row.answers))
