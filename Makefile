@@ -13,7 +13,7 @@ FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra filin
 SAMPLE := $(VENV)/samples/msft-chain
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format bench fleet faults docs up install lock vendor pictures clean
+.PHONY: help demo test test-fast check format bench fleet faults docs up install lock audit vendor pictures clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -87,6 +87,13 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 	  uv pip compile pyproject.toml requirements/build.in $${set#* } --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
 	    $(if $(filter 1,$(UPGRADE)),--upgrade) --output-file $$file >/dev/null || exit 1; \
+	done
+
+audit: ## Ask the advisories about every pinned package (needs pip-audit on the PATH, and a network)
+	@command -v pip-audit >/dev/null || { echo "make audit needs pip-audit on the PATH: python3 -m pip install pip-audit"; exit 1; }
+	@for set in demo dev docs fleet; do \
+	  echo "-- requirements/$$set.txt"; \
+	  pip-audit --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$set.txt || exit 1; \
 	done
 
 pictures: $(VENV)/.dev $(VENV)/.demo ## Take the pictures of the page anew, from a demo's desk (needs Chromium)

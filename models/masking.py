@@ -22,12 +22,12 @@ _NAMED_KEY = re.compile(
 _SECRET_NAME = re.compile(
     r"(?i)(?:^|[_-])(?:password|passwd|secret|token|authorization|credentials?|cookie)(?:$|[_-])|(?:api|private|provider)[_-]?key"
 )
-_SHORTEST_SECRET = 6  # a shorter one would also hide ordinary text
+SHORTEST_SECRET = 6  # a shorter one would also hide ordinary text
 
 
 def redacted(value: Any, secrets: Iterable[str] = ()) -> Any:
     """Return JSON data with passwords of URLs, values under names of secrets, and all of `secrets` replaced."""
-    return _redacted(value, sorted({text for text in secrets if len(text) >= _SHORTEST_SECRET}, key=len, reverse=True))
+    return _redacted(value, sorted({text for text in secrets if len(text) >= SHORTEST_SECRET}, key=len, reverse=True))
 
 
 def _redacted(value: Any, secrets: list[str]) -> Any:
@@ -47,7 +47,7 @@ def _redacted(value: Any, secrets: list[str]) -> Any:
 
 def environment_secrets(environ: Mapping[str, str]) -> list[str]:
     """Return the values of variables with names of secrets, such as the keys of models' providers."""
-    return [value for name, value in environ.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST_SECRET]
+    return [value for name, value in environ.items() if _SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET]
 
 
 def without_secrets(text: str) -> str:

@@ -62,7 +62,8 @@ class CodexRuntime:
         """Find the binary, write the catalog and claim a home. Raises BinaryMissing, LoginMissing, CodexError."""
         launch = await prepare(self._config)
         self._home = claim_home(self._config.home, self._config.worker)
-        self._files = RolloutFiles(self._home, self._vault)
+        key = self._config.provider_key
+        self._files = RolloutFiles(self._home, self._vault, [key] if key else ())
         sizes: dict[Kind, int] = {"kept": self._config.kept_processes, "ephemeral": 1}
         for kind, size in sizes.items():
             self._pools[kind] = AppServerPool(kind, launch, self._home.of(kind), self._config, size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ import structlog
 
 from agents.codex.server.homes import Home
 from agents.codex.threads.registry import Lease
-from agents.codex.threads.rollouts import digest_of, read, write
+from agents.codex.threads.rollouts import digest_of, read, without, write
 from agents.codex.threads.trimming import Shortened, trimmed
 from agents.codex.threads.vault import ThreadVault
 from agents.kept_threads import ThreadRecord
@@ -45,11 +45,12 @@ class _Copy:
 
 class RolloutFiles:
     """Rollouts of one home. vault: None in a worker whose threads never leave its home; then no digest is recorded or
-    checked."""
+    checked. secrets: hidden in the vault's copies; the app-server records a provider's error as it came, and some quote
+    the key."""
 
-    def __init__(self, home: Home, vault: ThreadVault | None) -> None:
+    def __init__(self, home: Home, vault: ThreadVault | None, secrets: Iterable[str] = ()) -> None:
         self._codex_home, self._scratch = home.of("kept"), home.of("scratch")
-        self._vault = vault
+        self._vault, self._secrets = vault, tuple(secrets)
         self._threads = ThreadPoolExecutor(WORKERS, "rollouts")
 
     def close(self) -> None:
@@ -167,6 +168,7 @@ class RolloutFiles:
         if (data := read(self._codex_home, path)) is None:
             raise FileNotFoundError(f"there is no {path}")
         data = shortened.continued(data) if shortened is not None else data
+        data = without(data, self._secrets)
         same = record.model_dump(include={"thread_id", "generation", "token", "turns"})
         rollout = Rollout(**same, digest=digest_of(data), path=path, size=len(data))
         self._vault.put(thread, rollout, data)

@@ -6,11 +6,15 @@ A rollout's path is relative to CODEX_HOME and the same in every home; its diges
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from agents.kept_threads import ROLLOUT_PATH
 from models.files import replacing
+from models.masking import SHORTEST_SECRET
+from models.urls import HIDDEN
 
 _IN_A_HOME = re.compile(rf".*/({ROLLOUT_PATH})")
 
@@ -37,3 +41,11 @@ def write(codex_home: Path, path: str, data: bytes) -> None:
     """Put a rollout file in its place; a reader sees all of it or the file before it. Raises OSError."""
     with replacing(codex_home / path) as file:
         file.write(data)
+
+
+def without(data: bytes, secrets: Iterable[str]) -> bytes:
+    """Return a rollout with these secrets replaced, as its lines spell them: they stay JSON."""
+    for secret in (each for each in secrets if len(each) >= SHORTEST_SECRET):
+        for spelled in {json.dumps(secret, ensure_ascii=escaped)[1:-1] for escaped in (True, False)}:
+            data = data.replace(spelled.encode(), HIDDEN.encode())
+    return data

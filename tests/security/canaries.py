@@ -1,0 +1,110 @@
+"""Secrets with values that can be recognised, and the search for them in whatever a desk leaves behind."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import redis
+from sqlalchemy import Engine, MetaData, select
+
+from agents.role_models import PROVIDER_KEYS
+from models.settings import Settings
+
+# Digits and letters that nothing else has, and that no pattern of a key fits: what hides them has to know them.
+MARK = "Quetzal77"
+PROVIDERS = tuple(sorted({name for names in PROVIDER_KEYS.values() for name in names}))
+# The names of settings and variables with a secret each.
+SETTINGS = ("provider_key", "api_token", "sec_identity", "notify_channels")
+VARIABLES = (*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS, *PROVIDERS)
+PASSWORDS = ("redis", "postgres", "trace", "flower")
+
+
+def canary(name: str) -> str:
+    """Return the value of a secret, the same for each test."""
+    return f"{name.replace('_', '').lower()}{MARK}x"
+
+
+CANARIES: Mapping[str, str] = {name: canary(name) for name in (*SETTINGS, *VARIABLES, *PASSWORDS)}
+
+
+def variables() -> dict[str, str]:
+    """Return the environment of a desk with all of them, without addresses that hold a password."""
+    own = {f"DESK_{name.upper()}": CANARIES[name] for name in ("provider_key", "api_token")}
+    identity = {"DESK_SEC_IDENTITY": f"Ada {CANARIES['sec_identity']} ada@example.org"}
+    channels = {"DESK_NOTIFY_CHANNELS": f"desk=json://desk:{CANARIES['notify_channels']}@127.0.0.1:9/"}
+    return {**own, **identity, **channels, **{name: CANARIES[name] for name in VARIABLES}}
+
+
+def spellings(value: str) -> Iterator[bytes]:
+    """Yield a value as it is and as base64 has it, wherever in a longer text it begins."""
+    yield value.encode()
+    for before in range(3):
+        coded = base64.b64encode(b"\0" * before + value.encode())
+        yield coded[4 if before else 0 : -4].rstrip(b"=")  # the first and last signs depend on what is around it
+
+
+def seen(name: str, data: bytes, canaries: Mapping[str, str] = CANARIES) -> list[str]:
+    """Return which canaries are in some bytes, each with its place."""
+    found = []
+    for called, value in canaries.items():
+        for spelling in spellings(value):
+            if (at := data.find(spelling)) >= 0:
+                around = data[max(0, at - 60) : at + len(spelling) + 20].decode(errors="replace")
+                found.append(f"{name}: {called} in ...{around!r}")
+                break
+    return found
+
+
+def in_files(folder: Path, but: Iterable[Path] = ()) -> list[str]:
+    """Return which canaries are in the files of a folder."""
+    left_out = {path.resolve() for path in but}
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink() and path.resolve() not in left_out:
+            found += seen(str(path.relative_to(folder)), path.read_bytes())
+    return found
+
+
+def in_database(engine: Engine) -> tuple[list[str], int]:
+    """Return which canaries are in the rows of all tables, packed ones too, and the number of rows."""
+    found, rows = [], 0
+    metadata = MetaData()
+    metadata.reflect(engine)
+    with engine.connect() as connection:
+        for table in metadata.sorted_tables:
+            for row in connection.execute(select(table)):
+                rows += 1
+                for column, value in row._mapping.items():
+                    found += seen(f"{table.name}.{column}", _bytes(value))
+    return found, rows
+
+
+def in_redis(client: redis.Redis) -> tuple[list[str], int]:
+    """Return which canaries are in the keys and values of a Redis, and the number of keys."""
+    found, keys = [], 0
+    for key in client.scan_iter(count=500):
+        keys += 1
+        kind = client.type(key).decode()
+        read: dict[str, Any] = {
+            "string": client.get,
+            "list": lambda key: client.lrange(key, 0, -1),
+            "hash": client.hgetall,
+            "set": client.smembers,
+            "zset": lambda key: client.zrange(key, 0, -1),
+            "stream": client.xrange,
+        }
+        found += seen(f"redis {key.decode(errors='replace')}", key + repr(read[kind](key)).encode())
+    return found, keys
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, memoryview | bytes):
+        try:
+            return zlib.decompress(bytes(value))
+        except zlib.error:
+            return bytes(value)
+    return str(value).encode()
