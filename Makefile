@@ -10,10 +10,15 @@ ROOMS := models tools agents tasks
 CODE := $(ROOMS) tests docs
 FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra filings --extra pages --extra parquet --extra events --extra langchain --extra mcp --extra postgres --extra notify --extra otel
 
+DIST ?= dist
+SECRETS ?= .secrets
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+REVISION = $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+
 SAMPLE := $(VENV)/samples/msft-chain
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format bench fleet faults docs up install lock audit vendor pictures clean
+.PHONY: help demo test test-fast check format bench fleet faults docs up install lock audit vendor pictures clean sbom bytecode secrets image
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -58,7 +63,7 @@ docs: $(VENV)/.docs ## Write the tables of docs/reference anew and build the pag
 up: $(VENV)/.demo ## Start Redis, model, workers, schedule and Flower; Ctrl-C stops all
 	@$(BIN)/desk up
 
-install: $(VENV)/.$(SET) ## Install only, from the pinned set SET=demo, dev, docs or fleet (default)
+install: $(VENV)/.$(SET) ## Install only, from the pinned set SET=demo, dev, docs, ship or fleet (default)
 
 $(VENV)/bin/python:
 	@$(PYTHON) deploy/preflight.py $(VENV)
@@ -80,8 +85,9 @@ $(SAMPLE): | $(VENV)/.demo
 
 lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer versions)
 	@command -v uv >/dev/null || { echo "make lock needs uv on the PATH: python3 -m pip install uv"; exit 1; }
-	@for set in "dev --extra dev $(FLEET)" "demo --extra demo -c requirements/dev.txt" \
-	  "fleet $(FLEET) -c requirements/dev.txt" "docs --extra docs -c requirements/dev.txt"; do \
+	@for set in "dev --extra dev --extra ship $(FLEET)" "demo --extra demo -c requirements/dev.txt" \
+	  "fleet $(FLEET) -c requirements/dev.txt" "docs --extra docs -c requirements/dev.txt" \
+	  "ship --extra ship -c requirements/dev.txt"; do \
 	  file=requirements/$${set%% *}.txt; \
 	  echo "-- $$file"; \
 	  uv pip compile pyproject.toml requirements/build.in $${set#* } --universal --python-version 3.11 \
@@ -91,10 +97,28 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 
 audit: ## Ask the advisories about every pinned package (needs pip-audit on the PATH, and a network)
 	@command -v pip-audit >/dev/null || { echo "make audit needs pip-audit on the PATH: python3 -m pip install pip-audit"; exit 1; }
-	@for set in demo dev docs fleet; do \
+	@for set in demo dev docs fleet ship; do \
 	  echo "-- requirements/$$set.txt"; \
 	  pip-audit --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$set.txt || exit 1; \
 	done
+
+sbom: ## List what the image has, in CycloneDX, from the pinned requirements
+	@test -x $(BIN)/cyclonedx-py || $(MAKE) --no-print-directory install SET=ship
+	@mkdir -p $(DIST)
+	@$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-format JSON \
+	  --output-file $(DIST)/sbom.cdx.json requirements/fleet.txt
+	@echo "-- $(DIST)/sbom.cdx.json"
+
+bytecode: ## Compile the code, for images with a root that cannot be written
+	@$(BIN)/python -m compileall -q $(ROOMS)
+
+secrets: $(VENV)/.$(SET) ## Make passwords, a private authority and a certificate for compose.yaml in $(SECRETS); keeps what is there
+	@$(BIN)/python deploy/credentials.py $(SECRETS)
+
+image: ## Build the image with its labels (needs Docker; BASE= and BUILD_BASE= name the bases, with their digests for a release)
+	@docker build --file deploy/Dockerfile --tag chordesk:$(VERSION) --tag chordesk:latest \
+	  --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
+	  $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(BUILD_BASE),--build-arg BUILD_BASE=$(BUILD_BASE)) .
 
 pictures: $(VENV)/.dev $(VENV)/.demo ## Take the pictures of the page anew, from a demo's desk (needs Chromium)
 	@$(BIN)/python docs/pictures.py

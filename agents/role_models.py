@@ -14,6 +14,7 @@ from agents.roles import GRAPH_ROLES, ROLES, Role
 from models.errors import SettingError
 from models.settings import Effort, Settings
 from models.settings.accounts import is_backtest
+from models.settings.secret_files import secret
 
 # Names of the runtimes, and the package that each one needs.
 RUNTIMES: Mapping[str, str] = {"codex": "codex_cli_bin", "litellm": "litellm"}
@@ -143,9 +144,9 @@ def role_labels(settings: Settings) -> Mapping[str, str]:
 
 def missing_keys(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables of which one has to have the key of a model's provider, when none has it. A provider that is
-    not in the table is not checked."""
+    not in the table is not checked. Raises SettingError for a key's file that cannot be used."""
     names = PROVIDER_KEYS.get(model.partition("/")[0], ())
-    return () if any(environ.get(name) for name in names) else names
+    return () if any(secret(environ, name) for name in names) else names
 
 
 def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
@@ -155,7 +156,10 @@ def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
         for model in one.models if one.runtime == "litellm" else ():
             if names := missing_keys(model, environ):
                 what = f"{role}=litellm:{model}, and no key for it: {' or '.join(names)} is not set in the environment"
-                raise _wrong(what, f"export {names[0]} where the desk is started, or choose another model")
+                raise _wrong(
+                    what,
+                    f"export {names[0]} or {names[0]}_FILE where the desk is started, or choose another model",
+                )
 
 
 def _parse(entry: str, effort: str | None) -> tuple[str, RoleModel]:

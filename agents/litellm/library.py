@@ -7,6 +7,9 @@ import os
 from functools import cache
 from typing import Any
 
+from agents.role_models import PROVIDER_KEYS
+from models.settings.secret_files import SUFFIX, from_files
+
 # Read by the library as it is imported. Without them it fetches price lists and headers, and loads a .env of its own.
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -19,8 +22,13 @@ _CHATTY = ("LiteLLM", "httpx", "httpcore", "openai", "openai._base_client")
 
 @cache
 def library() -> Any:
-    """Return the library, set so that nothing but a model's call goes out and a call is sent once."""
-    os.environ.update(ENVIRONMENT)
+    """Return the library, set so that nothing but a model's call goes out and a call is sent once. It reads the
+    providers' keys from the environment alone, so those in files are put there. Raises SettingError."""
+    keys = [name for names in PROVIDER_KEYS.values() for name in names]
+    files = from_files(os.environ, keys)
+    os.environ.update(ENVIRONMENT | files)
+    for name in files:
+        del os.environ[name + SUFFIX]  # both would contradict each other from here on
     import litellm
 
     litellm.suppress_debug_info = True

@@ -22,6 +22,7 @@ from models.settings.types import (
     ClockTime,
     Count,
     HostNames,
+    Login,
     ModelCutoffs,
     ModuleNames,
     Names,
@@ -229,6 +230,7 @@ class Settings(Surroundings):
     premarket: ClockTime = of_desk("08:30", description="New York time of the pre-market screen, or off")
     midday: ClockTime = of_desk("12:30", description="New York time of the mid-day screen, or off")
     flower_url: WebUrl | None = of_process(None, description="address of Flower; `desk up` sets it")
+    flower_auth: Login | None = of_process(None, description="USER:PASSWORD that Flower asks for; no login by default")
     flower_port: int = of_process(0, ge=0, le=65535, description="Flower's port on loopback; 0 takes a free one")
 
     # Threads, events and what watches them

@@ -71,6 +71,13 @@ def _hard_to_guess(value: str) -> str:
     return value
 
 
+def _login(text: str) -> str:
+    user, colon, password = text.partition(":")
+    if not (user and colon and password) or "," in text:
+        raise ValueError("must be USER:PASSWORD, with no comma in it")
+    return text
+
+
 def _identity(value: str) -> str:
     if not _IDENTITY.fullmatch(value):
         raise ValueError("must be a name and a mail address, such as Ada Lovelace ada@example.org")
@@ -136,6 +143,7 @@ WebUrl = Annotated[str, AfterValidator(urls.require_http)]
 RedisUrl = Annotated[SecretStr, _secret(urls.require_redis)]
 SqlUrl = Annotated[SecretStr, _secret(urls.require_database)]
 Token = Annotated[SecretStr, _secret(_hard_to_guess)]
+Login = Annotated[SecretStr, _secret(_login)]
 Identity = Annotated[SecretStr, _secret(_identity)]
 Channels = Annotated[SecretStr, _secret(texts.readable_channels)]
 NotifyKinds = Annotated[str, AfterValidator(texts.readable_kinds)]

@@ -10,6 +10,7 @@ from typing import Any
 
 from models.errors import SettingError
 from models.settings.schema import ALIASES, Settings
+from models.settings.secret_files import SUFFIX, both_given, read_secret
 
 PREFIX = "DESK_"
 CONFIG_VARIABLE = "DESK_CONFIG"
@@ -17,6 +18,12 @@ JSON_VARIABLE = "AUTONOMOUS_CONFIG_JSON"
 # The desk's own settings for the processes of a `desk up`, as JSON: one that restarts keeps those of the others.
 PINNED_VARIABLE = "DESK_PINNED"
 ENVIRONMENT_ONLY = frozenset({"trader_live"})
+# Of these the value may be in a file: DESK_NAME_FILE. No setting has such a name.
+SECRET_FILES: Mapping[str, str] = {
+    f"{PREFIX}{name.upper()}{SUFFIX}": name
+    for name, field in Settings.model_fields.items()
+    if "SecretStr" in str(field.annotation)
+}
 _NO_SETTINGS = frozenset({CONFIG_VARIABLE, PINNED_VARIABLE})
 _FIRST_PREFIX = "AUTONOMOUS_"
 # Other programs' names may begin so too: of these only what resembles one of ours is an error.
@@ -49,11 +56,15 @@ def from_pinned(environ: Mapping[str, str]) -> dict[str, Value]:
 
 
 def from_variables(variables: Mapping[str, str | None], source: str, report: Report) -> dict[str, Value]:
-    """Return settings by name; DESK_ names win over aliases. Reports a name that is none: a mistyped limit must not
-    pass unnoticed."""
+    """Return settings by name; DESK_ names win over aliases, and a secret may be in a file.
+
+    Reports a name that is none, since a mistyped limit must not pass unnoticed, and a file that cannot be used.
+    """
     found: dict[str, Value] = {}
     for key, value in variables.items():
         if not value:
+            continue
+        if key in SECRET_FILES:
             continue
         if _is_unknown(key):
             report(_unknown(key, source))
@@ -62,6 +73,14 @@ def from_variables(variables: Mapping[str, str | None], source: str, report: Rep
     for key, name in ALIASES.items():
         if value := variables.get(key):
             found.setdefault(name, Value(value, key, source))
+    for key, name in SECRET_FILES.items():
+        try:
+            if path := variables.get(key):
+                if name in found:
+                    raise both_given(key.removesuffix(SUFFIX))
+                found[name] = Value(read_secret(key, path), key, source)
+        except SettingError as error:
+            report(error)
     return found
 
 
@@ -72,7 +91,7 @@ def names_setting(key: str) -> bool:
 
 def _is_unknown(key: str) -> bool:
     """Return whether a variable is meant for the desk and names no setting of it."""
-    if key in ALIASES or key in _NO_SETTINGS or key in (JSON_VARIABLE, Settings.LIVE_SWITCH):
+    if key in ALIASES or key in _NO_SETTINGS or key in SECRET_FILES or key in (JSON_VARIABLE, Settings.LIVE_SWITCH):
         return False
     if key.startswith(PREFIX):
         name = key.removeprefix(PREFIX).lower()
@@ -88,7 +107,8 @@ def _unknown(key: str, source: str) -> SettingError:
 
 def _close_to(key: str) -> list[str]:
     own = [f"{PREFIX}{name.upper()}" for name in Settings.model_fields if name not in ENVIRONMENT_ONLY]
-    return difflib.get_close_matches(key, [*own, *ALIASES, JSON_VARIABLE, Settings.LIVE_SWITCH], 1, _RESEMBLES)
+    known = [*own, *SECRET_FILES, *ALIASES, JSON_VARIABLE, Settings.LIVE_SWITCH]
+    return difflib.get_close_matches(key, known, 1, _RESEMBLES)
 
 
 def live_switch(environ: Mapping[str, str], theirs: Mapping[str, Any], report: Report) -> Value:

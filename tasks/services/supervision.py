@@ -19,6 +19,7 @@ from supervisor.xmlrpc import SupervisorTransport
 
 from models.errors import ServiceError, UsageError
 from models.settings import Settings
+from models.settings.secret_files import both_forms
 from tasks.services import tether
 from tasks.services.folders import Folders
 from tasks.services.programs import Program
@@ -95,7 +96,7 @@ def _program(program: Program, folders: Folders) -> list[str]:
 def _environment(program: Program) -> list[str]:
     """Return the line of what differs from supervisord's own environment. Only the worker that sends orders has the
     broker's credentials: agents run in some of the others."""
-    own = {} if program.trades else dict.fromkeys(Settings.CREDENTIALS, "")
+    own = {} if program.trades else dict.fromkeys(both_forms(Settings.CREDENTIALS), "")
     if program.metrics_port:
         own["DESK_METRICS_PORT"] = str(program.metrics_port)
     return ["environment=" + ",".join(f'{name}="{value}"' for name, value in own.items())] if own else []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,13 @@ from typer.main import get_command
 
 from agents.role_models import PROVIDER_KEYS
 from models.settings import Settings
+from models.settings.variables import SECRET_FILES
 from tasks.cli.root import build
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+DESK = {"migrate", "research", "ops", "trade", "beat", "flower", "api"}
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +54,83 @@ def problems(schema: dict[str, Any], value: dict[str, Any]) -> list[str]:
 
 
 def test_it_has_every_part_of_the_fleet(compose: dict[str, Any]) -> None:
-    services = set(compose["services"])
-    assert services == {"redis", "postgres", "migrate", "research", "ops", "trade", "beat", "flower", "api"}
+    assert set(compose["services"]) == {*DESK, "redis", "postgres", "prometheus", "grafana"}
+    assert set(ours(compose)) == DESK
 
 
-def test_whatever_keeps_running_has_a_health_check(compose: dict[str, Any]) -> None:
-    without = {name for name, each in compose["services"].items() if "healthcheck" not in each}
-    assert without == {"migrate"}
+def ours(compose: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The services that run the desk's image."""
+    return {name: each for name, each in compose["services"].items() if each.get("command", [""])[0] == "desk"}
+
+
+def test_whatever_keeps_running_has_a_health_check_without_a_shell(compose: dict[str, Any]) -> None:
+    for name, each in compose["services"].items():
+        if name == "migrate":
+            assert each["healthcheck"] == {"disable": True}  # the image has one
+            continue
+        kind, *command = each["healthcheck"]["test"]
+        assert kind == "CMD", name
+        assert not {"sh", "bash", "-c", "curl"} & set(command), name
+
+
+def test_the_health_of_each_process_is_that_of_its_metrics_server(compose: dict[str, Any]) -> None:
+    for name, each in ours(compose).items():
+        port = each["environment"]["DESK_METRICS_PORT"]
+        asked = each["healthcheck"].get("test", [""])[-1]
+        if name not in ("migrate", "flower"):
+            assert asked == f"http://127.0.0.1:{port}/health", name
+    assert compose["services"]["flower"]["healthcheck"]["test"][-1] == "http://127.0.0.1:5555/healthcheck"
+
+
+def test_the_grace_period_is_above_the_drain(compose: dict[str, Any]) -> None:
+    least = Settings.model_fields["drain_seconds"].default + 10
+    for name, each in ours(compose).items():
+        assert float(each["stop_grace_period"].removesuffix("s")) > least, name
+        assert "DESK_DRAIN_SECONDS" not in each["environment"], name
+
+
+def test_every_service_is_locked_down(compose: dict[str, Any]) -> None:
+    for name, each in compose["services"].items():
+        assert each["cap_drop"] == ["ALL"], name
+        assert "cap_add" not in each, name
+        assert each["security_opt"] == ["no-new-privileges:true"], name
+        assert each["read_only"] is True, name
+        assert re.fullmatch(r"\d+[mg]", each["deploy"]["resources"]["limits"]["memory"]), name
+        assert not {"privileged", "network_mode", "pid"} & set(each), name
+        assert "docker.sock" not in str(each), name
+
+
+def test_what_is_written_has_a_place(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert all(each["tmpfs"] for each in ours(compose).values())
+    assert services["trade"]["volumes"] == ["trade:/data"]  # the audit log and HALT
+    kept = {name for name, each in services.items() for volume in each.get("volumes", []) if volume[0] != "."}
+    assert kept == set(compose["volumes"]) == {"redis", "postgres", "trade", "prometheus", "grafana"}
+
+
+def test_networks_let_only_research_reach_models_and_only_trade_reach_brokers(compose: dict[str, Any]) -> None:
+    members: dict[str, set[str]] = {name: set() for name in compose["networks"]}
+    for name, each in compose["services"].items():
+        for network in each["networks"]:
+            members[network].add(name)
+    assert members == {
+        "data": DESK | {"redis", "postgres"},
+        "watch": DESK - {"migrate", "flower"} | {"prometheus", "grafana"},
+        "models": {"research"},
+        "brokers": {"trade"},
+        "market": {"ops", "api"},
+        "published": {"flower", "api", "prometheus", "grafana"},
+    }
+    outward = {name for name, each in compose["networks"].items() if not each.get("internal")}
+    masked = {name: each["driver_opts"] for name, each in compose["networks"].items() if each.get("driver_opts")}
+    assert outward == {"models", "brokers", "market", "published"}
+    assert masked == {"published": {"com.docker.network.bridge.enable_ip_masquerade": "false"}}
+
+
+def test_what_publishes_a_port_can(compose: dict[str, Any]) -> None:
+    """A container in internal networks alone has no published ports."""
+    for name, each in compose["services"].items():
+        assert bool(each.get("ports")) == ("published" in each["networks"]), name
 
 
 def test_ports_are_published_on_loopback_alone(compose: dict[str, Any]) -> None:
@@ -68,45 +143,102 @@ def test_scaled_services_have_no_fixed_name_or_port(compose: dict[str, Any]) -> 
     assert not {"container_name", "ports"} & set(compose["services"]["research"])
 
 
-def test_no_secret_is_written_down() -> None:
-    for line in TEXT.splitlines():
-        found = re.search(r"(?i)^\s*\w*(password|key|secret|token|auth)\w*:\s*(\S+)", line.partition("#")[0])
-        assert found is None or found[2].startswith("${"), line
-        assert not re.search(r"://[^/\s]*:[^$/\s@][^/\s]*@", line), line
+def test_every_secret_is_a_file(compose: dict[str, Any]) -> None:
+    for name, each in compose["services"].items():
+        for key, value in (each.get("environment") or {}).items():
+            if re.search(r"(?i)password|key|secret|token|auth(?!ority)|redis_url|database_url|identity", key):
+                assert "_FILE" in key or key == "DESK_MANDATE_PUBLIC_KEY", f"{name}: {key}"
+                assert not value or value.startswith(("/run/secrets/", "${")), f"{name}: {key}"
+            assert "://" not in str(value), f"{name}: {key}"
+    for name, secret in compose["secrets"].items():
+        assert secret == {"file": f"${{SECRETS:-.secrets}}/{name}"}
+    assert not re.search(r"://[^/\s]*:[^$/\s@][^/\s]*@", TEXT)
 
 
-def test_the_providers_keys_are_the_research_workers_alone(compose: dict[str, Any]) -> None:
-    keys = {name for names in PROVIDER_KEYS.values() for name in names}
-    services = {name: each.get("environment", {}) for name, each in compose["services"].items()}
-    assert {key: services["research"][key] for key in keys} == dict.fromkeys(keys)  # no value of their own
-    assert services["research"]["DESK_PROVIDER_URL"]
-    assert {name for name, environ in services.items() if keys & set(environ)} == {"research"}
-    example = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
-    assert {f"# {key}=" for key in keys} <= set(example)
+def test_every_file_of_a_secret_is_mounted_where_it_is_named(compose: dict[str, Any]) -> None:
+    used = set()
+    for name, each in compose["services"].items():
+        given = set(each.get("secrets", []))
+        used |= given
+        environ = {key: str(value) for key, value in each.get("environment", {}).items() if "_FILE" in key}
+        chosen = {key.removeprefix("DESK_").removesuffix("_FILE").lower() for key in environ if "${" in environ[key]}
+        named = set(re.findall(r"/run/secrets/(\w+)", f"{environ} {each.get('command')} {each['healthcheck']}"))
+        assert named | chosen <= given, name
+        assert given - named - chosen <= {"authority"}, name
+    assert used == set(compose["secrets"])
 
 
-def test_the_identity_for_filings_is_the_research_workers_alone(compose: dict[str, Any]) -> None:
-    services = {
-        name for name, each in compose["services"].items() if "DESK_SEC_IDENTITY" in each.get("environment", {})
+def test_each_key_is_in_the_service_that_needs_it(compose: dict[str, Any]) -> None:
+    holders = {
+        secret: {name for name, each in compose["services"].items() if secret in each.get("secrets", [])}
+        for secret in compose["secrets"]
     }
-    assert services == {"research"}
+    providers = {name.lower() for names in PROVIDER_KEYS.values() for name in names}
+    assert {secret for secret, names in holders.items() if names == {"research"}} == providers | {
+        "provider_key", "sec_identity",
+    }  # fmt: skip
+    assert {secret for secret, names in holders.items() if names == {"trade"}} == {
+        name.lower() for name in Settings.CREDENTIALS
+    }
+    data = {name.lower() for name in Settings.DATA_CREDENTIALS}
+    assert all(holders[name] == {"research", "trade"} for name in data)
+    assert holders["api_token"] == {"api"}
+    assert holders["flower_auth"] == {"flower"}
+    example = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
+    assert {f"# {name.upper()}=" for name in providers} <= set(example)
+
+
+def test_the_live_switch_is_no_file(compose: dict[str, Any]) -> None:
+    assert compose["services"]["trade"]["environment"]["TRADER_LIVE"] == "${TRADER_LIVE:-0}"
+    assert "TRADER_LIVE_FILE" not in TEXT
+
+
+def test_redis_takes_tls_and_users_of_a_file_alone(compose: dict[str, Any]) -> None:
+    command = compose["services"]["redis"]["command"]
+    assert command[command.index("--port") + 1] == "0"
+    assert command[command.index("--aclfile") + 1] == "/run/secrets/redis_users"
+    assert "--requirepass" not in command
+
+
+def test_what_is_mounted_from_the_checkout_is_there(compose: dict[str, Any]) -> None:
+    volumes = [volume for each in compose["services"].values() for volume in each.get("volumes", [])]
+    mounted = [volume.split(":") for volume in volumes if volume[0] == "."]
+    assert len(mounted) == 2
+    for source, _, mode in mounted:
+        assert (ROOT / source).exists(), source
+        assert mode == "ro"
+
+
+def test_prometheus_asks_each_process_at_its_port(compose: dict[str, Any]) -> None:
+    read = yaml.safe_load((ROOT / "deploy" / "prometheus" / "compose.yml").read_text(encoding="utf-8"))
+    (job,) = read["scrape_configs"]
+    (found,) = job["dns_sd_configs"]
+    asked = {name for name, each in ours(compose).items() if "watch" in each["networks"]}
+    assert set(found["names"]) == asked
+    assert {compose["services"][name]["environment"]["DESK_METRICS_PORT"] for name in asked} == {str(found["port"])}
+
+
+def test_prometheus_itself_accepts_its_file(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("needs promtool on the PATH: apt-get install prometheus")
+    done = subprocess.run(
+        [promtool, "check", "config", ROOT / "deploy" / "prometheus" / "compose.yml"],
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_desk_variable_is_a_setting(compose: dict[str, Any]) -> None:
-    names = [
-        key.removeprefix("DESK_").lower()
-        for each in compose["services"].values()
-        for key in each.get("environment", {})
-        if key.startswith("DESK_")
-    ]
+    given = {key for each in compose["services"].values() for key in each.get("environment", {})}
+    names = {key for key in given if key.startswith("DESK_")} - set(SECRET_FILES)
     assert names
-    assert set(names) <= set(Settings.model_fields)
+    assert {key.removeprefix("DESK_").lower() for key in names} <= set(Settings.model_fields)
 
 
 def test_every_command_is_one_of_ours(compose: dict[str, Any]) -> None:
     known = set(get_command(build()).commands)  # type: ignore[attr-defined]
     commands = [each["command"] for each in compose["services"].values() if each.get("command", [""])[0] == "desk"]
-    checks = [each.get("healthcheck", {}).get("test", [])[1:] for each in compose["services"].values()]
-    used = {each[1] for each in commands} | {check[1] for check in checks if check[:1] == ["desk"]}
+    used = {each[1] for each in commands}
     assert len(used) >= 5
     assert used <= known

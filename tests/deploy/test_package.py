@@ -6,8 +6,10 @@ import importlib.metadata
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from models.migrations import VERSIONS
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -117,14 +120,55 @@ def test_the_page_is_in_the_wheel(built: Path) -> None:
     assert ours.items() <= contents(distribution(built, "wheel")).items()
 
 
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command `desk` of an environment with the wheel, its extra `demo`, and nothing else."""
+    folder = tmp_path_factory.mktemp("empty")
+    python = environment(folder, distribution(built, "wheel"))
+    pip("--python", python, "check", cwd=folder)
+    where = run(python, "-c", "import tasks, models; print(tasks.__file__, models.__file__)", cwd=folder)
+    assert all(Path(each).is_relative_to(folder) for each in where.split())
+    return python.with_name("desk")
+
+
 @pytest.mark.long
-def test_the_demo_runs_from_an_empty_environment(built: Path, tmp_path: Path) -> None:
+def test_the_demo_runs_from_an_empty_environment(installed: Path, tmp_path: Path) -> None:
     """Outside the checkout, with nothing but what the package declares."""
-    python = environment(tmp_path, distribution(built, "wheel"))
-    pip("--python", python, "check", cwd=tmp_path)
-    where = run(python, "-c", "import tasks, models; print(tasks.__file__, models.__file__)", cwd=tmp_path)
-    assert all(Path(each).is_relative_to(tmp_path) for each in where.split())
-    shown = run(python.with_name("desk"), "demo", "--home", tmp_path / "demo", cwd=tmp_path, seconds=2 * PATIENCE)
+    shown = run(installed, "demo", "--home", tmp_path / "demo", cwd=tmp_path, seconds=2 * PATIENCE)
     assert "MISSING" not in shown
     assert re.search(r"run \S+ done; model: rulebook", shown), shown
     assert "none left running" in shown
+
+
+def test_an_installed_desk_has_its_version(installed: Path, tmp_path: Path) -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        version = tomllib.load(file)["project"]["version"]
+    newest = max(path.name for path in VERSIONS.glob("[0-9]*.py"))[:4]
+    assert run(installed, "--version", cwd=tmp_path) == f"chordesk {version}, schema {newest}\n"
+
+
+def test_an_installed_desk_starts_is_well_and_stops(installed: Path, tmp_path: Path) -> None:
+    environ = {key: value for key, value in os.environ.items() if not key.startswith(("DESK_", "PYTHON", "TRADER_"))}
+    environ["DESK_HOME"] = str(tmp_path / "home")
+    with subprocess.Popen(
+        [installed, "up"], cwd=tmp_path, env=environ, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as up:
+        assert up.stdout is not None
+        lines = []
+        for line in up.stdout:
+            lines.append(line)
+            if "Ctrl-C stops all" in line:
+                break
+        else:
+            pytest.fail("".join(lines))
+        try:
+            for command in ("status", "doctor"):
+                done = subprocess.run(
+                    [installed, command], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE,
+                )  # fmt: skip
+                assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        finally:
+            up.send_signal(signal.SIGINT)
+            rest = up.stdout.read()
+            assert up.wait(PATIENCE) == 0
+    assert "stopped" in rest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
-SETS = ("demo", "dev", "docs", "fleet")
+SETS = ("demo", "dev", "docs", "fleet", "ship")
 
 
 def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -32,6 +33,52 @@ def test_each_run_step_of_the_image_is_a_target_of_the_makefile() -> None:
         assert program == "make", step
         planned = make("--dry-run", *arguments)
         assert planned.returncode == 0, planned.stderr
+
+
+def test_the_steps_that_need_no_download_run(tmp_path: Path) -> None:
+    """As the image runs them, here with the environment of the tests."""
+    steps = set(re.findall(r"^RUN make (\w+)", DOCKERFILE, flags=re.MULTILINE)) - {"install"}
+    assert steps == {"bytecode", "sbom"}
+    for step in sorted(steps):
+        done = make(step, f"VENV={sys.prefix}", f"DIST={tmp_path}")
+        assert done.returncode == 0, done.stdout + done.stderr
+    listed = json.loads((tmp_path / "sbom.cdx.json").read_text(encoding="utf-8"))
+    assert listed["bomFormat"] == "CycloneDX"
+    assert listed["metadata"]["component"]["name"] == "chordesk"
+    found = {(each["name"].lower().replace("_", "-"), each.get("version")) for each in listed["components"]}
+    text = (ROOT / "requirements" / "fleet.txt").read_text(encoding="utf-8")
+    pinned = re.findall(r"^([A-Za-z0-9._-]+)(?:\[[a-z,]+\])?==([^\s;\\]+)", text, re.MULTILINE)
+    assert {(name.lower().replace("_", "-"), version) for name, version in pinned} <= found
+    hashes = [each.get("externalReferences", [{}])[0].get("hashes") for each in listed["components"]]
+    assert all(hashes)
+
+
+def test_the_image_is_of_two_stages_and_does_not_run_as_root() -> None:
+    stages = re.findall(r"^FROM (\S+)", DOCKERFILE, flags=re.MULTILINE)
+    assert stages == ["${BUILD_BASE}", "${BASE}"]
+    for base in re.findall(r"^ARG \w*BASE=(\S+)", DOCKERFILE, flags=re.MULTILINE):
+        assert "@" not in base or re.search(r"@sha256:[0-9a-f]{64}$", base), base
+    last = DOCKERFILE[DOCKERFILE.rindex("FROM ") :]
+    assert "\nUSER 10001:10001\n" in last
+    assert "RUN" not in last  # no shell is needed to make it, and none to run it
+    for command in re.findall(r"^\s*(?:CMD|ENTRYPOINT) (.+)$", last, flags=re.MULTILINE):
+        assert json.loads(command)[0] in ("python", "desk")
+    names = set(re.findall(r"org\.opencontainers\.image\.([a-z.]+)=", last))
+    assert {"title", "version", "revision", "licenses", "base.name"} <= names
+
+
+def test_the_image_gets_its_version_and_revision() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        version = tomllib.load(file)["project"]["version"]
+    planned = make("--dry-run", "image", "REVISION=abc123", "BASE=one@sha256:2").stdout
+    for part in (f"--tag chordesk:{version}", f"VERSION={version}", "REVISION=abc123", "--build-arg BASE=one@sha256:2"):
+        assert part in planned
+    assert "BUILD_BASE" not in planned
+
+
+@pytest.mark.parametrize("name", [".secrets", "dist", ".git", ".env", ".venv"])
+def test_what_is_a_secret_or_made_here_is_not_in_the_image(name: str) -> None:
+    assert name in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
 
 
 def test_a_step_with_an_unknown_target_would_be_noticed() -> None:
@@ -93,8 +140,9 @@ def test_every_dependency_of_the_project_is_in_its_set() -> None:
         "mcp",
         "postgres",
         "otel",
+        "notify",
     ]
-    sets = {"demo": ["demo"], "fleet": fleet, "dev": [*fleet, "dev"], "docs": ["docs"]}
+    sets = {"demo": ["demo"], "fleet": fleet, "dev": [*fleet, "dev", "ship"], "docs": ["docs"], "ship": ["ship"]}
     assert {extra for included in sets.values() for extra in included} == set(extras)
     for name, included in sets.items():
         text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ import pytest
 import typer.main
 
 from models.settings import ALIASES, Settings
+from models.settings.variables import SECRET_FILES
 from tasks.cli.root import build
 from tests.stack import REPOSITORY
 
@@ -80,7 +81,7 @@ def test_every_command_that_is_mentioned_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", ALL, ids=name)
 def test_every_setting_that_is_mentioned_exists(page: Path) -> None:
     others = {"DESK_CONFIG", "DESK_TRADINGAGENTS"}  # the latter is read by tests alone
-    known = {f"DESK_{field.upper()}" for field in Settings.model_fields} | others | set(ALIASES)
+    known = {f"DESK_{field.upper()}" for field in Settings.model_fields} | others | set(ALIASES) | set(SECRET_FILES)
     mentioned = set(_SETTING.findall(page.read_text(encoding="utf-8")))
     assert mentioned <= known, mentioned - known
 

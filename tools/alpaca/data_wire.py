@@ -20,6 +20,7 @@ from requests.exceptions import ReadTimeout, RequestException
 
 from models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured, SettingError
 from models.settings import Settings
+from models.settings.secret_files import secret
 from tools.alpaca.http import Credentials, LimitedAdapter, body_of, limit, on_loopback
 from tools.market.throttle import Throttle
 
@@ -44,14 +45,16 @@ def data_url(settings: Settings) -> str | None:
 
 
 def data_credentials(environ: Mapping[str, str]) -> Credentials:
-    """Return the key and secret for data. Raises NotConfigured naming what is missing."""
-    missing = [name for name in Settings.DATA_CREDENTIALS if not environ.get(name)]
+    """Return the key and secret for data. Raises NotConfigured naming what is missing, SettingError for a
+    file that cannot be used."""
+    found = {name: secret(environ, name) for name in Settings.DATA_CREDENTIALS}
+    missing = [name for name, value in found.items() if value is None]
     if missing:
         raise NotConfigured(
             f"not available: configure {' and '.join(missing)} for option chains of Alpaca",
-            remedy="set the key of a paper account in the process environment of the workers; it is read from no file",
+            remedy="set the key of a paper account, or its file as NAME_FILE, for the workers; it is read from no .env",
         )
-    return Credentials(*(environ[name] for name in Settings.DATA_CREDENTIALS))
+    return Credentials(*(value for value in found.values() if value is not None))
 
 
 class BoundedAdapter(LimitedAdapter):

@@ -12,6 +12,7 @@ from requests.exceptions import RequestException
 
 from models.errors import DeskError, ServiceError, SettingError
 from models.settings import Settings
+from models.settings.secret_files import secret
 from tools.alpaca.http import Credentials, LimitedAdapter, body_of, limit, on_loopback
 
 T = TypeVar("T")
@@ -43,14 +44,16 @@ class RequestRejected(DeskError):
 
 
 def credentials(environ: Mapping[str, str]) -> Credentials:
-    """Return the key and secret of the trade worker's environment. Raises SettingError naming what is missing."""
-    missing = [name for name in Settings.CREDENTIALS if not environ.get(name)]
+    """Return the key and secret of the trade worker's environment. Raises SettingError naming what is missing, or a
+    file that cannot be used."""
+    found = {name: secret(environ, name) for name in Settings.CREDENTIALS}
+    missing = [name for name, value in found.items() if value is None]
     if missing:
         raise SettingError(
             f"the Alpaca broker needs {' and '.join(missing)} in the process environment",
-            remedy="set it for the trade worker alone; it is read from no file",
+            remedy=f"set it, or the path of a file as {missing[0]}_FILE, for the trade worker alone; no .env is read",
         )
-    return Credentials(*(environ[name] for name in Settings.CREDENTIALS))
+    return Credentials(*(value for value in found.values() if value is not None))
 
 
 def base_url(settings: Settings) -> str:

@@ -11,6 +11,7 @@ import typer
 
 from agents.rulebook.server import build_server
 from models.settings import Settings
+from models.settings.secret_files import both_forms
 from tasks.bootstrap import desk_of, redis_url
 from tasks.cli.services.ping import ping as local_ping
 from tasks.cli.shell import checked
@@ -70,7 +71,7 @@ def forget_credentials(queues: str = "") -> None:
     """Remove the broker's credentials from the environment unless this worker sends orders, so that agents never see
     them."""
     if not _sends_orders(queues):
-        for variable in Settings.CREDENTIALS:
+        for variable in both_forms(Settings.CREDENTIALS):
             os.environ.pop(variable, None)
 
 
@@ -134,7 +135,7 @@ def flower(
     port: Annotated[int | None, typer.Option(help="Port; the setting's or a free one.", min=1, max=65535)] = None,
     address: Annotated[
         str,
-        typer.Option(help="Address; the metrics have no password, so use another only inside a container."),
+        typer.Option(help="Address; metrics and health ask for no login, so use another only inside a container."),
     ] = LOOPBACK,
 ) -> None:
     """Run Flower on loopback: a web page about the queues, and their metrics."""
@@ -142,6 +143,8 @@ def flower(
     folders.prepare(settings.home)  # its state is kept there
     app = create_app(settings, "flower")
     chosen = port or settings.flower_port or free_ports(1)[0]
+    if settings.flower_auth is not None:
+        os.environ["FLOWER_BASIC_AUTH"] = settings.flower_auth.get_secret_value()  # an argument would be seen in ps
     raise typer.Exit(celery_command.run(app, flower_arguments(settings, address, chosen)))
 
 

@@ -214,7 +214,8 @@ def test_the_brokers_credentials_reach_the_worker_that_sends_orders_alone(make_p
     made = make_plan(Choice(research_workers=2))
     text = configuration(made.programs, made.folders)
     sections = {part.split("]")[0]: part for part in text.split("[program:")[1:]}
-    blanked = {name for name, part in sections.items() if 'environment=ALPACA_API_KEY="",ALPACA_SECRET_KEY=""' in part}
+    every = [f'{name}{end}=""' for name in Settings.CREDENTIALS for end in ("", "_FILE")]
+    blanked = {name for name, part in sections.items() if f"environment={','.join(every)}\n" in part}
     assert blanked == sections.keys() - {"trade"}
     assert len(blanked) >= 5
 
@@ -223,11 +224,11 @@ def test_the_brokers_credentials_reach_the_worker_that_sends_orders_alone(make_p
 def test_a_worker_that_sends_no_orders_forgets_the_credentials(
     role: WorkerRole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in Settings.CREDENTIALS:
+    names = {f"{name}{end}" for name in Settings.CREDENTIALS for end in ("", "_FILE")}
+    for name in names:
         monkeypatch.setenv(name, "given")
     forget_credentials(WORKER_QUEUES[role])
-    left = {name for name in Settings.CREDENTIALS if name in os.environ}
-    assert left == (set(Settings.CREDENTIALS) if role in (WorkerRole.TRADE, WorkerRole.ALL) else set())
+    assert names & os.environ.keys() == (names if role in (WorkerRole.TRADE, WorkerRole.ALL) else set())
 
 
 def test_the_http_service_forgets_them_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,11 +21,12 @@ from pydantic import BaseModel, SecretStr
 from sqlalchemy import bindparam, event, select, text, update
 from sqlmodel import Session, col
 
-from models.errors import OrderError
+from models.errors import OrderError, SettingError
 from models.files import sync_folder
 from models.masking import redacted
 from models.settings import Settings
 from models.settings.accounts import is_backtest
+from models.settings.secret_files import secret
 from models.tables.columns import Utc, utcnow
 from models.tables.orders import AuditAnchor
 from tools.orders.audit.chain import ABANDONED, FIRST_PREV, OPENED, ChainAnchor, abandoned_facts, seal
@@ -207,7 +208,8 @@ def _secrets(settings: Settings) -> Iterable[str]:
         if isinstance(value, SecretStr) and not name.endswith("_url"):
             yield value.get_secret_value()
     for variable in (*settings.CREDENTIALS, *settings.DATA_CREDENTIALS):
-        yield os.environ.get(variable, "")
+        with suppress(SettingError):  # a file that cannot be read is no secret of ours
+            yield secret(os.environ, variable) or ""
 
 
 def _moment(moment: dt.datetime) -> str:

@@ -1,0 +1,185 @@
+"""Make the secrets of a fleet on one host: `python deploy/credentials.py FOLDER`, as `make secrets` does.
+
+What exists is kept, so it can be run again: it adds what is missing. Written are a private authority, a certificate
+for Redis, passwords, and the addresses with them, a file a secret, for the `secrets` of compose.yaml. The folder is for
+its owner alone; the files in it can be read, because containers run as other users than their maker.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import ipaddress
+import secrets
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY_DAYS = 3650
+SERVER_DAYS = 825  # the longest that common clients accept
+CLOCK_ERROR = dt.timedelta(hours=1)  # by which another machine's clock may be behind
+USER = "desk"
+MOUNTED = "/run/secrets"
+# What only you can fill in. They are there empty, because compose mounts each; an empty one is used by nothing until
+# .env names it.
+BROUGHT = (
+    "provider_key", "sec_identity",
+    "alpaca_api_key", "alpaca_secret_key", "alpaca_data_api_key", "alpaca_data_secret_key",
+    "anthropic_api_key", "anthropic_auth_token", "openai_api_key", "gemini_api_key", "google_api_key",
+    "mistral_api_key", "deepseek_api_key", "groq_api_key", "openrouter_api_key", "xai_api_key",
+)  # fmt: skip
+# What workers, schedule and Flower use of Redis, and nothing that changes the server. Anyone may ask whether it lives.
+ACL = (
+    "user default on nopass resetkeys resetchannels -@all +ping\n"
+    "user {user} on #{digest} ~* &* +@all -@admin -@dangerous +info\n"
+)
+
+
+def make(folder: Path, hosts: Sequence[str] = ("redis",)) -> list[str]:
+    """Write what is missing in the folder; return the names of the new files. hosts: names and addresses of Redis,
+    besides localhost. Raises OSError, and ValueError for half of what belongs together."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    before = {path.name for path in folder.iterdir()}
+    _pairs(folder, hosts)
+    _passwords(folder, hosts[0])
+    for name in BROUGHT:
+        if not (folder / name).exists():
+            (folder / name).touch()
+            (folder / name).chmod(0o644)
+    return sorted({path.name for path in folder.iterdir()} - before)
+
+
+def _passwords(folder: Path, redis: str) -> None:
+    password = _kept(folder, "redis_password", lambda: secrets.token_urlsafe(32))
+    digest = hashlib.sha256(password.encode()).hexdigest()
+    _kept(folder, "redis_users", lambda: ACL.format(user=USER, digest=digest))
+    trust = f"ssl_cert_reqs=required&ssl_check_hostname=true&ssl_ca_certs={MOUNTED}/authority"
+    _kept(folder, "redis_url", lambda: f"rediss://{USER}:{password}@{redis}:6379/0?{trust}")
+    password = _kept(folder, "postgres_password", lambda: secrets.token_urlsafe(32))
+    _kept(folder, "database_url", lambda: f"postgresql+psycopg://{USER}:{password}@postgres:5432/desk")
+    _kept(folder, "api_token", lambda: secrets.token_urlsafe(32))
+    _kept(folder, "flower_auth", lambda: f"{USER}:{secrets.token_urlsafe(24)}")
+    _kept(folder, "grafana_password", lambda: secrets.token_urlsafe(24))
+
+
+def _kept(folder: Path, name: str, new: Callable[[], str]) -> str:
+    """Return a file's text; write it first where there is none."""
+    path = folder / name
+    if not path.exists():
+        _write(path, new().encode())
+    return path.read_text(encoding="utf-8").strip()
+
+
+def _write(path: Path, content: bytes, mode: int = 0o444) -> None:
+    path.touch(mode=0o600)
+    path.write_bytes(content if content.endswith(b"\n") else content + b"\n")
+    path.chmod(mode)
+
+
+def _pairs(folder: Path, hosts: Sequence[str]) -> None:
+    """Write the authority, and the certificate that it signs for Redis."""
+    authority, signer = folder / "authority", folder / "authority_key"
+    if authority.exists() != signer.exists():
+        raise ValueError(f"{folder} has one of authority and authority_key: bring the other back, or remove both")
+    if not authority.exists():
+        key = ec.generate_private_key(ec.SECP256R1())
+        _write(signer, _pem(key), 0o400)  # mounted nowhere
+        _write(authority, _root(key).public_bytes(serialization.Encoding.PEM))
+    certificate, own = folder / "redis_certificate", folder / "redis_key"
+    if certificate.exists() and own.exists():
+        return
+    loaded = serialization.load_pem_private_key(signer.read_bytes(), None)
+    if not isinstance(loaded, ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{signer} is no key of an elliptic curve: remove it and authority, and make new ones")
+    key = ec.generate_private_key(ec.SECP256R1())
+    signed = _server(key, x509.load_pem_x509_certificate(authority.read_bytes()), loaded, hosts)
+    for path in (certificate, own):
+        path.unlink(missing_ok=True)
+    _write(own, _pem(key))
+    _write(certificate, signed.public_bytes(serialization.Encoding.PEM))
+
+
+def _root(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    name = _named("chordesk private authority")
+    signs = x509.KeyUsage(
+        digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    return (
+        _certificate(name, name, key.public_key(), AUTHORITY_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(signs, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _server(
+    key: ec.EllipticCurvePrivateKey, root: x509.Certificate, signer: ec.EllipticCurvePrivateKey, hosts: Sequence[str]
+) -> x509.Certificate:
+    names = x509.SubjectAlternativeName([_general(host) for host in dict.fromkeys((*hosts, "localhost", "127.0.0.1"))])
+    return (
+        _certificate(_named(hosts[0]), root.subject, key.public_key(), SERVER_DAYS)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(names, critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+
+
+def _general(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _certificate(
+    subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
+    now = dt.datetime.now(dt.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_ERROR)
+        .not_valid_after(now + dt.timedelta(days=days))
+    )
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Make the secrets and name the new ones. Returns 0, 1 when that fails, 2 for wrong arguments."""
+    if not arguments:
+        print("usage: credentials.py FOLDER [HOST of Redis ...]", file=sys.stderr)
+        return 2
+    folder = Path(arguments[0])
+    try:
+        new = make(folder, arguments[1:] or ("redis",))
+    except (OSError, ValueError) as error:
+        print(f"the secrets were not made: {error}", file=sys.stderr)
+        return 1
+    print(f"{folder}: {'new: ' + ', '.join(new) if new else 'all are there'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
