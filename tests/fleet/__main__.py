@@ -29,6 +29,7 @@ from tests.fleet.plan import FULL, QUICK
 from tests.fleet.programs import Unavailable, require
 from tests.fleet.rehearsal import fleet
 
+INTERRUPTED = 130  # exit code after a signal, as shells have it for Ctrl-C
 # After the limit: time for everything to be taken down in order.
 LAST_SECONDS = 120.0
 
@@ -45,24 +46,25 @@ def main() -> int:
         print(f"{minutes:3d}:{seconds:02d}  {text}", flush=True)
 
     sheet, left, limit, code = Sheet(), Leftovers(secrets.token_hex(8)), Limit(plan.limit), 0
+    rehearsal = None
     try:
         programs = require()
-        with signals.raised(), limit:
-            with fleet(plan, programs, left, log) as rehearsal:
-                rehearsal.play()
-            show(sheet, rehearsal)
+        with signals.raised(), limit, fleet(plan, programs, left, log) as rehearsal:
+            rehearsal.play()
     except Unavailable as error:
         print(f"make fleet needs programs that are {error}", file=sys.stderr)
         return 2
     except signals.StopRequested as request:
         log(f"stopped by {request}")
-        code = 130
+        code = INTERRUPTED
     except Exception:
         # Whatever the limit interrupted may raise an error of its own.
         if not limit.passed:
             traceback.print_exc()
         log(f"not over after {plan.limit:g} s" if limit.passed else "failed")
         code = 3 if limit.passed else 1
+    if rehearsal is not None and code != INTERRUPTED:
+        show(sheet, rehearsal)
     show_leftovers(sheet, left)
     sheet.close()
     return code or (1 if sheet.missed else 0)

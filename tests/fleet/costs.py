@@ -107,7 +107,10 @@ class Cost:
         processor = ", ".join(f"{name} {seconds / one * 1000:.1f}" for name, seconds in found.cpu.most_common())
         each = "turn" if unit == "turns" else "second"
         return [
-            (f"database transactions a {each}", f"{found.transactions / one:.1f}"),
+            (
+                f"database transactions a {each}",
+                f"{found.transactions / one:.1f} ({found.rollbacks / one:.1f} only read)",
+            ),
             (f"rows inserted, updated a {each}", f"{found.inserted / one:.1f}, {found.updated / one:.1f}"),
             (f"write-ahead log a {each}", f"{found.journal / one / 1024:.1f} KiB"),
             (f"growth of the database a {each}", f"{found.size / one / 1024:.1f} KiB"),

@@ -14,11 +14,13 @@ SHOWN = 12  # findings of a kind
 
 
 def show(sheet: Sheet, rehearsal: Rehearsal) -> None:
-    """Print everything, after the fleet has gone."""
+    """Print everything that it came to, after the fleet has gone."""
     _show_decisions(sheet, rehearsal)
-    _show_work(sheet, rehearsal)
-    _show_faults(sheet, rehearsal)
-    _show_speed(sheet, rehearsal)
+    if rehearsal.outcome.counted:
+        _show_work(sheet, rehearsal)
+        _show_faults(sheet, rehearsal)
+    if rehearsal.outcome.steady:
+        _show_speed(sheet, rehearsal)
     _show_costs(sheet, rehearsal)
 
 
@@ -45,7 +47,7 @@ def _show_work(sheet: Sheet, rehearsal: Rehearsal) -> None:
     kinds = f"{len(rehearsal.screens)} screens, {len(rehearsal.research)} of research"
     sheet.line("runs ended", f"{outcome.runs - outcome.unfinished}", kinds)
     sheet.most("runs not ended", outcome.unfinished, 0, form="d")
-    sheet.line("turns", str(outcome.turns), f"{outcome.counted:g} by Prometheus, without a killed one's last")
+    sheet.line("turns", str(outcome.turns), f"{outcome.scraped_turns:g} by Prometheus, without a killed one's last")
     sheet.most("steps lost", len(found.lost), 0, form="d")
     sheet.most("done twice", len(found.doubled), 0, form="d")
     sheet.most("other findings", len(found.wrong), 0, form="d")

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,22 +45,24 @@ from tests.stack import REPOSITORY, Processes, free_port, wait_for
 
 SCRAPE_SECONDS = 2.0
 FOREIGN = ("DESK_", "TRADER_", "AUTONOMOUS_", "ALPACA_")
+COUNT_SECONDS = 60.0  # of the limit, for the count at the end
 NO_DECISION = Expected(decided=False)
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a rehearsal found. turns: by the database; counted: by Prometheus; away: seconds of each server's restart;
-    takeover: seconds until others had the killed worker's steps; given_back: attempts of drained workers that were
-    interrupted; demand: the most, as Prometheus has it;
-    scraped: processes that it reached."""
+    """What a rehearsal found. counted: whether it came as far as the count. turns: by the database; scraped_turns: by
+    Prometheus. demand: the most, as Prometheus has it; scraped: processes that it reached. away: seconds of each
+    server's restart. takeover: seconds until others had the killed worker's steps. given_back: attempts of drained
+    workers that were interrupted."""
 
     steady: list[Steady] = field(default_factory=list)
     idle: Cost | None = None
     runs: int = 0
     unfinished: int = 0
     turns: int = 0
-    counted: float = 0.0
+    counted: bool = False
+    scraped_turns: float = 0.0
     demand: float = float("nan")
     findings: Findings = field(default_factory=Findings)
     held: int = 0
@@ -185,11 +187,9 @@ class Rehearsal:
     def _settle(self) -> None:
         """Until all runs have ended and the rule has taken the workers away again."""
         self.crew.log("waiting for the runs to end and the workers to go")
-        until = time.monotonic() + PATIENCE
-        with suppress(AssertionError):
-            wait_for(lambda: self._checked() and not self.open_runs(), "all runs end")
-            left = max(until - time.monotonic(), 2 * self.plan.settle)
-            wait_for(lambda: self._checked() and len(self._research()) == self.plan.rule.least, "workers go", left)
+        with suppress(TimeoutError):
+            self._until(lambda: not self.open_runs(), "runs did not end")
+            self._until(lambda: len(self._research()) == self.plan.rule.least, "workers did not go")
         self.outcome.workers_left = len(self._research())
 
     def _look(self) -> None:
@@ -206,13 +206,14 @@ class Rehearsal:
         outcome.findings.add(check(desk, self.screens))
         outcome.findings.add(check(desk, self.research, NO_DECISION))
         self._ask_prometheus()
+        outcome.counted = True
 
     def _ask_prometheus(self) -> None:
         seconds = int(time.monotonic() - self.began) + 60
         found = self.crew.prometheus.query(f"max_over_time(up[{seconds}s]) == 1")
         self.outcome.scraped = {labels["process"] for labels, _ in found}
         counted = self.crew.prometheus.query(f"sum(max_over_time(desk_turns_total[{seconds}s]))")
-        self.outcome.counted = counted[0][1] if counted else 0.0
+        self.outcome.scraped_turns = counted[0][1] if counted else 0.0
         demanded = self.crew.prometheus.query(f"max(max_over_time(desk_research_demand[{seconds}s]))")
         self.outcome.demand = demanded[0][1] if demanded else float("nan")
 
@@ -230,9 +231,22 @@ class Rehearsal:
 
     def _pass(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
+        while (left := min(until, self._last) - time.monotonic()) > 0:
             self._checked()
-            time.sleep(min(0.5, max(until - time.monotonic(), 0.0)))
+            time.sleep(min(0.5, left))
+
+    def _until(self, condition: Callable[[], bool], otherwise: str) -> None:
+        """Wait as long as there is time to count afterwards. Raises TimeoutError."""
+        while not (self._checked() and condition()):
+            if time.monotonic() > self._last:
+                self.crew.log(f"{otherwise} in time")
+                raise TimeoutError(otherwise)
+            time.sleep(0.5)
+
+    @property
+    def _last(self) -> float:
+        """The moment, by time.monotonic(), from which there is just the time to count."""
+        return self.began + self.plan.limit - COUNT_SECONDS
 
 
 def _round_and_round(names: Sequence[str]) -> Iterator[str]:

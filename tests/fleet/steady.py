@@ -20,6 +20,7 @@ from tests.stack import wait_for
 
 FEED_SECONDS = 0.5
 AHEAD = 3  # times the workers' turns at once are kept due or in work
+GRID = 2000  # points of the running count
 WARM = 3  # times its turns at once, and a worker counts as at work
 
 
@@ -65,19 +66,19 @@ def measure(controller: Controller, workers: int, seconds: float, feed: Callable
         ).all()
         left = demand(session)
     cost = Cost(after.since(before), max(len(times), 1))
-    return Steady(workers, rate_of([time.timestamp() for time in times]), len(times), left, cost, load())
+    rate = rate_of([(at - began).total_seconds() for at in times], (ended - began).total_seconds())
+    return Steady(workers, rate, len(times), left, cost, load())
 
 
-def rate_of(times: Sequence[float]) -> float:
-    """Return events a second, from their times: the slope of their running count (least squares).
+def rate_of(times: Sequence[float], seconds: float) -> float:
+    """Return events a second over a stretch of so many, from their times since its begin: the slope of their running
+    count (least squares over an even grid).
 
     Turns that began together end together: a count between two moments would be off by a whole batch of them at
     either end.
     """
-    if len(times) < 2 or min(times) == max(times):
-        return 0.0
-    ordered = np.sort(np.asarray(times))
-    slope, _ = np.polyfit(ordered - ordered[0], np.arange(len(ordered)), 1)
+    grid = np.linspace(0.0, seconds, GRID)
+    slope, _ = np.polyfit(grid, np.searchsorted(np.sort(np.asarray(times)), grid, side="right"), 1)
     return float(slope)
 
 

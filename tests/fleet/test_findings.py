@@ -73,22 +73,25 @@ def test_a_turn_that_was_paid_for_twice_is_doubled(store: Store) -> None:
     assert not found(store, run, asked[:1]).doubled
 
 
-@given(st.integers(1, 8), st.floats(0.5, 3.0), st.integers(8, 40))
+@given(st.integers(1, 8), st.floats(0.5, 3.0), st.integers(10, 40), st.floats(0.0, 1.0))
 @settings(max_examples=examples(100))
-def test_turns_that_end_in_batches_count_at_their_true_rate(batch: int, cycle: float, cycles: int) -> None:
-    times = np.repeat(np.arange(cycles) * cycle, batch)
-    assert rate_of(times.tolist()) == pytest.approx(batch / cycle, rel=0.05)
+def test_turns_that_end_in_batches_count_at_their_true_rate(
+    batch: int, cycle: float, cycles: int, phase: float
+) -> None:
+    times = np.repeat((np.arange(cycles) + phase) * cycle, batch)
+    assert rate_of(times.tolist(), cycles * cycle) == pytest.approx(batch / cycle, rel=0.05)
 
 
-def test_a_rate_of_nothing_is_none() -> None:
-    assert rate_of([]) == rate_of([3.0]) == rate_of([3.0, 3.0]) == 0.0
+def test_one_batch_is_no_rate_of_its_moment() -> None:
+    assert rate_of([], 10.0) == 0.0
+    assert rate_of([5.0, 5.01, 5.02], 10.0) == pytest.approx(0.45, abs=0.05), "three in ten seconds, and not in 0.02"
 
 
 def test_costs_are_differences_a_turn() -> None:
     before = Counters(100, 10, 0, 0, 0, 0, Counter(get=5), 0, Counter(redis=1.0), 3, 4)
     after = Counters(300, 30, 40, 20, 4096, 8192, Counter(get=45, set=20), 2048, Counter(redis=3.0), 5, 6)
     lines = dict(Cost(after.since(before), 20).lines("turns"))
-    assert lines["database transactions a turn"] == "11.0"
+    assert lines["database transactions a turn"] == "11.0 (1.0 only read)"
     assert lines["Redis commands a turn"] == "3.0 (get 2.0, set 1.0)"
     assert lines["processor ms a turn"] == "100.0 (redis 100.0)"
     assert lines["connections"] == "5 to the database, 6 to Redis"
