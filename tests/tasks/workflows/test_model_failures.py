@@ -17,8 +17,10 @@ from celery import Celery
 from sqlmodel import Session, col, select
 
 from models.errors import UsageError
+from models.notifications.kinds import NoticeKind
 from models.settings.sources import load_settings
 from models.states import RUN_FINAL, RunState, StepKind, StepState
+from models.tables.notifications import Notice
 from models.tables.runs import Attempt, Decision, Report, Run, Step, Turn
 from tasks.bootstrap import desk_of, redis_url
 from tasks.engine.limits.admission import parked_models
@@ -132,6 +134,10 @@ def attempts_of_reports(here: Processes, run: Run) -> list[Attempt]:
     return list(read(here, lambda s: s.exec(select(Attempt).where(col(Attempt.step_id).in_(wanted))).all()))
 
 
+def noticed(here: Processes, kind: NoticeKind) -> list[Notice]:
+    return list(read(here, lambda s: s.exec(select(Notice).where(Notice.kind == kind)).all()))
+
+
 def test_a_limited_model_is_parked_and_costs_no_step_its_attempts(model: FakeResponses, floor: Processes) -> None:
     refused: list[float] = []
     lock = threading.Lock()
@@ -164,6 +170,7 @@ def test_a_limited_model_is_parked_and_costs_no_step_its_attempts(model: FakeRes
     assert set(kinds) == {"rate_limited", None}
     answered_at = min(seen.at for seen in model.calls() if seen.at > max(refused))
     assert answered_at - max(refused) > 1, "the model was left alone"
+    assert {one.subject for one in noticed(floor, NoticeKind.MODEL_PARKED)} == {"gpt-5.5"}
 
 
 def test_a_lost_login_is_not_tried_again(model: FakeResponses, floor: Processes) -> None:
@@ -243,6 +250,9 @@ def test_a_used_up_budget_ends_the_run_as_partial_and_nothing_is_traded(
     assert {report.reason for report in skipped} == {reason}
     assert any(reason in note for note in row.notes)
     assert (row.summary["turns"], row.summary["tokens"]) == (2, 480)
+    (notice,) = noticed(trading, NoticeKind.BUDGET_REACHED)
+    assert (notice.run_id, notice.facts) == (run.id, {"scope": "run", "used": 480, "limit": 400})
+    assert run.id in {one.run_id for one in noticed(trading, NoticeKind.RUN_PARTIAL)}
     (trader,) = steps(trading, run, StepKind.DECIDE)
     assert (trader.state, trader.result) == (StepState.DONE, {"status": "skipped", "reason": reason})
     assert read(trading, lambda s: s.exec(select(Decision)).all()) == []

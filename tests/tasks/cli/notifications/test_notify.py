@@ -97,6 +97,14 @@ def test_each_mistake_is_one_error_with_its_remedy(
     assert "Traceback" not in done.stderr
 
 
+def test_a_desk_with_a_wrong_channel_does_not_start(home: Path) -> None:
+    done = desk(home, "up", DESK_NOTIFY_CHANNELS="phone=json://127.0.0.1 mail=nosuch://hunter2")
+    assert done.returncode == 2, done.stdout
+    assert "the channel mail: apprise cannot read its nosuch:// URL" in done.stderr
+    assert "correct it in DESK_NOTIFY_CHANNELS" in done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+
+
 def test_channels_may_come_from_a_file(home: Path, far: FakeChannel, tmp_path: Path) -> None:
     file = tmp_path / "channels"
     file.write_text(f"# ours\nphone={far.url('phone')}\n", encoding="utf-8")

@@ -1,0 +1,113 @@
+"""Notices raised by their real causes in a desk at work: real workers, Redis, app-server and commands, and the process
+that sends to a far side on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlmodel import select
+
+from models.states import RUN_FINAL, OrderState
+from models.tables.notifications import Notice
+from models.tables.orders import Order
+from models.tables.runs import Run, Step
+from tasks.bootstrap import desk_of
+from tasks.worker.maintenance import sweep
+from tasks.workflows.research import open_research
+from tasks.workflows.screen import open_screen
+from tests import zygote
+from tests.fakes.channel import FakeChannel, Got
+from tests.patience import PATIENCE
+from tests.stack import Processes, processes, wait_for
+
+SYMBOLS = (
+    "AAPL,IBM,TGT,GOOG,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP,MRK,PFE,INTC,CSCO,ORCL,HPQ,T,VZ,CVX,C,WFC,MMM,CAT,BA,DIS,HD,MCD"
+)
+
+
+@pytest.fixture(scope="module")
+def far() -> Iterator[FakeChannel]:
+    with FakeChannel() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def desk(far: FakeChannel) -> Iterator[Processes]:
+    given = {"DESK_NOTIFY_CHANNELS": far.variable("phone"), "DESK_NOTIFY_WINDOW_SECONDS": "1"}
+    given |= {"DESK_NOTIFY_PAGE_URL": "http://127.0.0.1:8123", "TRADER_LIVE": "1", "DESK_APPROVAL": "manual"}
+    with processes(**given, DESK_LEASE_SECONDS="3", DESK_MAINTAIN_SECONDS="600") as found:
+        found.rulebook()
+        found.desk("notify", "notify", "run")
+        found.workers("research", "ops", "trade")
+        wait_for(lambda: "notify.sends" in found.log("notify"), "the sender holds the lease")
+        yield found
+
+
+def command(desk: Processes, *arguments: str) -> None:
+    done = zygote.run(arguments, desk.environ, desk.home, PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def state_of(desk: Processes, run: Run) -> str:
+    with desk_of(desk.app).store.read() as session:
+        return session.get_one(Run, run.id).state
+
+
+def arrived(far: FakeChannel, text: str) -> Got:
+    """Wait for a message with this in its title or its text."""
+    wait_for(lambda: any(text in f"{one.title}\n{one.text}" for one in far.got), f"a message with {text!r}")
+    return next(one for one in far.got if text in f"{one.title}\n{one.text}")
+
+
+def test_orders_wait_are_approved_and_filled(desk: Processes, far: FakeChannel) -> None:
+    run = open_screen(desk.app, SYMBOLS, max_candidates=4)
+    assert run is not None
+    wait_for(lambda: state_of(desk, run) in RUN_FINAL, "the run ends")
+    finished = arrived(far, f"screen {run.id[:16]} is done")
+    assert finished.text.endswith(f"http://127.0.0.1:8123/#/runs/{run.id}")
+    waiting = arrived(far, "for a person until")
+    assert "see: desk approvals" in waiting.text
+    assert waiting.text.endswith("http://127.0.0.1:8123/#/approvals")
+    with desk_of(desk.app).store.read() as session:
+        pending = select(Order).where(Order.run_id == run.id, Order.state == OrderState.APPROVAL_PENDING)
+        order = session.exec(pending).all()[0]
+    assert f"an order on {order.symbol} for " in waiting.text
+    command(desk, "approve", order.id)
+    fill = arrived(far, f"Bought {order.quantity:g} {order.symbol} at ")
+    assert f"http://127.0.0.1:8123/#/orders/{order.id}" in fill.text
+
+
+def test_a_halt_and_its_end(desk: Processes, far: FakeChannel) -> None:
+    command(desk, "halt", "--why", "<!here> http://evil.com a drill")
+    halt = arrived(far, "is halted")
+    assert halt.title == "Desk: Trading is halted or limited"
+    assert halt.text.split("\n")[0].endswith("here http: evil. com a drill")
+    command(desk, "resume")
+    assert arrived(far, "trades again").title == "Desk: Trading goes on"
+
+
+def test_a_worker_that_is_killed_is_one_message(desk: Processes, far: FakeChannel) -> None:
+    desk.end("research", 9)
+    desk.desk("slow", "worker", "research", "--name", "slow")
+    desk.await_workers("slow")
+    run = open_research(desk.app, SYMBOLS.split(","))
+
+    def held() -> bool:
+        with desk_of(desk.app).store.read() as session:
+            held = select(Step.owner).where(Step.run_id == run.id, Step.state == "running")
+            return any(str(owner).startswith("slow@") for owner in session.exec(held))
+
+    wait_for(held, "it holds a step")
+    desk.end("slow", 9)
+    desk.workers("research-2")
+
+    def ended() -> bool:
+        sweep(desk.app)
+        return state_of(desk, run) in RUN_FINAL
+
+    wait_for(ended, "another worker ends the run")
+    with desk_of(desk.app).store.read() as session:
+        lost = session.exec(select(Notice).where(Notice.kind == "worker_lost")).all()
+    assert [one.subject.partition("@")[0] for one in lost] == ["slow"]
+    assert arrived(far, "worker slow on ").title == "Desk: A worker was lost"
