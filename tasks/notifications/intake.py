@@ -49,9 +49,8 @@ def begin(session: Session, channels: Sequence[Channel], services: dict[str, str
 def take(session: Session, channels: Sequence[Channel], wording_of: Wording, window: float, now: dt.datetime) -> int:
     """Make the oldest notices that are not taken yet parts of messages, and return how many there were. window: seconds
     for which a message waits for more of its run and kind."""
-    fresh = session.exec(
-        select(Notice).where(col(Notice.taken_at).is_(None)).order_by(col(Notice.id)).limit(MOST)
-    ).all()
+    untaken = select(Notice).where(col(Notice.taken_at).is_(None))
+    fresh = session.exec(untaken.order_by(col(Notice.occurred_at), col(Notice.id)).limit(MOST)).all()
     if not fresh:
         return 0
     since = {row.name: row.since for row in session.exec(select(NotificationChannel)).all()}
