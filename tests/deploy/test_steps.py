@@ -139,6 +139,7 @@ def test_every_dependency_of_the_project_is_in_its_set() -> None:
         "langchain",
         "mcp",
         "postgres",
+        "notify",
         "otel",
         "notify",
     ]

@@ -80,7 +80,7 @@ def test_a_run_that_nothing_holds_goes_with_all_its_rows(store: Store, policy: P
         for run in session.exec(select(Run)).all():
             run.state, run.finished_at = RunState.DONE, at
     assert runs.collect(store, policy)["run"].rows == len(made.runs)
-    assert {key[0] for key in histories.rows(store)} == {"sweep"}
+    assert {key[0] for key in histories.rows(store)} == {"sweep", "notification_sender"}
 
 
 def test_zero_keeps_all_runs(store: Store, settings: Settings) -> None:

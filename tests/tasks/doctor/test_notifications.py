@@ -1,0 +1,88 @@
+"""The check of notifications: channels that cannot be sent to, messages that were given up, and a desk without any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from models.database.store import Store
+from models.notifications.kinds import NotificationState
+from models.tables.columns import utcnow
+from models.tables.notifications import Notification, NotificationChannel
+from tasks.cli.render.status import status_report
+from tasks.doctor.check import CheckStatus
+from tasks.views.status import status
+from tests.databases import make_database
+from tests.tasks.doctor.test_doctor import check_context, one
+
+NAME = "notifications"
+
+
+def test_without_a_channel_it_is_stated(tmp_path: Path) -> None:
+    found = one(NAME, check_context(tmp_path))
+    assert (found.status, found.detail) == (CheckStatus.OK, "no channel is set here")
+
+
+def test_channels_are_named_with_their_services_and_not_their_urls(tmp_path: Path) -> None:
+    found = one(NAME, check_context(tmp_path, notify_channels="phone=ntfy://hunter2 ops=json://127.0.0.1/hunter2"))
+    assert (found.status, found.detail) == (CheckStatus.OK, "phone (ntfy), ops (JSON)")
+
+
+@pytest.mark.parametrize(
+    ("given", "why", "remedy"),
+    [
+        ({"notify_channels": "phone=nosuch://hunter2"}, "cannot read its nosuch:// URL", "correct it in DESK_NOTIFY"),
+        (
+            {"notify_channels": "phone=json://hunter2", "notify_kinds": "mail=halt"},
+            "there is no channel 'mail'",
+            "the channels are: phone",
+        ),
+        ({"notify_file": "/nowhere/channels"}, "cannot be read", "name a file that this user may read"),
+    ],
+)
+def test_a_channel_that_cannot_be_sent_to_fails(tmp_path: Path, given: dict[str, str], why: str, remedy: str) -> None:
+    found = one(NAME, check_context(tmp_path, **given))
+    assert found.status is CheckStatus.FAIL
+    assert why in found.detail
+    assert remedy in found.remedy
+    assert "hunter2" not in found.detail + found.remedy
+
+
+def test_a_message_that_was_given_up_is_seen_by_doctor_and_status(tmp_path: Path) -> None:
+    context = check_context(tmp_path)
+    make_database(context.settings.database)
+    store = Store(context.settings.database)
+    with store.session() as session:
+        session.add(NotificationChannel(name="phone", service="ntfy", kinds=["halt"]))
+        session.add(
+            Notification(
+                channel="phone",
+                kind="fill",
+                run_id="r",
+                subject="IBM",
+                title="Desk: An order was filled",
+                text="x",
+                tally={"fill": 1},
+                lines=["x"],
+                urgent=False,
+                state=NotificationState.GIVEN_UP,
+                attempts=12,
+                next_at=utcnow(),
+                ended_at=utcnow(),
+                error="error=503",
+            )
+        )
+    store.close()
+    found = one(NAME, context)
+    assert (found.status, found.detail) == (
+        CheckStatus.WARN,
+        "no channel is set here; given up in the last 24 hours: 1 to phone",
+    )
+    assert "desk notify list" in found.remedy
+    console = Console(width=200, record=True, file=(tmp_path / "out").open("w"))
+    console.print(status_report(status(context.settings, running=False)))
+    shown = console.export_text()
+    assert "notifications: no process sends; 0 events wait" in shown
+    assert "notifications to phone: 0 wait, 1 given up in 24 h (error=503)" in shown
