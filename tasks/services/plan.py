@@ -117,6 +117,8 @@ def _port(name: str, wanted: int, free: int) -> int:
 def _watched(started: Sequence[Program], settings: Settings) -> Sequence[Program]:
     """Return the programs with their ports for metrics. Raises UsageError when one of them is taken."""
     found = programs.watched(started, settings.metrics_port)
+    if running.is_up(settings.home):
+        return found  # taken by the same desk: that it runs is the error, which the start finds
     for each in found:
         port, why = each.metrics_port, "is taken" if each.metrics_port < PORTS else "is none"
         if port and (port >= PORTS or not is_free(port)):

@@ -9,14 +9,19 @@ from __future__ import annotations
 import json
 import socket
 import socketserver
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import structlog
+
 from models.errors import SettingError
 from tasks.telemetry.health import ProcessHealth
+
+log = structlog.get_logger(__name__)
 
 JSON = "application/json"
 CLIENT_SECONDS = 5.0  # for a client that sends nothing: its thread ends
@@ -76,7 +81,10 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Drop a client that went away: it is no event of the desk's."""
+        """Drop a client that went away; log anything else, which would only show as a scrape that failed."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            log.error("metrics.failed", error=f"{type(error).__name__}: {error}")
 
 
 class _Handler(BaseHTTPRequestHandler):

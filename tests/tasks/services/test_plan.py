@@ -264,3 +264,12 @@ def test_a_port_for_metrics_that_is_taken_is_named_before_anything_starts(make_p
             make_plan(Choice(), DESK_METRICS_PORT=str(port - 1))
     with pytest.raises(UsageError, match="port 65539, that of research, is none"):
         make_plan(Choice(), DESK_METRICS_PORT="65535")
+
+
+def test_a_desk_that_runs_already_is_not_mistaken_for_a_taken_port(make_plan: Callable[..., Plan], home: Path) -> None:
+    lock_path(home).parent.mkdir(parents=True)
+    with socket.create_server((LOOPBACK, 0)) as taken, lock_path(home).open("wb") as lock:
+        port = taken.getsockname()[1]
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = make_plan(Choice(), DESK_METRICS_PORT=str(port))
+    assert port in {program.metrics_port for program in made.programs}

@@ -67,6 +67,21 @@ def test_other_paths_and_methods_are_refused_and_a_head_has_no_body(tmp_path: Pa
         assert ask(port, "/metrics?name[]=desk_ready")[0] == 200
 
 
+def test_a_scrape_that_fails_is_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken() -> Iterator[object]:
+        raise KeyError("a bug")
+
+    port = free_port()
+    desk = Desk(Settings(home=tmp_path, metrics_port=port))
+    desk.watch.add(broken)
+    desk.watch.serve("ops")
+    with pytest.raises(OSError):
+        ask(port, "/metrics")
+    wait_for(lambda: "metrics.failed" in capsys.readouterr().out, "it is logged")
+    assert health(port, "/health/live")[0] == 200
+    desk.close()
+
+
 def test_a_client_that_sends_nothing_holds_up_no_probe(tmp_path: Path) -> None:
     with served(tmp_path) as (_, port), socket.create_connection(("127.0.0.1", port)) as idle:
         assert health(port, "/health/live")[0] == 200
