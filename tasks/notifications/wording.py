@@ -19,6 +19,12 @@ from tools.decimals import plain as figure
 LINES = 10  # sentences in one message
 SHORT_ID = 16  # of a run or an order, as commands take them
 _SIDES = {"buy": "Bought", "sell": "Sold"}
+_STATES: Mapping[str, str] = {
+    RunState.DONE: "is done",
+    RunState.PARTIAL: "is partial",
+    RunState.FAILED: "has failed",
+    RunState.STOPPED: "was stopped",
+}
 
 # Title of one notice, and of several.
 _TITLES: Mapping[str, tuple[str, str]] = {
@@ -135,7 +141,8 @@ def _run(notice: Notice, _: Wording) -> str:
     facts = notice.facts
     notes = facts.get("notes") or []
     why = f": {quoted(notes[-1])}" if notes and facts.get("state") != RunState.DONE else ""
-    return f"{quoted(facts.get('kind'), 40)} {_short(notice.run_id)} is {quoted(facts.get('state'), 20)}{why}"
+    state = _STATES.get(str(facts.get("state")), "has ended")
+    return f"{quoted(facts.get('kind'), 40)} {_short(notice.run_id)} {state}{why}"
 
 
 def _worker_lost(notice: Notice, _: Wording) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,14 @@ def test_a_channel_that_cannot_be_sent_to_fails(tmp_path: Path, given: dict[str,
     assert why in found.detail
     assert remedy in found.remedy
     assert "hunter2" not in found.detail + found.remedy
+
+
+def test_without_the_package_the_remedy_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    found = one(NAME, check_context(tmp_path, notify_channels="phone=json://127.0.0.1"))
+    assert found.status is CheckStatus.FAIL
+    assert "apprise, which is not installed" in found.detail
+    assert found.remedy == "pip install 'chordesk[notify]'"
 
 
 def test_a_message_that_was_given_up_is_seen_by_doctor_and_status(tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ def test_a_sender_asks_no_page_that_is_not_there(floor: Floor) -> None:
     floor.happens(ended(RUN, "failed"))
     floor.until(lambda: states(floor.store) == ["sent"], "it is sent")
     assert "http" not in floor.far.got[0].text
-    assert floor.far.got[0].text.endswith("screen 0123456789abcdef is failed: No data.")
+    assert floor.far.got[0].text.endswith("screen 0123456789abcdef has failed: No data.")
 
 
 def test_the_examples_of_the_docs_are_urls_that_apprise_reads() -> None:
