@@ -76,6 +76,14 @@ class StepState(StrEnum):
 STEP_FINAL = frozenset({StepState.DONE, StepState.FAILED, StepState.STOPPED})
 
 
+class DocumentState(StrEnum):
+    """Of the written report of a run."""
+
+    DUE = "due"
+    WRITTEN = "written"
+    FAILED = "failed"  # given up
+
+
 class Phase(StrEnum):
     """The unfinished work on a candidate, derived from its steps; for people."""
 

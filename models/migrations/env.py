@@ -6,7 +6,6 @@ from sqlmodel import SQLModel
 import models.tables.analysis
 import models.tables.backtests
 import models.tables.board
-import models.tables.documents
 import models.tables.events
 import models.tables.graphs
 import models.tables.notifications

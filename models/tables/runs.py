@@ -290,3 +290,16 @@ class Decision(Identified, Dated, table=True):
     reasoning: str = ""
     author: str
     processed_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+
+
+class RunDocumentCopy(DeskTable, table=True):
+    """The written report of one run. place: its folder, without a login. due_at: of the next try; a process that tries
+    moves it ahead first, so that no other one does meanwhile. error: of the last try that failed."""
+
+    run_id: str = Field(primary_key=True, foreign_key="run.id")
+    state: str = Field(index=True)
+    place: str
+    tries: int = 0
+    due_at: dt.datetime = Field(sa_type=Utc)
+    error: str | None = None
+    written_at: dt.datetime | None = Field(default=None, sa_type=Utc)

@@ -11,9 +11,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, select
 
 from models.settings.accounts import BACKTEST
-from models.states import RUN_FINAL, RunKind
-from models.tables.documents import DocumentState, RunDocumentCopy
-from models.tables.runs import Run
+from models.states import RUN_FINAL, DocumentState, RunKind
+from models.tables.runs import Run, RunDocumentCopy
 
 # Runs that ended longer ago and have no report are left alone: one who names a place today wants no years of them.
 CATCH_UP = dt.timedelta(days=7)

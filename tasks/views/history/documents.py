@@ -7,11 +7,12 @@ import datetime as dt
 from sqlmodel import Session
 
 from models.research import Frozen
-from models.tables.documents import DocumentState, RunDocumentCopy
+from models.states import DocumentState
+from models.tables.runs import RunDocumentCopy
 
 
 class WrittenDocument(Frozen):
-    """The written report of a run; fields as of `models.tables.documents.RunDocumentCopy`. next_try: null when there is
+    """The written report of a run; fields as of `models.tables.runs.RunDocumentCopy`. next_try: null when there is
     none."""
 
     state: DocumentState

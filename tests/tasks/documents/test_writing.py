@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from models.settings.accounts import BACKTEST
-from models.states import RunKind, RunState
+from models.states import DocumentState, RunKind, RunState
 from models.tables.columns import utcnow
-from models.tables.documents import DocumentState, RunDocumentCopy
-from models.tables.runs import Run
+from models.tables.runs import Run, RunDocumentCopy
 from tasks.bootstrap import Desk
 from tasks.cli.render.results.documents import document_line
 from tasks.documents import record

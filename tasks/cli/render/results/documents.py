@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from models.tables.documents import DocumentState
+from models.states import DocumentState
 from tasks.cli.output import inert
 from tasks.views.history.documents import WrittenDocument
 
