@@ -99,7 +99,7 @@ audit: ## Ask the advisories about every pinned package (needs pip-audit on the 
 	@command -v pip-audit >/dev/null || { echo "make audit needs pip-audit on the PATH: python3 -m pip install pip-audit"; exit 1; }
 	@for set in demo dev docs fleet ship; do \
 	  echo "-- requirements/$$set.txt"; \
-	  pip-audit --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$set.txt || exit 1; \
+	  pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$set.txt || exit 1; \
 	done
 
 sbom: ## List what the image has, in CycloneDX, from the pinned requirements

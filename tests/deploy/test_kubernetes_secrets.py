@@ -1,4 +1,4 @@
-"""deploy/kubernetes/secrets.py: each pod gets the secrets that it mounts, they load, and no other pod has them."""
+"""deploy/kubernetes/make_secrets.py: each pod gets the secrets that it mounts, they load, and no other pod has them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.deploy.kustomize import containers, pod
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, free_port, wait_for
 
-PROGRAM = FOLDER / "secrets.py"
+PROGRAM = FOLDER / "make_secrets.py"
 MODEL = {"DESK_PROVIDER_URL": "https://models.example/v1", "DESK_PROVIDER_KEY": 'key-of-the-"model"\\7'}
 BROKER = {"ALPACA_API_KEY": "key-of-the-broker", "ALPACA_SECRET_KEY": "secret-of-the-broker"}
 OTHERS = {"OPENAI_API_KEY": "key-of-a-provider", "ALPACA_DATA_API_KEY": "key-of-the-chains"}
@@ -37,7 +37,7 @@ ELSEWHERE = {
 
 def run(overlay: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-I", PROGRAM, overlay], env={"PATH": os.environ["PATH"], **environ},
+        [sys.executable, PROGRAM, overlay], env={"PATH": os.environ["PATH"], **environ},
         capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Prints the secrets of a desk on Kubernetes, for `kubectl create -f -`: each pod's own, and no more than it needs.
 
-    DESK_PROVIDER_URL=... DESK_PROVIDER_KEY=... python3 deploy/kubernetes/secrets.py small | kubectl create -f -
+    DESK_PROVIDER_URL=... DESK_PROVIDER_KEY=... python3 deploy/kubernetes/make_secrets.py small | kubectl create -f -
 
 Values come from the environment, so that none is in a file or among a command's arguments. What a small desk can make up
 by itself, the passwords of its Postgres and Redis and the token of its API, is random. A fleet brings DESK_DATABASE_URL and
@@ -50,7 +50,7 @@ ACL = "user default off\nuser desk on >{password} ~* &* +@all -@admin -@dangerou
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     """Print the secrets and return 0, or print what is missing and return 2."""
     if len(arguments) != 1 or arguments[0] not in OVERLAYS:
-        print(f"usage: secrets.py {'|'.join(OVERLAYS)}; {' '.join(arguments)!r} is neither", file=sys.stderr)
+        print(f"usage: make_secrets.py {'|'.join(OVERLAYS)}; {' '.join(arguments)!r} is neither", file=sys.stderr)
         return 2
     wanted = ("DESK_PROVIDER_URL",) if arguments[0] == "small" else ("DESK_DATABASE_URL", "DESK_REDIS_URL")
     missing = [name for name in wanted if not environ.get(name)]
