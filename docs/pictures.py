@@ -51,6 +51,8 @@ def take(page: Page, base: str, way: str, path: Path) -> None:
     """Write the picture of a view; raise ValueError when it is too large for the repository."""
     page.goto(f"{base}#{way}")
     page.locator("main h1").first.wait_for()
+    while page.locator("main .loading").count():
+        page.wait_for_timeout(SETTLE_MS)
     page.wait_for_timeout(SETTLE_MS)
     page.screenshot(path=path, animations="disabled")
     size = path.stat().st_size
