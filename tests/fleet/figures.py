@@ -64,6 +64,7 @@ def _show_faults(sheet: Sheet, rehearsal: Rehearsal) -> None:
     sheet.head("faults: one worker killed, Redis and Postgres restarted, all while four workers were busy")
     note = f"until others had the killed worker's {outcome.held} steps, which queue behind what was due"
     sheet.line("takeover", f"{outcome.takeover:.1f} s", note)
+    sheet.least("steps due or in work at each fault", min(outcome.busy, default=0), TURNS, form="d")
     for name, seconds in outcome.away.items():
         sheet.line(f"{name} was away", f"{seconds:.1f} s")
     for role, times in crew.ended.items():

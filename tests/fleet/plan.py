@@ -46,4 +46,4 @@ FULL = Plan(
     poll=5,
     limit=900,
 )
-QUICK = Plan(window=10, screens=(0, 70), names=6, load=(140, 40), apart=6, main=110, settle=10, poll=2, limit=900)
+QUICK = Plan(window=10, screens=(0, 70), names=6, load=(220, 40), apart=6, main=110, settle=10, poll=2, limit=900)

@@ -53,8 +53,8 @@ NO_DECISION = Expected(decided=False)
 class Outcome:
     """What a rehearsal found. counted: whether it came as far as the count. turns: by the database; scraped_turns: by
     Prometheus. demand: the most, as Prometheus has it; scraped: processes that it reached. away: seconds of each
-    server's restart. takeover: seconds until others had the killed worker's steps. given_back: attempts of drained
-    workers that were interrupted."""
+    server's restart. busy: steps due or in work at each fault. takeover: seconds until others had the killed worker's
+    steps. given_back: attempts of drained workers that were interrupted."""
 
     steady: list[Steady] = field(default_factory=list)
     idle: Cost | None = None
@@ -65,6 +65,7 @@ class Outcome:
     scraped_turns: float = 0.0
     demand: float = float("nan")
     findings: Findings = field(default_factory=Findings)
+    busy: list[int] = field(default_factory=list)
     held: int = 0
     takeover: float = float("inf")
     away: dict[str, float] = field(default_factory=dict)
@@ -175,13 +176,19 @@ class Rehearsal:
         self.crew.log(f"its {len(held.steps)} steps were taken over in {self.outcome.takeover:.1f} s")
         for server in (self.crew.redis.server, self.crew.postgres.server):
             self._pass(self.plan.apart)
-            self.crew.log(f"{server.name} restarts")
+            self.crew.log(f"{server.name} restarts, {self._due()} steps due or in work")
             self.outcome.away[server.name] = server.restart()
             self.crew.log(f"{server.name} was away for {self.outcome.away[server.name]:.1f} s")
 
+    def _due(self) -> int:
+        """Return how many steps are due or in work, and remember it as that of a fault."""
+        with self.desk.store.read() as session:
+            self.outcome.busy.append(demand(session))
+        return self.outcome.busy[-1]
+
     def _kill(self) -> Held:
         victim = self.crew.ready(RESEARCH)[-1].name
-        self.crew.log(f"SIGKILL to {victim}")
+        self.crew.log(f"SIGKILL to {victim}, {self._due()} steps due or in work")
         return self.desk.kill_in_flight(victim, self.open_runs())
 
     def _settle(self) -> None:
