@@ -8,12 +8,14 @@ import pytest
 
 from models.settings import running
 from models.states import RunKind, RunState
+from models.tables.backtests import BacktestSession
 from models.tables.columns import utcnow
 from tasks.bootstrap import Desk
 from tasks.documents.building.day import day_document
 from tasks.documents.building.run import run_document
 from tasks.documents.building.symbol import symbol_document
 from tasks.documents.rendering.html import html
+from tasks.documents.rendering.markdown import markdown
 from tests.builders import a_run
 from tests.tasks.documents.reading import Read, read
 from tests.tasks.views.chain import Chain, a_trade
@@ -90,3 +92,31 @@ def test_a_day_and_a_symbol_are_documents_of_the_same_kind(desk: Desk, chained: 
     symbol = read(html(symbol_document(desk, "acme")))
     assert "All runs of the account paper" in symbol.text
     assert symbol.text.count("BUY") >= 2, "of both runs"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_backtest_shows_its_curve_and_what_had_no_price(desk: Desk, whole: bool) -> None:
+    days = [dt.date(2010, 8, day) for day in (9, 10, 11)]
+    curve = [{"day": str(day), "equity": 100.0, "held": 101.0, "equal_weight": 99.0} for day in days]
+    result = {"sessions": 3, "curve": curve, "returns": {"desk": 0.01, "held": None}, "conclusion": "no better"}
+    with desk.store.session() as session:
+        run = a_run(session, kind=RunKind.BACKTEST, state=RunState.DONE, finished_at=utcnow(), account="backtest-x")
+        run.params = {"backtest": run.id, "parallel": False, "days": [str(day) for day in days], "symbols": ["IBM"]}
+        run.summary = {"backtest": result if whole else {"sessions": 0}}
+        session.add(run)
+        for day, equity in zip(days, (100_000.0, None, 101_000.0), strict=True):
+            session.add(
+                BacktestSession(
+                    backtest_id=run.id, run_id=run.id, day=day, state="done", cash=1.0, equity=equity, traded=0.0,
+                    unpriced=[] if equity else ["IBM"],
+                )
+            )  # fmt: skip
+    found = shown(desk, run.id)
+    assert "2010-08-10: none for IBM" in found.text
+    assert "100,000.00" in found.text
+    assert ("no better" in found.text) == whole
+    assert ("desk 1.00%" in found.text) == whole
+    assert "svg" in found.tags
+    assert ("buy and hold" in found.text) == whole
+    text = markdown(run_document(desk, run.id))
+    assert "| 2010-08-10 | done | - |" in text
