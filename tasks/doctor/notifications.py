@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from models.database.store import Store, current
-from models.settings.running import is_up
+from models.settings import running
 from tasks.doctor.check import Check, CheckContext, CheckStatus
 from tasks.doctor.services import not_made
 from tasks.notifications import channels, checking, record
@@ -27,7 +27,8 @@ def notifications(context: CheckContext) -> Check:
         counts = ", ".join(f"{one.given_up} to {one.name}" for one in given_up)
         detail = f"{shown}; given up in the last 24 hours: {counts}"
         return Check(NAME, CheckStatus.WARN, detail, "try it: `desk notify test`; `desk notify list` shows why")
-    if (silent := _silent(found, up=is_up(settings.home))) is not None:
+    # Not whether the home is held: these checks hold it too.
+    if (silent := _silent(found, up=running.has_settings(running.read(settings.home)))) is not None:
         return Check(NAME, CheckStatus.WARN, f"{shown}; {silent}", "start `desk up` again, or `desk notify run`")
     return Check(NAME, CheckStatus.OK, shown)
 
