@@ -100,7 +100,7 @@ def test_every_service_is_locked_down(compose: dict[str, Any]) -> None:
         assert "docker.sock" not in str(each), name
 
 
-def test_what_is_written_has_a_place(compose: dict[str, Any]) -> None:
+def test_each_written_folder_has_a_place(compose: dict[str, Any]) -> None:
     services = compose["services"]
     assert all(each["tmpfs"] for each in ours(compose).values())
     assert services["trade"]["volumes"] == ["trade:/data"]  # the audit log and HALT
@@ -127,7 +127,7 @@ def test_networks_let_only_research_reach_models_and_only_trade_reach_brokers(co
     assert masked == {"published": {"com.docker.network.bridge.enable_ip_masquerade": "false"}}
 
 
-def test_what_publishes_a_port_can(compose: dict[str, Any]) -> None:
+def test_each_published_port_can_be_reached(compose: dict[str, Any]) -> None:
     """A container in internal networks alone has no published ports."""
     for name, each in compose["services"].items():
         assert bool(each.get("ports")) == ("published" in each["networks"]), name
@@ -200,7 +200,7 @@ def test_redis_takes_tls_and_users_of_a_file_alone(compose: dict[str, Any]) -> N
     assert "--requirepass" not in command
 
 
-def test_what_is_mounted_from_the_checkout_is_there(compose: dict[str, Any]) -> None:
+def test_mounted_files_of_the_checkout_are_there(compose: dict[str, Any]) -> None:
     volumes = [volume for each in compose["services"].values() for volume in each.get("volumes", [])]
     mounted = [volume.split(":") for volume in volumes if volume[0] == "."]
     assert len(mounted) == 2

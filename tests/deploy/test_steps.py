@@ -77,7 +77,7 @@ def test_the_image_gets_its_version_and_revision() -> None:
 
 
 @pytest.mark.parametrize("name", [".secrets", "dist", ".git", ".env", ".venv"])
-def test_what_is_a_secret_or_made_here_is_not_in_the_image(name: str) -> None:
+def test_secrets_and_made_files_are_not_in_the_image(name: str) -> None:
     assert name in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
 
 

@@ -106,7 +106,7 @@ def test_the_runs_come_to_their_ends(upgraded: Upgraded) -> None:
     assert {run for (run,) in decided} == set(upgraded.in_flight)
 
 
-def test_what_was_done_is_not_done_again(upgraded: Upgraded) -> None:
+def test_finished_steps_are_not_done_again(upgraded: Upgraded) -> None:
     done = {step for step, state in upgraded.steps.items() if state == "done"}
     attempts = dict(upgraded.rows.of("select step_id, max(attempt) from attempt group by step_id"))
     assert done
@@ -115,7 +115,7 @@ def test_what_was_done_is_not_done_again(upgraded: Upgraded) -> None:
     assert upgraded.rows.of(twice) == []
 
 
-def test_what_workers_of_the_old_version_held_is_taken_over(upgraded: Upgraded) -> None:
+def test_steps_held_by_workers_of_the_old_version_are_taken_over(upgraded: Upgraded) -> None:
     held = {step for step, state in upgraded.steps.items() if state == "running"}
     states = dict(upgraded.rows.of("select id, state from step"))
     assert {states[step] for step in held} == {"done"}
