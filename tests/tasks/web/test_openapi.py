@@ -58,6 +58,7 @@ OPERATIONS = {
     "GET /runs/{run_id}/events",
     "GET /runs/{run_id}/funnel",
     "GET /runs/{run_id}/lineage/{symbol}",
+    "GET /runs/{run_id}/report",
     "GET /runs/{run_id}/table",
     "GET /runs/{run_id}/timeline",
     "GET /runs/{run_id}/turns",

@@ -14,7 +14,11 @@ def test_no_view_has_a_violation_or_is_wider_than_the_window(browser: Browser, d
     ways = all_ways(desk_page)
     with logged_in(browser, desk_page, color_scheme=theme) as page:
         for way in ways:
+            # By way of a view of its own, so that nothing of the one before is taken for this one.
+            desk_page.open(page, "/nowhere", "No such view")
             page.goto(f"{desk_page.url}/#{way}")
+            if way != "/nowhere":
+                expect(page.get_by_role("heading", level=1, name="No such view")).to_have_count(0)
             expect(page.locator("main h1").first).to_be_visible()
             expect(page.locator("main .loading")).to_have_count(0)
             expect(page.locator("main .problem")).to_have_count(0)
