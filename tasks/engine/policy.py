@@ -110,6 +110,7 @@ POLICY: Mapping[str, Retry] = {
     "crashed": Retry(How.SAME),
     "setting_error": _NEVER,
     "usage_error": _NEVER,
+    "backup_error": _NEVER,
     "graph_error": _NEVER,
     "graph_raised": _NEVER,
     "graph_endless": _NEVER,

@@ -18,7 +18,7 @@ from models.settings import Settings
 MARK = "Quetzal77"
 PROVIDERS = tuple(sorted({name for names in PROVIDER_KEYS.values() for name in names}))
 # The names of settings and variables with a secret each.
-SETTINGS = ("provider_key", "api_token", "sec_identity", "notify_channels")
+SETTINGS = ("provider_key", "api_token", "sec_identity", "notify_channels", "flower_auth")
 VARIABLES = (*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS, *PROVIDERS)
 PASSWORDS = ("redis", "postgres", "trace", "flower")
 
@@ -36,7 +36,8 @@ def variables() -> dict[str, str]:
     own = {f"DESK_{name.upper()}": CANARIES[name] for name in ("provider_key", "api_token")}
     identity = {"DESK_SEC_IDENTITY": f"Ada {CANARIES['sec_identity']} ada@example.org"}
     channels = {"DESK_NOTIFY_CHANNELS": f"desk=json://desk:{CANARIES['notify_channels']}@127.0.0.1:9/"}
-    return {**own, **identity, **channels, **{name: CANARIES[name] for name in VARIABLES}}
+    login = {"DESK_FLOWER_AUTH": f"desk:{CANARIES['flower_auth']}"}
+    return {**own, **identity, **channels, **login, **{name: CANARIES[name] for name in VARIABLES}}
 
 
 def spellings(value: str) -> Iterator[bytes]:

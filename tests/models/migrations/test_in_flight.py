@@ -7,7 +7,9 @@ rulebook while all of its processes were killed. 0003 is the oldest schema with 
 
 from __future__ import annotations
 
+import datetime as dt
 import lzma
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -33,6 +35,18 @@ RESULTS = {
 
 def sql(revision: str) -> str:
     return lzma.decompress((KEPT / f"{revision}.sql.xz").read_bytes()).decode()
+
+
+def as_of_now(script: str) -> str:
+    """Return a database's SQL with the times of its desk's clock moved, as if the desk had been killed just now: kept as
+    they are, the deadlines of its runs pass. The replay's own times are of earlier years, and stay."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(script)
+        (last,) = connection.execute("select max(claimed_at) from step").fetchone()
+    killed = dt.datetime.fromisoformat(last)
+    later = dt.datetime.now(dt.UTC).replace(tzinfo=None) - killed
+    times = re.compile(rf"'({killed.year}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{6}})'")
+    return times.sub(lambda found: f"'{dt.datetime.fromisoformat(found[1]) + later:%Y-%m-%d %H:%M:%S.%f}'", script)
 
 
 class Rows:
@@ -67,7 +81,7 @@ class Upgraded:
         for file in desk.home.glob("desk.db*"):
             file.unlink()
         with closing(sqlite3.connect(path)) as connection:
-            connection.executescript(sql(revision))
+            connection.executescript(as_of_now(sql(revision)))
         self.rows, self.desk = Rows(path), desk
         self.in_flight = [run for (run,) in self.rows.of("select id from run where state = 'running'")]
         self.runs = ", ".join(f"'{run}'" for run in self.in_flight)

@@ -66,7 +66,7 @@ WRONG: list[tuple[dict[str, str], str, str]] = [
     (
         {"DESK_ROLE_MODELS": "risk=litellm:openai/gpt-5.5", "OPENAI_API_KEY": ""},
         "risk=litellm:openai/gpt-5.5, and no key for it: OPENAI_API_KEY is not set",
-        "export OPENAI_API_KEY where the desk is started",
+        "export OPENAI_API_KEY or OPENAI_API_KEY_FILE where the desk is started",
     ),
 ]
 

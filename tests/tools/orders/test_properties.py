@@ -15,7 +15,7 @@ from sqlmodel import col, delete, select
 
 from models.orders import OrderOutcome
 from models.states import OrderState
-from models.tables.orders import Account, Fill, Order, Position, Preview
+from models.tables.orders import Account, Fill, Order, OrderCheck, Position, Preview
 from tests.examples import examples
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
@@ -136,7 +136,7 @@ def test_absurd_figures_are_denied_and_break_nothing(
 ) -> None:
     extra = {"orderType": "limit", "limitPrice": limit} if limit else {}
     with shared_desk.store.session() as session:
-        for table in (Preview, Fill, Order, Position, Account):
+        for table in (OrderCheck, Preview, Fill, Order, Position, Account):
             session.exec(delete(table))
     (outcome,) = shared_desk.run(action("AAA", **{by: amount}, **extra))
     assert outcome.state in (OrderState.DENIED, OrderState.PREVIEWED)

@@ -58,8 +58,9 @@ def test_a_run_that_retention_deleted_is_not_found(path: str, floor: Floor) -> N
     assert get(floor, f"/runs/{run.id}")["state"] == "done"
     settings = floor.service.processes.settings
     assert runs.collect(floor.service.store, policy_of(settings, utcnow()))["run"].rows == 1
-    found = problem(floor.client.get(f"/runs/{run.id}{path}"), 404)
-    assert found["detail"] == f"there is no run {run.id!r}"
+    answer = floor.client.get(f"/runs/{run.id}{path}")
+    problem(answer, 404)
+    assert answer.json()["detail"] == f"there is no run {run.id!r}"
 
 
 def test_the_service_shows_the_standing_of_its_desk(floor: Floor) -> None:

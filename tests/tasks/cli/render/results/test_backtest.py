@@ -53,7 +53,13 @@ def shown(*rows: SessionRow, **result: Any) -> str:
         "conclusion": "Nothing can be concluded.",
     }
     found = BacktestView(
-        backtest_id="b", resumed=None, parallel=False, sessions=len(rows), rows=list(rows), result={**whole, **result}
+        backtest_id="b",
+        resumed=None,
+        scored="b",
+        parallel=False,
+        sessions=len(rows),
+        rows=list(rows),
+        result={**whole, **result},
     )
     return rendered(backtest_report(found), 160)
 
