@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Context, Decimal
 
 
 def exact(value: float) -> Decimal:
     """Return the decimal a float prints as: 0.1 is 0.1 and not 0.1000000000000000055."""
     return Decimal(repr(float(value)))
+
+
+# Digits enough for the largest float to four places: in the usual 28, rounding a price of 1e24 is an error.
+_WIDE = Context(prec=320)
+
+
+def stepped(value: Decimal, step: Decimal, rounding: str) -> Decimal:
+    """Return a value of any size as a multiple of a step, such as 0.01. rounding: decimal's name of the way."""
+    return value.quantize(step, rounding, context=_WIDE)
 
 
 def plain(value: float | Decimal) -> str:

@@ -14,7 +14,7 @@ from functools import wraps
 
 from models.contracts import multiplier_of, parse_contract
 from models.orders import AccountView, Denied, HeldPosition, OrderTicket, RiskContext, RiskLimits
-from tools.decimals import exact
+from tools.decimals import exact, stepped
 from tools.risk.cover import UNIT, ZERO, Cover, cover_of
 from tools.risk.packages import worst_case
 
@@ -33,8 +33,8 @@ def with_slippage(price: Decimal, side: str, basis_points: float) -> Decimal:
     """Return a price moved by the slippage against the order, and rounded against it to 0.0001."""
     shift = exact(basis_points) / 10_000
     if side == "buy":
-        return (price * (1 + shift)).quantize(TICK, ROUND_CEILING)
-    return max(TICK, (price * (1 - shift)).quantize(TICK, ROUND_FLOOR))
+        return stepped(price * (1 + shift), TICK, ROUND_CEILING)
+    return max(TICK, stepped(price * (1 - shift), TICK, ROUND_FLOOR))
 
 
 def unit_exposure(traded: str, side: str, price: Decimal) -> Decimal:

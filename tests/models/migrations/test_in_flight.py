@@ -38,7 +38,7 @@ def sql(revision: str) -> str:
 
 
 def as_of_now(script: str) -> str:
-    """Return a database's SQL with the times of its desk's clock moved, as if the desk had been killed just now: kept as
+    """Return a database's SQL with the times of its desk's clock moved, as if it had been killed just now: kept as
     they are, the deadlines of its runs pass. The replay's own times are of earlier years, and stay."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(script)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, example, given
 from hypothesis import settings as rules
 from hypothesis import strategies as st
 from sqlmodel import col, delete, select
@@ -131,6 +131,7 @@ EXTREME = st.floats(1e-300, 1e300, allow_nan=False, allow_infinity=False)
 
 @rules(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(amount=EXTREME, limit=st.one_of(st.none(), EXTREME), by=st.sampled_from(["quantity", "notional"]))
+@example(amount=1.0, limit=1e24, by="quantity")  # more digits than the usual context of decimal rounds
 def test_absurd_figures_are_denied_and_break_nothing(
     shared_desk: Desk, amount: float, limit: float | None, by: str
 ) -> None:
