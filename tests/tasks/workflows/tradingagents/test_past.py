@@ -30,6 +30,19 @@ def desk() -> Iterator[Tickers]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def at_once(desk: Tickers) -> dt.date:
+    """The day on which twenty tickers were played side by side."""
+    day = dt.date(2010, 4, 14)
+    run_id = desk.begin(*MANY, analysts=MARKET, day=day)
+    threads = [threading.Thread(target=desk.play_one, args=(step,)) for step in desk.steps(run_id)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    return day
+
+
 def play(desk: Tickers, ticker: str, day: dt.date) -> str:
     desk.model.requests.clear()
     run_id = desk.begin(ticker, analysts=MARKET, day=day)
@@ -95,6 +108,7 @@ def test_lessons_of_other_tickers_are_repeated(desk: Tickers) -> None:
 
 def test_another_account_and_another_market_have_their_own_past(desk: Tickers) -> None:
     now = dt.datetime(2011, 1, 1, tzinfo=dt.UTC)
+    play(desk, "PG", EARLY)
     with desk.store.read() as session:
         assert past_of(session, "paper", "replay", now).signals
         assert not past_of(session, "another", "replay", now).signals
@@ -117,19 +131,13 @@ def test_a_reflection_that_the_model_refuses_is_asked_in_the_next_run(desk: Tick
     assert len((desk.reports(third)[0].answer or {})["reflections"]) == 1
 
 
-def test_twenty_tickers_at_once_lose_no_signal(desk: Tickers) -> None:
-    day = dt.date(2010, 4, 14)
-    run_id = desk.begin(*MANY, analysts=MARKET, day=day)
-    threads = [threading.Thread(target=desk.play_one, args=(step,)) for step in desk.steps(run_id)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
+def test_twenty_tickers_at_once_lose_no_signal(desk: Tickers, at_once: dt.date) -> None:
     with desk.store.read() as session:
         past = past_of(session, "paper", "replay", dt.datetime(2010, 4, 15, tzinfo=dt.UTC))
-    assert {signal.symbol for signal in past.signals if signal.day == day} == set(MANY)
+    assert {signal.symbol for signal in past.signals if signal.day == at_once} == set(MANY)
 
 
+@pytest.mark.usefixtures("at_once")
 def test_the_role_is_scored_like_any_other(desk: Tickers) -> None:
     app = desk_of(desk.app)
     report = resolve_due(desk.store, app.market_for(dt.date(2010, 8, 9)), "paper")
