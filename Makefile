@@ -115,10 +115,10 @@ bytecode: ## Compile the code, for images with a root that cannot be written
 secrets: $(VENV)/.$(SET) ## Make passwords, a private authority and a certificate for compose.yaml in $(SECRETS); keeps what is there
 	@$(BIN)/python deploy/credentials.py $(SECRETS)
 
-image: ## Build the image with its labels (needs Docker; BASE= and BUILD_BASE= name the bases, with their digests for a release)
+image: ## Build the image with its labels (needs Docker; BASE= names another base)
 	@docker build --file deploy/Dockerfile --tag chordesk:$(VERSION) --tag chordesk:latest \
 	  --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
-	  $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(BUILD_BASE),--build-arg BUILD_BASE=$(BUILD_BASE)) .
+	  $(if $(BASE),--build-arg BASE=$(BASE)) .
 
 pictures: $(VENV)/.dev $(VENV)/.demo ## Take the pictures of the page anew, from a demo's desk (needs Chromium)
 	@$(BIN)/python docs/pictures.py

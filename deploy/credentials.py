@@ -89,8 +89,8 @@ def _pairs(folder: Path, hosts: Sequence[str]) -> None:
         raise ValueError(f"{folder} has one of authority and authority_key: bring the other back, or remove both")
     if not authority.exists():
         key = ec.generate_private_key(ec.SECP256R1())
-        _write(signer, _pem(key), 0o400)  # mounted nowhere
-        _write(authority, _root(key).public_bytes(serialization.Encoding.PEM))
+        _write(signer, pem(key), 0o400)  # mounted nowhere
+        _write(authority, root(key).public_bytes(serialization.Encoding.PEM))
     certificate, own = folder / "redis_certificate", folder / "redis_key"
     if certificate.exists() and own.exists():
         return
@@ -98,21 +98,22 @@ def _pairs(folder: Path, hosts: Sequence[str]) -> None:
     if not isinstance(loaded, ec.EllipticCurvePrivateKey):
         raise ValueError(f"{signer} is no key of an elliptic curve: remove it and authority, and make new ones")
     key = ec.generate_private_key(ec.SECP256R1())
-    signed = _server(key, x509.load_pem_x509_certificate(authority.read_bytes()), loaded, hosts)
+    signed = server(key, x509.load_pem_x509_certificate(authority.read_bytes()), loaded, hosts)
     for path in (certificate, own):
         path.unlink(missing_ok=True)
-    _write(own, _pem(key))
+    _write(own, pem(key))
     _write(certificate, signed.public_bytes(serialization.Encoding.PEM))
 
 
-def _root(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+def root(key: ec.EllipticCurvePrivateKey, days: int = AUTHORITY_DAYS) -> x509.Certificate:
+    """Return the certificate of a private authority, by which clients verify what it signs."""
     name = _named("chordesk private authority")
     signs = x509.KeyUsage(
         digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
         key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
     )  # fmt: skip
     return (
-        _certificate(name, name, key.public_key(), AUTHORITY_DAYS)
+        _certificate(name, name, key.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(signs, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -120,12 +121,17 @@ def _root(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     )
 
 
-def _server(
-    key: ec.EllipticCurvePrivateKey, root: x509.Certificate, signer: ec.EllipticCurvePrivateKey, hosts: Sequence[str]
+def server(
+    key: ec.EllipticCurvePrivateKey,
+    authority: x509.Certificate,
+    signer: ec.EllipticCurvePrivateKey,
+    hosts: Sequence[str],
+    days: int = SERVER_DAYS,
 ) -> x509.Certificate:
+    """Return a server's certificate, signed by an authority, for its hosts and this machine's own names."""
     names = x509.SubjectAlternativeName([_general(host) for host in dict.fromkeys((*hosts, "localhost", "127.0.0.1"))])
     return (
-        _certificate(_named(hosts[0]), root.subject, key.public_key(), SERVER_DAYS)
+        _certificate(_named(hosts[0]), authority.subject, key.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(names, critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -160,7 +166,8 @@ def _certificate(
     )
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return a key as PEM, not encrypted."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
