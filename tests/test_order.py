@@ -14,9 +14,10 @@ from tests.order import long_first
 class Item:
     nodeid: str
     long: bool = False
+    browser: bool = False
 
     def get_closest_marker(self, name: str) -> bool:
-        return self.long and name == "long"
+        return {"long": self.long, "browser": self.browser}[name]
 
 
 def items(*counts: int) -> list[Item]:
@@ -41,3 +42,11 @@ def test_the_beginnings_of_shares_are_long() -> None:
     assert [item.long for item in found[:6]] == [True] * 5 + [False]
     assert [item.nodeid for item in found if item.nodeid.startswith("m3")] == ["m3::t0"]
     assert found[share].nodeid == "m3::t0"
+
+
+def test_one_process_does_all_tests_of_the_browser_and_begins_with_them() -> None:
+    pages = [Item(f"page/test_{at}::t{number}", at == 1, True) for at in range(3) for number in range(2)]
+    found = long_first([*items(30), *pages[:3], *items(1, 4), *pages[3:]], 2)  # type: ignore[arg-type]
+    at = [number for number, item in enumerate(found) if item.browser]
+    assert at == list(range(at[0], at[0] + len(pages)))
+    assert at[0] in (0, len(found) // 2)

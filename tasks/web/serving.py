@@ -119,7 +119,7 @@ def bind(host: str, port: int) -> socket.socket:
     # waits some 40 ms for the reader's delayed acknowledgement.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # A reader that closes is noticed at once. A machine that vanished acknowledges nothing: without this the kernel
-    # tries for a quarter of an hour, and the stream is read for as long. A stream sends at least every 15 s.
+    # tries for a quarter of an hour, and the stream is read for as long. A stream sends at least every 5 s.
     if sys.platform == "linux":
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(GONE_SECONDS * 1000))
     return listening

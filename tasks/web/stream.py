@@ -19,7 +19,7 @@ from tasks.web.problems import Problem, fault, problem_of
 
 log = structlog.get_logger(__name__)
 
-QUIET_SECONDS = 15.0  # after which a comment shows that the connection stands
+QUIET_SECONDS = 5.0  # after which a comment shows that the connection stands
 AHEAD = 256  # events encoded before the reader takes them
 _END = b""
 Item = TypeVar("Item")

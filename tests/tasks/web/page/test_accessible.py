@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
-import pytest
-from playwright.sync_api import Browser, Page, expect
+from typing import Literal
 
-from tests.tasks.web.page.kit import DeskPage, logged_in, overflow, violations
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.tasks.web.page.kit import DeskPage, overflow, violations
 from tests.tasks.web.page.ways import all_ways
 
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, ...] = ("light", "dark")
+PARTS = 4  # of the views, so that other tests may run beside them
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_view_has_a_violation_or_is_wider_than_the_window(browser: Browser, desk_page: DeskPage, theme: str) -> None:
-    ways = all_ways(desk_page)
-    with logged_in(browser, desk_page, color_scheme=theme) as page:
-        for way in ways:
-            # By way of a view of its own, so that nothing of the one before is taken for this one.
-            desk_page.open(page, "/nowhere", "No such view")
-            page.goto(f"{desk_page.url}/#{way}")
-            if way != "/nowhere":
-                expect(page.get_by_role("heading", level=1, name="No such view")).to_have_count(0)
-            expect(page.locator("main h1").first).to_be_visible()
-            expect(page.locator("main .loading")).to_have_count(0)
-            expect(page.locator("main .problem")).to_have_count(0)
-            assert violations(page) == [], f"{way} in {theme}"
-            for width in (360, 2560):
-                page.set_viewport_size({"width": width, "height": 900})
-                assert overflow(page) <= 0, f"{way} at {width} px"
-            page.set_viewport_size({"width": 1280, "height": 900})
-        page.get_by_text("Ann", exact=True).click()
-        page.get_by_role("button", name="Log out").click()
-        page.get_by_role("dialog").get_by_role("button", name="Log out").click()
-        expect(page.get_by_role("form", name="Log in")).to_be_visible()
-        assert violations(page) == [], f"the login in {theme}"
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_view_has_a_violation_or_is_wider_than_the_window(page: Page, desk_page: DeskPage, part: int) -> None:
+    for way in all_ways(desk_page)[part::PARTS]:
+        # By way of a view of its own, so that nothing of the one before is taken for this one.
+        desk_page.open(page, "/nowhere", "No such view")
+        page.goto(f"{desk_page.url}/#{way}")
+        if way != "/nowhere":
+            expect(page.get_by_role("heading", level=1, name="No such view")).to_have_count(0)
+        expect(page.locator("main h1").first).to_be_visible()
+        expect(page.locator("main .loading")).to_have_count(0)
+        expect(page.locator("main .problem")).to_have_count(0)
+        for theme in THEMES:
+            assert in_theme(page, theme) == [], f"{way} in {theme}"
+        for width in (360, 2560):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert overflow(page) <= 0, f"{way} at {width} px"
+        page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_the_login_has_no_violation(page: Page) -> None:
+    page.get_by_text("Ann", exact=True).click()
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_role("dialog").get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("form", name="Log in")).to_be_visible()
+    for theme in THEMES:
+        assert in_theme(page, theme) == [], f"the login in {theme}"
+
+
+def in_theme(page: Page, theme: Theme) -> list[str]:
+    """Return the violations of the view as a system of this theme shows it."""
+    page.emulate_media(color_scheme=theme)
+    return violations(page)
 
 
 def test_the_keyboard_leads_everywhere(page: Page, desk_page: DeskPage) -> None:

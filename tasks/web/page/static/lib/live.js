@@ -10,7 +10,7 @@ import { pathWith } from './router.js';
 
 const STREAMS = 3;
 const BATCH_MS = 100;
-const QUIET_MS = 40_000; // the desk sends something every 15 s
+const QUIET_MS = 20_000; // the desk sends something every 5 s
 const BRIEF_MS = 400;
 const ASK_AGAIN_MS = 2_000;
 const FIRST_WAIT_MS = 300;
