@@ -30,7 +30,7 @@ function All({ query }) {
 }
 const SETTINGS = [
   { id: 'name', label: 'Setting', cell: (row) => html`<code>${breakable(row.variable)}</code>`, sort: (row) => row.variable },
-  { id: 'value', label: 'Value', cell: (row) => (row.value === null || row.value === '' ? html`<span class="quiet">not set</span>` : html`<code><${Text} most=${60}>${row.value}<//></code>`) },
+  { id: 'value', label: 'Value', prose: true, cell: (row) => (row.value === null || row.value === '' ? html`<span class="quiet">not set</span>` : html`<code><${Text} most=${60}>${row.value}<//></code>`) },
   { id: 'source', label: 'From', cell: (row) => (row.source === 'default' ? html`<span class="quiet">default</span>` : html`<${Text} most=${44}>${row.source}<//>`), sort: (row) => row.source },
   { id: 'owner', label: 'Owner', wide: true, cell: (row) => plain(row.belongs_to), sort: (row) => row.belongs_to },
   { id: 'help', label: 'Meaning', wide: true, cell: (row) => html`<${Text} className="quiet" most=${160}>${row.help}<//>` },

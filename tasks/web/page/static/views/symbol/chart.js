@@ -64,8 +64,10 @@ export function PriceChart({ data, events, levels, onOver, label }) {
     const places = new Map(times.map((time, index) => [time, index]));
     chart.subscribeCrosshairMove(({ time }) => latest.current(time === undefined ? null : places.get(time) ?? null));
     chart.timeScale().fitContent();
+    const release = keepRange(chart, box.current);
     drawn.current = { chart, candles, marks, times };
     return () => {
+      release();
       drawn.current = null;
       chart.remove();
     };
@@ -84,6 +86,26 @@ export function PriceChart({ data, events, levels, onOver, label }) {
 
   const panes = new Set(Object.keys(data.indicators).filter((name) => OWN.test(name)).map((name) => OWN.exec(name)[1])).size;
   return html`<div class=${`price-chart panes-${Math.min(panes, 4)}`} ref=${box} role="img" aria-label=${label}></div>`;
+}
+
+/** Keep the bars that are shown when the box gets wider or narrower; return what ends that. */
+function keepRange(chart, box) {
+  const scale = chart.timeScale();
+  let [width, shown, ended] = [box.clientWidth, scale.getVisibleLogicalRange(), false];
+  scale.subscribeVisibleLogicalRangeChange((range) => {
+    if (box.clientWidth === width) shown = range;
+  });
+  const restore = () => {
+    if (ended || box.clientWidth === width) return;
+    width = box.clientWidth;
+    if (shown) scale.setVisibleLogicalRange(shown);
+  };
+  const resized = new ResizeObserver(() => requestAnimationFrame(restore));
+  resized.observe(box);
+  return () => {
+    ended = true;
+    resized.disconnect();
+  };
 }
 
 /** The indicators as lines: over the prices, or each family in a pane of its own. */
