@@ -26,6 +26,7 @@ from tests import dialects, examples, starts
 from tests.databases import make_database, template
 from tests.order import long_first
 from tests.patience import PATIENCE
+from tests.postgres import Server, missing, shared
 
 MEMORY_BYTES = 2 * 2**30
 
@@ -154,3 +155,25 @@ def redis_server() -> Iterator[str]:
         process.terminate()
         process.wait(PATIENCE)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Server:
+    """The PostgreSQL server of this process; a test that needs one is skipped where there can be none."""
+    if why := missing():
+        pytest.skip(why)
+    return shared()
+
+
+@pytest.fixture
+def postgres_url(postgres: Server) -> str:
+    """A database of the test's own there, with every table."""
+    return postgres.migrated()
+
+
+@pytest.fixture
+def postgres_store(postgres_url: str) -> Iterator[Store]:
+    """A store over a database of the test's own there."""
+    found = Store(postgres_url)
+    yield found
+    found.close()

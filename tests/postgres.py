@@ -1,10 +1,14 @@
-"""A real PostgreSQL for tests, from the machine's own binaries: private socket, no TCP, gone afterwards."""
+"""A real PostgreSQL for tests, from the machine's own binaries: private socket, no TCP, gone afterwards.
+
+Its driver is an extra, and starts a process where it finds libpq: only what talks to a server loads it.
+"""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import functools
+import importlib.util
 import os
 import shutil
 import signal
@@ -17,8 +21,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
-
-import psycopg
 
 from models.database.store import upgrade
 from tasks.services.tether import hold
@@ -38,47 +40,60 @@ def binaries() -> Path | None:
     return max(found, key=lambda path: int(path.parent.name) if path.parent.name.isdigit() else 0, default=None)
 
 
+def missing() -> str | None:
+    """Why there can be no server here; None where there can."""
+    if importlib.util.find_spec("psycopg") is None:
+        return "PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'"
+    if binaries() is None:
+        return "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
+    return None
+
+
 @dataclass(slots=True)
 class Server:
-    """A running server; `fresh` makes an empty database, or a copy of another."""
+    """A running server, of which a test takes databases of its own."""
 
     folder: Path
     _numbers: count[int] = field(default_factory=count)
     _template: str | None = None
 
-    def url(self, database: str) -> str:
+    def empty(self) -> str:
+        """Return the URL of a new database without a table."""
+        return self._url(self._fresh("template0"))
+
+    def migrated(self) -> str:
+        """Return the URL of a new database with every table: a copy of one that is migrated once."""
+        if self._template is None:
+            name = self._fresh("template0")
+            upgrade(self._url(name))
+            self._template = name
+        return self._url(self._fresh(self._template))
+
+    def _url(self, database: str) -> str:
         return f"postgresql+psycopg://desk@/{database}?host={self.folder}"
 
-    def fresh(self, template: str = "template0") -> str:
+    def _fresh(self, template: str) -> str:
+        import psycopg
+
         name = f"d{next(self._numbers)}"
         with psycopg.connect(f"host={self.folder} user=desk dbname=postgres", autocommit=True) as connection:
             connection.execute(f'create database "{name}" template "{template}"'.encode())
         return name
 
-    def template(self) -> str:
-        """The name of a database with every table, to make others of; it is migrated once."""
-        if self._template is None:
-            name = self.fresh()
-            upgrade(self.url(name))
-            self._template = name
-        return self._template
-
-
-@contextlib.contextmanager
-def shared(found: Path) -> Iterator[Server]:
-    """The one server of this process, which ends with it. A test takes a database of its own there."""
-    yield _of_this_process(found)
-
 
 @functools.cache
-def _of_this_process(found: Path) -> Server:
+def shared() -> Server:
+    """The one server of this process, which ends with it."""
     running = contextlib.ExitStack()
     atexit.register(running.close)
-    return running.enter_context(server(found))
+    return running.enter_context(server())
 
 
 @contextlib.contextmanager
-def server(found: Path) -> Iterator[Server]:
+def server() -> Iterator[Server]:
+    """Run a server as long as the block. There is a driver and a binary, by `missing`."""
+    found = binaries()
+    assert found is not None, missing()
     # A short path: a unix socket's is limited to about 100 bytes.
     folder = Path(tempfile.mkdtemp(prefix="desk-pg-"))
     user = unprivileged(folder)
@@ -120,6 +135,8 @@ def tether(end: signal.Signals = signal.SIGQUIT) -> Callable[[], None] | None:
 
 
 def _await(process: subprocess.Popen[bytes], folder: Path) -> None:
+    import psycopg
+
     until = time.monotonic() + PATIENCE
     while True:
         assert process.poll() is None, f"the server ended: {(folder / 'log').read_text()[-2000:]}"

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from tests import homes
+from tests.postgres import missing
 from tests.stack import REPOSITORY, processes
 from tests.tasks.services.conftest import gone
 
@@ -99,9 +100,9 @@ def test_a_home_without_an_owner_is_left_to_its_maker(tmp_path: Path, monkeypatc
 SERVER = """
 import json, time
 import psutil
-from tests.postgres import binaries, server
+from tests.postgres import server
 
-with server(binaries()) as made:
+with server() as made:
     print(json.dumps([str(made.folder), [each.pid for each in psutil.Process().children(recursive=True)]]), flush=True)
     time.sleep(600)
 """
@@ -110,9 +111,8 @@ with server(binaries()) as made:
 @pytest.mark.postgres
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing ties a process to its parent")
 def test_a_killed_run_leaves_no_postgresql() -> None:
-    postgres = pytest.importorskip("tests.postgres")
-    if postgres.binaries() is None:
-        pytest.skip("no PostgreSQL here")
+    if why := missing():
+        pytest.skip(why)
     with subprocess.Popen([sys.executable, "-c", SERVER], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as outer:
         try:
             assert outer.stdout is not None

@@ -26,8 +26,8 @@ from tests.faults.launch import NO_CLAIM
 from tests.faults.orders import fills, halts, outages, scenarios
 from tests.faults.orders.desk import ORDER_CREW, order_desk
 from tests.faults.orders.launch import POINTS, RESEND
-from tests.faults.orders.postgres import missing
 from tests.faults.scenario import Act, Result, Scenario, perform
+from tests.postgres import missing
 
 CLOCK = ("tests.faults.launch", "--clock", "{home}/clock")
 SWITCHABLE = ("tests.faults.launch", "--claim-switch")
@@ -159,9 +159,8 @@ def deal(group: Sequence[Job], lanes: int) -> list[list[Job]]:
 def play(lane: Sequence[Job], pace: Pace, began: float) -> list[Result]:
     """All of a lane on one desk."""
     first = lane[0][0]
-    skipped = missing() if first.postgres else None
-    if skipped:
-        return [Result(scenario.name, skipped=skipped) for scenario, _ in lane]
+    if first.postgres and (why := missing()):
+        return [Result(scenario.name, skipped=f"skipped: {why}") for scenario, _ in lane]
     results = []
     with desk_for(first, pace) as desk:
         for scenario, seed in lane:

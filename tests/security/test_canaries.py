@@ -36,6 +36,7 @@ from tests.fakes.alpaca import Alpaca, serving
 from tests.fakes.otlp import Collector
 from tests.fakes.responses import Call, Reply, Seen, Status
 from tests.patience import PATIENCE
+from tests.postgres import missing, shared
 from tests.security.canaries import CANARIES, SETTINGS, in_database, in_files, in_redis, seen, variables
 from tests.security.provider import Provider
 from tests.stack import REPOSITORY, Processes, free_port, processes, wait_for
@@ -134,11 +135,9 @@ def pings(client: redis.Redis) -> bool:
 
 def database_with_password() -> str | None:
     """The address of a new database of a real server with a password in it; None where there is no server."""
-    postgres = pytest.importorskip("tests.postgres", reason="PostgreSQL's driver is not installed")
-    if (found := postgres.binaries()) is None:
+    if missing():
         return None
-    server = postgres._of_this_process(found)
-    return str(server.url(server.fresh(server.template()))).replace("desk@", f"desk:{CANARIES['postgres']}@")
+    return shared().migrated().replace("desk@", f"desk:{CANARIES['postgres']}@")
 
 
 @pytest.fixture(scope="module")

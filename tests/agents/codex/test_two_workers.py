@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,17 +18,8 @@ Worker = Callable[[str], OneWorker]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield database_in(tmp_path)
-        return
-    postgres = pytest.importorskip("tests.postgres", reason="PostgreSQL's driver is not installed")
-    found = postgres.binaries()
-    if found is None:
-        pytest.skip("no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin")
-    with postgres.shared(found) as server:
-        url = server.url(server.fresh(server.template()))
-        yield url
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return database_in(tmp_path) if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture

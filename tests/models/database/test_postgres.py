@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -29,40 +29,17 @@ from tasks.workflows.research import open_research
 from tests.builders import MARKET_NOW, a_report, a_run, a_step, a_turn
 from tests.models.database.writers import cash_after
 from tests.models.migrations.test_migrations import report_through_versions
+from tests.postgres import Server
 from tests.stack import processes, wait_for
 from tests.tasks.cli.running import desk
 from tests.tasks.views.chain import a_chain
 
-pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-from tests.postgres import Server, binaries, shared
-
-FOUND = binaries()
-WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
-pytestmark = [pytest.mark.postgres, pytest.mark.skipif(FOUND is None, reason=WHY)]
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
-    assert FOUND is not None
-    with shared(FOUND) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def template(postgres: Server) -> str:
-    return postgres.template()
+pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture
-def url(postgres: Server, template: str) -> str:
-    return postgres.url(postgres.fresh(template))
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[Store]:
-    made = Store(url)
-    yield made
-    made.close()
+def store(postgres_store: Store) -> Store:
+    return postgres_store
 
 
 # Cases that look for the text of SQLite's errors; what they show is shown here in another way.
@@ -80,7 +57,7 @@ globals().update(_cases(vault_cases))
 
 
 def test_the_command_upgrades_an_empty_database_and_names_its_place(postgres: Server, tmp_path: Path) -> None:
-    url = postgres.url(postgres.fresh())
+    url = postgres.empty()
     assert current(url)[0] is None
     with pytest.raises(DatabaseDown, match="desk db upgrade"):
         require_current(url)
@@ -98,7 +75,7 @@ def test_migrations_and_tables_agree(store: Store) -> None:
 
 
 def test_whole_answers_come_and_go(postgres: Server) -> None:
-    seen = report_through_versions(postgres.url(postgres.fresh()))
+    seen = report_through_versions(postgres.empty())
     assert seen.upgraded == [{**seen.before[0], "answer": None, "answer_schema": None}]
     assert (seen.answered, seen.downgraded) == ([({"a": [1]}, "ValidatorOutput")], seen.before)
 
@@ -175,9 +152,9 @@ def test_the_chain_of_an_order_and_the_view_of_its_run(store: Store) -> None:
     assert whole.actions[0].order_id == chain.order_id
 
 
-def test_research_runs_whole(url: str, store: Store) -> None:
+def test_research_runs_whole(postgres_url: str, store: Store) -> None:
     """Real workers, Redis and app-server, with every row in PostgreSQL."""
-    with processes(DESK_DATABASE_URL=url, DESK_WORKER_THREADS="8") as running:
+    with processes(DESK_DATABASE_URL=postgres_url, DESK_WORKER_THREADS="8") as running:
         running.rulebook()
         running.workers("all")
         run = open_research(running.app, ["IBM", "GE"])

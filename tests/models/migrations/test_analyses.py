@@ -9,6 +9,7 @@ from sqlalchemy import inspect
 from sqlalchemy.exc import IntegrityError
 
 from tests.models.migrations.old_database import insert, old_database
+from tests.postgres import Server
 
 
 def analyses_come_and_go(url: str) -> None:
@@ -38,14 +39,6 @@ def test_analyses_come_with_a_table_and_go_with_it(tmp_path: Path) -> None:
     analyses_come_and_go(f"sqlite:///{tmp_path / 'desk.db'}")
 
 
-@pytest.mark.process
 @pytest.mark.postgres
-def test_analyses_come_with_a_table_and_go_with_it_on_postgres() -> None:
-    pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-    from tests.postgres import binaries, shared
-
-    found = binaries()
-    if found is None:
-        pytest.skip("no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin")
-    with shared(found) as server:
-        analyses_come_and_go(server.url(server.fresh()))
+def test_analyses_come_with_a_table_and_go_with_it_on_postgres(postgres: Server) -> None:
+    analyses_come_and_go(postgres.empty())

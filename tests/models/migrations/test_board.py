@@ -10,6 +10,7 @@ from sqlalchemy import inspect
 from sqlalchemy.exc import IntegrityError
 
 from tests.models.migrations.old_database import OldDatabase, insert, old_database
+from tests.postgres import Server
 
 _QUESTION = {"source": "person", "market": "", "text": "?", "rule": '{"kind": "person"}', "state": "open"}
 _OPEN = {"opens_at": "2010-01-04 00:00:00", "closes_at": "2010-01-18 00:00:00"}
@@ -51,14 +52,6 @@ def test_a_board_comes_with_its_tables_and_goes_with_them(tmp_path: Path) -> Non
     a_board_comes_and_goes(f"sqlite:///{tmp_path / 'desk.db'}")
 
 
-@pytest.mark.process
 @pytest.mark.postgres
-def test_a_board_comes_with_its_tables_and_goes_with_them_on_postgres() -> None:
-    pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-    from tests.postgres import binaries, shared
-
-    found = binaries()
-    if found is None:
-        pytest.skip("no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin")
-    with shared(found) as server:
-        a_board_comes_and_goes(server.url(server.fresh()))
+def test_a_board_comes_with_its_tables_and_goes_with_them_on_postgres(postgres: Server) -> None:
+    a_board_comes_and_goes(postgres.empty())

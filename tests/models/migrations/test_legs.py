@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from tests.models.migrations.old_database import OldDatabase, insert, old_database
+from tests.postgres import Server
 
 LEGS = '[{"contract":"AAA100918P00090000","side":"sell","ratio":1}]'
 EXIT = {"state": "submitted", "action": "reduce"}
@@ -61,14 +62,6 @@ def test_orders_of_before_they_had_legs_are_kept(tmp_path: Path) -> None:
     orders_get_legs_and_lose_them(f"sqlite:///{tmp_path / 'desk.db'}")
 
 
-@pytest.mark.process
 @pytest.mark.postgres
-def test_orders_of_before_they_had_legs_are_kept_on_postgres() -> None:
-    pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-    from tests.postgres import binaries, shared
-
-    found = binaries()
-    if found is None:
-        pytest.skip("no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin")
-    with shared(found) as server:
-        orders_get_legs_and_lose_them(server.url(server.fresh()))
+def test_orders_of_before_they_had_legs_are_kept_on_postgres(postgres: Server) -> None:
+    orders_get_legs_and_lose_them(postgres.empty())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,49 +15,35 @@ from models.errors import BackupError, UsageError
 from models.settings.sources import load_settings
 from tasks.backup.restoring import restore
 from tests.patience import PATIENCE
+from tests.postgres import Server, binaries
 from tests.tasks.backup.kit import BY, DeskData, filled, restored, rows
 from tests.tasks.backup.test_backup import CHANGED
 from tools.orders.audit.reading import check_logs
 from tools.orders.halt.halting import trading_state
 
-pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-from tests.postgres import Server, binaries, shared
-
-FOUND = binaries()
-WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
 # The same cases run on SQLite, where coverage counts their lines.
-pytestmark = [pytest.mark.postgres, pytest.mark.no_cover, pytest.mark.skipif(FOUND is None, reason=WHY)]
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
-    assert FOUND is not None
-    with shared(FOUND) as running:
-        yield running
+pytestmark = [pytest.mark.postgres, pytest.mark.no_cover]
 
 
 @pytest.fixture(autouse=True)
 def _client_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the server's own version come first."""
-    import os
-
-    monkeypatch.setenv("PATH", f"{FOUND}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{binaries()}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.fixture
-def data(postgres: Server, tmp_path: Path) -> Iterator[DeskData]:
+def data(postgres_url: str, tmp_path: Path) -> Iterator[DeskData]:
     home = tmp_path / "home"
     home.mkdir()
-    url = postgres.url(postgres.fresh(postgres.template()))
-    settings = load_settings({"DESK_HOME": str(home), "DESK_DATABASE_URL": url}, home)
-    made = filled(DeskData(settings, Store(url)))
+    settings = load_settings({"DESK_HOME": str(home), "DESK_DATABASE_URL": postgres_url}, home)
+    made = filled(DeskData(settings, Store(postgres_url)))
     yield made
     made.store.close()
 
 
 def test_all_comes_back(data: DeskData, postgres: Server, tmp_path: Path) -> None:
     data.backup(tmp_path / "copy")
-    empty = postgres.url(postgres.fresh())
+    empty = postgres.empty()
     done, found = restored(tmp_path / "copy", tmp_path / "new", DESK_DATABASE_URL=empty)
     with closing(found.store):
         assert rows(found.store, CHANGED) == rows(data.store, CHANGED)
@@ -87,7 +74,7 @@ def test_each_backup_beside_writers_is_of_one_point_in_time(data: DeskData, post
         writer.join(PATIENCE)
     assert made[0].runs < made[1].runs
     for number in range(2):
-        url = postgres.url(postgres.fresh())
+        url = postgres.empty()
         done, found = restored(tmp_path / f"copy{number}", tmp_path / f"new{number}", DESK_DATABASE_URL=url)
         found.store.close()
         assert (done.manifest.missing, done.manifest.chains[0].problems) == ([], [])
@@ -116,7 +103,7 @@ def test_a_damaged_dump_leaves_both_places_empty(data: DeskData, postgres: Serve
     made = Manifest.model_validate_json(manifest.read_text())
     files = [making.manifest.file_of(tmp_path / "copy", file.path) for file in made.files]
     manifest.write_text(made.model_copy(update={"files": files}).sealed().model_dump_json())
-    url = postgres.url(postgres.fresh())
+    url = postgres.empty()
     environ = {"DESK_HOME": str(tmp_path / "new"), "DESK_DATABASE_URL": url}
     with pytest.raises(BackupError, match="pg_restore failed"):
         restore(load_settings(environ, tmp_path), str(tmp_path / "copy"), BY)
@@ -141,8 +128,6 @@ def test_a_password_is_on_no_command_line(data: DeskData, tmp_path: Path, monkey
     fake.mkdir()
     (fake / "pg_dump").write_text('#!/bin/sh\necho "$@" > "$0.arguments"; echo "$PGPASSWORD" > "$0.password"; exit 1\n')
     (fake / "pg_dump").chmod(0o755)
-    import os
-
     monkeypatch.setenv("PATH", f"{fake}{os.pathsep}{os.environ['PATH']}")
     url = data.settings.database.replace("desk@", "desk:s3cret%21@")
     settings = load_settings({"DESK_HOME": str(tmp_path / "home"), "DESK_DATABASE_URL": url}, tmp_path)

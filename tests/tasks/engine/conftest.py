@@ -19,20 +19,6 @@ from tasks.worker.app import create_app
 DATABASE = 9
 
 
-@pytest.fixture(scope="module")
-def server_store() -> Iterator[Store]:
-    """Yield a store over a PostgreSQL server. Its tests need the mark `process`, for its driver is imported here."""
-    postgres = pytest.importorskip("tests.postgres", reason="PostgreSQL's driver is not installed")
-    found = postgres.binaries()
-    if found is None:
-        pytest.skip("no PostgreSQL server binaries on this machine")
-    with postgres.shared(found) as server:
-        url = server.url(server.fresh(server.template()))
-        store = Store(url)
-        yield store
-        store.close()
-
-
 @pytest.fixture
 def client(redis_server: str) -> Iterator[redis.Redis]:
     with redis.Redis.from_url(f"{redis_server}?db={DATABASE}") as found:

@@ -79,9 +79,8 @@ def test_a_step_waits_for_the_runs_that_were_opened_for_it(store: Store) -> None
     check_counts(store)
 
 
-@pytest.mark.process
-def test_a_step_waits_for_its_runs_on_a_server_too(server_store: Store) -> None:
-    check_counts(server_store)
+def test_a_step_waits_for_its_runs_on_a_server_too(postgres_store: Store) -> None:
+    check_counts(postgres_store)
 
 
 def test_the_first_steps_of_child_runs_are_ready_with_the_end_of_the_step_that_opened_them(store: Store) -> None:

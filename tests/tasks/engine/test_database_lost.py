@@ -136,8 +136,7 @@ def hang_up(store: Store) -> None:
         )  # fmt: skip
 
 
-@pytest.mark.process
-def test_a_connection_that_is_cut_in_a_transaction_costs_a_second_try(server_store: Store) -> None:
+def test_a_connection_that_is_cut_in_a_transaction_costs_a_second_try(postgres_store: Store) -> None:
     name, calls = new_id(), []
 
     def do(session: Session) -> None:
@@ -145,18 +144,17 @@ def test_a_connection_that_is_cut_in_a_transaction_costs_a_second_try(server_sto
         session.flush()
         calls.append(1)
         if len(calls) == 1:
-            hang_up(server_store)
+            hang_up(postgres_store)
 
-    transact(server_store, do, PATIENCE)
+    transact(postgres_store, do, PATIENCE)
     assert len(calls) == 2
-    assert accounts(server_store).count(name) == 1
+    assert accounts(postgres_store).count(name) == 1
 
 
-@pytest.mark.process
-def test_an_end_on_a_cut_connection_is_written_once_and_whole(server_store: Store) -> None:
+def test_an_end_on_a_cut_connection_is_written_once_and_whole(postgres_store: Store) -> None:
     step = report("IBM")
-    _, finish = opened(server_store, step)
-    with server_store.session() as session:
+    _, finish = opened(postgres_store, step)
+    with postgres_store.session() as session:
         held = graph.claim(session, step.id, "a", 60)
     assert held is not None
     calls: list[int] = []
@@ -165,19 +163,18 @@ def test_an_end_on_a_cut_connection_is_written_once_and_whole(server_store: Stor
         ready = graph.finish(session, held, StepState.DONE, children=[NewStep(StepKind.MERGE, finish)])
         calls.append(1)
         if len(calls) == 1:
-            hang_up(server_store)
+            hang_up(postgres_store)
         return ready
 
-    assert [one.kind for one in transact(server_store, end, PATIENCE)] == [StepKind.MERGE]
+    assert [one.kind for one in transact(postgres_store, end, PATIENCE)] == [StepKind.MERGE]
     assert len(calls) == 2
-    assert [outcome for _, _, outcome, _ in tried(server_store, step.id)] == ["done"]
-    with server_store.read() as session:
+    assert [outcome for _, _, outcome, _ in tried(postgres_store, step.id)] == ["done"]
+    with postgres_store.read() as session:
         assert session.get_one(Step, finish).pending == 1
 
 
-@pytest.mark.process
-def test_a_cut_connection_that_was_idle_is_not_even_noticed(server_store: Store) -> None:
+def test_a_cut_connection_that_was_idle_is_not_even_noticed(postgres_store: Store) -> None:
     name = new_id()
-    hang_up(server_store)
-    transact(server_store, lambda session: session.add(Account(name=name, cash=1.0)), 0)
-    assert accounts(server_store).count(name) == 1
+    hang_up(postgres_store)
+    transact(postgres_store, lambda session: session.add(Account(name=name, cash=1.0)), 0)
+    assert accounts(postgres_store).count(name) == 1

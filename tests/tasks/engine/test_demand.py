@@ -54,27 +54,24 @@ def test_it_counts_what_is_due_and_in_work(store: Store) -> None:
     checked(store)
 
 
-@pytest.mark.process
-def test_it_counts_the_same_on_a_server(server_store: Store) -> None:
-    checked(server_store)
+def test_it_counts_the_same_on_a_server(postgres_store: Store) -> None:
+    checked(postgres_store)
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles"])
-def test_the_zone_of_the_one_that_asks_does_not_matter(server_store: Store, zone: str) -> None:
+def test_the_zone_of_the_one_that_asks_does_not_matter(postgres_store: Store, zone: str) -> None:
     due, parked = report("IBM"), report("MMM")
-    opened(server_store, due, parked)
-    change(server_store, Step, parked.id, due_at=utcnow() + AHEAD)
-    with server_store.session() as session:
+    opened(postgres_store, due, parked)
+    change(postgres_store, Step, parked.id, due_at=utcnow() + AHEAD)
+    with postgres_store.session() as session:
         here = demand(session)
         session.connection().execute(text(f"SET LOCAL TIME ZONE '{zone}'"))
         assert demand(session) == here > 0
 
 
-@pytest.mark.process
-def test_the_text_is_one_statement_of_one_number(server_store: Store) -> None:
+def test_the_text_is_one_statement_of_one_number(postgres_store: Store) -> None:
     """An autoscaler sends it as it is, without parameters."""
-    with server_store.read() as session:
+    with postgres_store.read() as session:
         rows = session.connection().exec_driver_sql(query()).all()
     assert len(rows) == 1
     assert isinstance(rows[0][0], int)

@@ -57,20 +57,19 @@ def test_after_a_failure_the_next_renewal_does_not_wait_for_its_turn(store: Stor
     assert get(store, step.id).owner == "worker"
 
 
-@pytest.mark.process
-def test_renewals_wait_for_no_other_connection(server_store: Store) -> None:
+def test_renewals_wait_for_no_other_connection(postgres_store: Store) -> None:
     step = report("IBM")
-    opened(server_store, step)
-    held = claimed(server_store, step.id, "worker", 1.5)
-    apart = server_store.apart()
+    opened(postgres_store, step)
+    held = claimed(postgres_store, step.id, "worker", 1.5)
+    apart = postgres_store.apart()
     keeper = LeaseKeeper(apart, "worker", 1.5, 600)
-    looking = server_store.apart()
+    looking = postgres_store.apart()
     with contextlib.ExitStack() as all_in_use, keeper.hold(held) as kept:
         for _ in range(16):
-            all_in_use.enter_context(server_store.read()).connection()
+            all_in_use.enter_context(postgres_store.read()).connection()
         before = utcnow()
         wait_for(lambda: lease_of(looking, step.id) > before + dt.timedelta(seconds=1.4), "it is renewed")
-        assert server_store.engine.pool.checkedout() == 16  # type: ignore[attr-defined]
+        assert postgres_store.engine.pool.checkedout() == 16  # type: ignore[attr-defined]
         assert kept.ended is None
     keeper.close()
     for store in (apart, looking):

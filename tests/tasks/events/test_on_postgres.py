@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from sqlalchemy.exc import DBAPIError
 
@@ -12,18 +10,14 @@ from models.database.store import Store
 from models.events import event_log
 from tests.models.events import test_event_log as log_cases
 from tests.models.migrations.test_migrations import events_through_batches
+from tests.postgres import Server
 from tests.tasks.engine import test_lost_turns as lost_cases
 from tests.tasks.events import test_feed as feed_cases
 from tests.tasks.events import test_recorder as recorder_cases
 from tests.tasks.events.kit import a_note, write
 
-pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-from tests.postgres import Server, binaries, shared
-
-FOUND = binaries()
-WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
 # The same cases run on SQLite, where coverage counts their lines.
-pytestmark = [pytest.mark.postgres, pytest.mark.no_cover, pytest.mark.skipif(FOUND is None, reason=WHY)]
+pytestmark = [pytest.mark.postgres, pytest.mark.no_cover]
 
 # Run here too, on this module's `store`.
 globals().update({name: case for name, case in vars(log_cases).items() if name.startswith("test_")})
@@ -37,27 +31,13 @@ for _name in (
     globals()[_name] = getattr(lost_cases, _name)
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
-    assert FOUND is not None
-    with shared(FOUND) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def template(postgres: Server) -> str:
-    return postgres.template()
-
-
 @pytest.fixture
-def store(postgres: Server, template: str) -> Iterator[Store]:
-    found = Store(postgres.url(postgres.fresh(template)))
-    yield found
-    found.close()
+def store(postgres_store: Store) -> Store:
+    return postgres_store
 
 
 def test_stored_events_go_into_batches_and_out_again(postgres: Server) -> None:
-    before, after = events_through_batches(postgres.url(postgres.fresh()))
+    before, after = events_through_batches(postgres.empty())
     assert before
     assert after == before
 

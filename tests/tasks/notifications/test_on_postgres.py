@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from models.database.store import Store
 from tests.tasks.notifications import test_holding as holding_cases
 from tests.tasks.notifications import test_sending as sending_cases
 
-pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-from tests.postgres import Server, binaries, shared
-
-FOUND = binaries()
-WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
 # The same cases run on SQLite, where coverage counts their lines.
-pytestmark = [pytest.mark.postgres, pytest.mark.no_cover, pytest.mark.skipif(FOUND is None, reason=WHY)]
+pytestmark = [pytest.mark.postgres, pytest.mark.no_cover]
 
 night, day = holding_cases.night, holding_cases.day
 test_an_hour_that_is_full_holds_the_rest_for_one_message = (
@@ -31,20 +24,6 @@ for _name in (
     globals()[_name] = getattr(sending_cases, _name)
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
-    assert FOUND is not None
-    with shared(FOUND) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def template(postgres: Server) -> str:
-    return postgres.template()
-
-
 @pytest.fixture
-def store(postgres: Server, template: str) -> Iterator[Store]:
-    found = Store(postgres.url(postgres.fresh(template)))
-    yield found
-    found.close()
+def store(postgres_store: Store) -> Store:
+    return postgres_store

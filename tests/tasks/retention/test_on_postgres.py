@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from models.database.store import Store
@@ -12,13 +10,8 @@ from tasks.retention.sizes import measure
 from tests.tasks.retention import test_runs as cases
 from tests.tasks.retention.test_runs import policy
 
-pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-from tests.postgres import Server, binaries, shared
-
-FOUND = binaries()
-WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
 # The same cases run on SQLite, where coverage counts their lines.
-pytestmark = [pytest.mark.postgres, pytest.mark.no_cover, pytest.mark.skipif(FOUND is None, reason=WHY)]
+pytestmark = [pytest.mark.postgres, pytest.mark.no_cover]
 
 __all__ = ["policy"]
 test_a_run_that_a_new_one_was_opened_on_meanwhile_stays = cases.test_a_run_that_a_new_one_was_opened_on_meanwhile_stays
@@ -26,18 +19,9 @@ test_the_foreign_keys_keep_what_the_lookup_should_miss = cases.test_the_foreign_
 test_two_at_once_delete_the_same = cases.test_two_at_once_delete_the_same
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
-    assert FOUND is not None
-    with shared(FOUND) as running:
-        yield running
-
-
 @pytest.fixture
-def store(postgres: Server) -> Iterator[Store]:
-    found = Store(postgres.url(postgres.fresh(postgres.template())))
-    yield found
-    found.close()
+def store(postgres_store: Store) -> Store:
+    return postgres_store
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -26,7 +26,6 @@ from tasks.engine.steps import ClaimedStep, NewStep
 from tasks.worker.app import create_app
 from tasks.worker.maintenance import sweep
 from tasks.worker.work import Done, Ending, work
-from tests import postgres
 from tests.patience import PATIENCE
 from tests.tasks.engine.steps import lose, lost_before
 from tests.tasks.worker.steps import ago, change, client_of, get, get_run, opened, queued
@@ -170,11 +169,7 @@ def database(
         shutil.copy(template_db, path)
         yield f"sqlite:///{path}"
         return
-    found = postgres.binaries()
-    if found is None:
-        pytest.skip("no PostgreSQL server binaries on this machine")
-    with postgres.shared(found) as server:
-        yield server.url(server.fresh(server.template()))
+    yield request.getfixturevalue("postgres").migrated()
 
 
 @pytest.fixture

@@ -15,26 +15,16 @@ from tests.tools.ledger_rows import add_run
 from tools.event_positions.ledger import event_ledger
 from tools.ledger import ensure_account
 
-pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-from tests.postgres import binaries, shared
-
-FOUND = binaries()
-WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
-pytestmark = [
-    pytest.mark.process, pytest.mark.postgres, pytest.mark.no_cover, pytest.mark.skipif(FOUND is None, reason=WHY),
-]  # fmt: skip
+pytestmark = [pytest.mark.postgres, pytest.mark.no_cover]
 
 
-def test_two_workers_at_once_stake_once_within_the_heat_and_pay_once() -> None:
-    assert FOUND is not None
-    with shared(FOUND) as server:
-        url = server.url(server.fresh(server.template()))
-        stores = [Store(url), Store(url)]
-        try:
-            stake_and_settle_at_once(stores)
-        finally:
-            for store in stores:
-                store.close()
+def test_two_workers_at_once_stake_once_within_the_heat_and_pay_once(postgres_url: str) -> None:
+    stores = [Store(postgres_url), Store(postgres_url)]
+    try:
+        stake_and_settle_at_once(stores)
+    finally:
+        for store in stores:
+            store.close()
 
 
 def stake_and_settle_at_once(stores: list[Store]) -> None:

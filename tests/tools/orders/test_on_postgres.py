@@ -25,40 +25,24 @@ from models.settings import Settings
 from models.states import TradingState
 from models.tables.orders import Order
 from tests.patience import PATIENCE
+from tests.postgres import Server
 from tests.tools.orders.desk import DEFAULTS, Desk, action
 from tests.tools.orders.tape import Tape
 from tools.brokers.factory import build_broker
 from tools.orders.halt import halting
 from tools.orders.records.fence import FencingLease
 
-pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-from tests.postgres import Server, binaries, shared
-
-FOUND = binaries()
-WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
 # The same cases run on SQLite, where coverage counts their lines.
-pytestmark = [pytest.mark.postgres, pytest.mark.no_cover, pytest.mark.skipif(FOUND is None, reason=WHY)]
+pytestmark = [pytest.mark.postgres, pytest.mark.no_cover]
 NewDesk = Callable[..., Desk]
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
-    assert FOUND is not None
-    with shared(FOUND) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def template(postgres: Server) -> str:
-    return postgres.template()
-
-
 @pytest.fixture
-def new_desk(postgres: Server, template: str, tmp_path: Path) -> Iterator[NewDesk]:
+def new_desk(postgres: Server, tmp_path: Path) -> Iterator[NewDesk]:
     made: list[Desk] = []
 
     def make(market: Any = None, **settings: Any) -> Desk:
-        url = SecretStr(postgres.url(postgres.fresh(template)))
+        url = SecretStr(postgres.migrated())
         home = tmp_path / str(len(made))
         home.mkdir()
         found = Settings(home=home, database_url=url, **{**DEFAULTS, **settings})

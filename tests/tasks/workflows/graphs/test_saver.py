@@ -24,9 +24,10 @@ from tasks.engine import graph
 from tasks.engine.steps import ClaimedStep, NewStep
 from tasks.workflows.graphs.record import Record
 from tasks.workflows.graphs.saver import StepSaver
-from tests import postgres
 from tests.databases import make_database
 from tests.tasks.worker.steps import change, get, opened
+
+pytestmark = pytest.mark.process  # one of the two databases is a server's, which is asked for by name
 
 
 class Calls:
@@ -52,13 +53,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield made
         made.close()
         return
-    found = postgres.binaries()
-    if found is None:
-        pytest.skip("no PostgreSQL server binaries on this machine")
-    with postgres.shared(found) as server:
-        made = Store(server.url(server.fresh(server.template())))
-        yield made
-        made.close()
+    yield request.getfixturevalue("postgres_store")
 
 
 @pytest.fixture

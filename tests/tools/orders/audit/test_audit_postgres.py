@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -22,34 +21,19 @@ from tools.orders.audit.reading import check_logs
 from tools.orders.checks.mandates import in_force
 from tools.orders.halt import disarming
 
-pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-from tests.postgres import binaries, shared
-
-FOUND = binaries()
-WHY = "no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin"
-pytestmark = [pytest.mark.postgres, pytest.mark.skipif(FOUND is None, reason=WHY)]
+pytestmark = pytest.mark.postgres
 WRITERS, EACH = 6, 15
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    assert FOUND is not None
-    with shared(FOUND) as running:
-        found = running.url(running.fresh(running.template()))
-        yield found
-
-
 @pytest.fixture
-def store(url: str) -> Iterator[Store]:
-    made = Store(url)
-    yield made
-    made.close()
+def store(postgres_store: Store) -> Store:
+    return postgres_store
 
 
-def test_many_writers_begin_and_write_one_chain(store: Store, url: str, tmp_path: Path) -> None:
+def test_many_writers_begin_and_write_one_chain(store: Store, postgres_url: str, tmp_path: Path) -> None:
     """Half of them lock another row before they record, half after: the log's lock is always the last, so that no two
     wait for each other."""
-    settings = Settings(home=tmp_path, database_url=SecretStr(url))
+    settings = Settings(home=tmp_path, database_url=SecretStr(postgres_url))
     with store.session() as session:
         session.add(Account(name="paper", cash=0.0))
     failed: list[BaseException] = []
@@ -89,10 +73,10 @@ def _touch(session: Session) -> None:
     session.add(account)
 
 
-def test_a_mandate_holds_until_it_is_taken_back(store: Store, url: str, tmp_path: Path) -> None:
+def test_a_mandate_holds_until_it_is_taken_back(store: Store, postgres_url: str, tmp_path: Path) -> None:
     key = arming.signing_key(tmp_path / "mandate.key")
     public = arming.public_text(key)
-    settings = Settings(home=tmp_path, database_url=SecretStr(url), mandate_public_key=public)
+    settings = Settings(home=tmp_path, database_url=SecretStr(postgres_url), mandate_public_key=public)
     limits = {"max_notional": Decimal(10_000), "max_orders": 3, "symbols": ["IBM"], "hours": 1.0, "by": "ann"}
     terms = arming.arm(store, settings, key, "alpaca-live", **limits)  # type: ignore[arg-type]
     with store.read() as session:
