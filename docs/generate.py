@@ -20,6 +20,7 @@ from models.settings import ALIASES, Settings
 from models.settings.snapshots import owner_of
 from tasks.cli.root import build
 from tasks.telemetry.gauges.exporter import GAUGES as OF_DESK
+from tasks.telemetry.gauges.notifications import GAUGES as OF_NOTIFICATIONS
 from tasks.telemetry.gauges.own import GAUGES as OWN
 from tasks.telemetry.health import ProcessHealth
 from tasks.telemetry.metrics import Metrics
@@ -202,7 +203,10 @@ def metrics() -> str:
     families = [family for family in registry.collect() if family.name.startswith("desk_")]
     # The registry gives a metric's labels only with its first sample.
     labels = {one._name: one._labelnames for one in registry._collector_to_names if hasattr(one, "_labelnames")}
-    rows = [(code(one.name), "gauge", ", ".join(map(code, one.labels)), one.what) for one in (*OWN, *OF_DESK)]
+    rows = [
+        (code(one.name), "gauge", ", ".join(map(code, one.labels)), one.what)
+        for one in (*OWN, *OF_DESK, *OF_NOTIFICATIONS)
+    ]
     for family in families:
         names = labels.get(family.name) or tuple(family.samples[0].labels)
         suffix = "_total" if family.type == "counter" else ""

@@ -2,9 +2,10 @@
 
     DESK_PROVIDER_URL=... DESK_PROVIDER_KEY=... python3 deploy/kubernetes/make_secrets.py small | kubectl create -f -
 
-Values come from the environment, so that none is in a file or among a command's arguments. What a small desk can make up
-by itself, the passwords of its Postgres and Redis and the token of its API, is random. A fleet brings DESK_DATABASE_URL and
-DESK_REDIS_URL. `create` refuses to replace what is there: a new password would shut the desk out of its own database.
+Values come from the environment, so that none is in a file or among a command's arguments. What a small desk can make
+up by itself, the passwords of its Postgres and Redis and the token of its API, is random. A fleet brings
+DESK_DATABASE_URL and DESK_REDIS_URL. DESK_NOTIFY_CHANNELS has the channels of notifications. `create` refuses to replace
+what is there: a new password would shut the desk out of its own database.
 Standard library only: the machine that runs it needs no desk.
 """
 
@@ -19,15 +20,20 @@ from typing import Any
 
 OVERLAYS = ("small", "fleet")
 NAMESPACE = "desk"
-# The files of a pod, beside the two addresses that all but the migration have.
+MOUNTED = "/run/secrets/desk"
+# The settings in the file desk.toml of each pod.
+PLACES = ("database_url", "redis_url", "provider_url")
 SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "research": ("provider_key", "sec_identity"),
-    "ops": (),
-    "trade": (),
-    "beat": (),
-    "api": ("api_token",),
+    "migrate": ("database_url",),
+    "research": (*PLACES, "provider_key", "sec_identity"),
+    "ops": PLACES,
+    "trade": PLACES,
+    "beat": PLACES,
+    "api": (*PLACES, "api_token"),
+    "notify": ("database_url", "provider_url", "notify_channels"),
 }
-# Keys that only the environment of a process may hold, by pod.
+NEEDS = {"notify": "DESK_NOTIFY_CHANNELS"}  # a pod that has nothing to do without it
+# Keys that no setting holds, by pod: each is a file, which a variable names.
 ORDERS = ("ALPACA_API_KEY", "ALPACA_SECRET_KEY")
 DATA = ("ALPACA_DATA_API_KEY", "ALPACA_DATA_SECRET_KEY")
 PROVIDERS = (
@@ -42,7 +48,7 @@ PROVIDERS = (
     "OPENROUTER_API_KEY",
     "XAI_API_KEY",
 )
-VARIABLES: Mapping[str, tuple[str, ...]] = {"research": (*DATA, *PROVIDERS), "trade": (*ORDERS, *DATA)}
+KEYS: Mapping[str, tuple[str, ...]] = {"research": (*DATA, *PROVIDERS), "trade": (*ORDERS, *DATA)}
 # What the desk and its schedule use of Redis, and not what changes the server.
 ACL = "user default off\nuser desk on >{password} ~* &* +@all -@admin -@dangerous +info +keys +flushdb\n"
 
@@ -59,6 +65,10 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
         return 2
     made = small(environ) if arguments[0] == "small" else fleet(environ)
     print(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2))
+    for role, name in NEEDS.items():
+        if not environ.get(name):
+            waits = f"there is no Secret desk-{role}, and its pod waits for one"
+            print(f"{name} is not set: {waits}; or scale deploy/desk-{role} to 0", file=sys.stderr)
     return 0
 
 
@@ -85,16 +95,19 @@ def fleet(environ: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def of_the_desk(environ: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the secret of each of the desk's pods: its settings as desk.toml, and its variables."""
+    """Return the secret of each of the desk's pods: its settings as desk.toml, and its keys, a file each; and the
+    variables that name these files."""
     environ = {"DESK_API_TOKEN": secrets.token_urlsafe(32), **environ}
-    found = [secret("desk-migrate", {"desk.toml": toml(environ, "database_url")})]
+    found = []
     for role, names in SETTINGS.items():
-        files = {"desk.toml": toml(environ, "database_url", "redis_url", "provider_url", *names)}
+        if role in NEEDS and not environ.get(NEEDS[role]):
+            continue
+        keys = [name for name in KEYS.get(role, ()) if environ.get(name)]
+        files = {"desk.toml": toml(environ, *names), **{name.lower(): environ[name] for name in keys}}
         found.append(secret(f"desk-{role}", files))
-    for role, variables in VARIABLES.items():
-        given = {name: environ[name] for name in variables if environ.get(name)}
-        if given:
-            found.append(secret(f"desk-{role}-variables", given))
+        if keys:
+            paths = {f"{name}_FILE": f"{MOUNTED}/{name.lower()}" for name in keys}
+            found.append(secret(f"desk-{role}-variables", paths))
     return found
 
 

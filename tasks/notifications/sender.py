@@ -35,6 +35,7 @@ POLL_SECONDS = 0.5
 AWAY_SECONDS = 3.0  # between two attempts at a database that is away
 ANSWER_SECONDS = 30.0  # an attempt that takes longer has failed, whatever its far side does later
 STOP_SECONDS = 2.0  # for what is on its way when the process is to end
+STALLED_SECONDS = 30.0  # it passes at least every few seconds, unless the database is away
 LATE_MOST = 3  # attempts of a channel without an end, beside which another one begins
 
 LATE = f"no answer within {ANSWER_SECONDS:g} s"
@@ -60,6 +61,7 @@ class Sender:
         self._unwritten: list[tuple[Message, str | None]] = []  # ends of attempts: message and error
         self._held_until = float("-inf")
         self._waits = False
+        self._passed: float | None = None  # when the last pass ended, on the monotonic clock
 
     def run(self, stop: threading.Event) -> None:
         """Send until `stop` is set. A database that is away is waited for."""
@@ -67,11 +69,21 @@ class Sender:
             pause = POLL_SECONDS
             try:
                 self.step()
+                self._passed = time.monotonic()
             except AWAY as error:
                 pause = AWAY_SECONDS
                 log.warning("notify.database_away", error=str(error).splitlines()[0])
             stop.wait(pause)
         self._finish()
+
+    def why_not(self) -> str | None:
+        """Return why this process does not send now, None while it does: for its health, so nothing else is asked."""
+        if self._passed is None:
+            return "it is starting, or waits for the database"
+        age = time.monotonic() - self._passed
+        if age > STALLED_SECONDS:
+            return f"the last pass ended {age:.0f} s ago: it waits for the database"
+        return "another process sends, and this one waits for the end of its lease" if self._waits else None
 
     def step(self) -> None:
         """Write what attempts ended in, take notices, and begin the next attempts; do nothing where another process

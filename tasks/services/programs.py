@@ -15,7 +15,8 @@ from tasks.engine.kinds import WORKER_QUEUES
 Group = Literal["services", "desk"]
 
 MOST_WORKERS = 32
-# The places of programs after the port of DESK_METRICS_PORT: each keeps its own, however many research workers follow.
+# The places of programs after the port of DESK_METRICS_PORT: each keeps its own, however many research workers there
+# are. That of the process that sends notifications is after the last one of these.
 WATCHED = ("ops", "trade", "beat", "api", "research")
 CODE_ROOT = Path(tasks.__file__).resolve().parents[1]
 
@@ -63,6 +64,7 @@ def watched(programs: Sequence[Program], first_port: int) -> tuple[Program, ...]
     """Return the programs with fixed ports for their metrics, from `first_port` on; unchanged when it is 0."""
     places = {name: place for place, name in enumerate(WATCHED)}
     places |= {f"research-{one}": places["research"] + one - 1 for one in range(2, MOST_WORKERS + 1)}
+    places["notify"] = places["research"] + MOST_WORKERS
     if not first_port:
         return tuple(programs)
     return tuple(

@@ -18,7 +18,8 @@ STOPPING = "it is stopping"
 
 
 class ProcessHealth:
-    """Health of this process. role: of worker, or `beat` or `api`; name: among the desk's processes. Threads share it.
+    """Health of this process. role: of worker, or `beat`, `api`, `notify`; name: among the desk's processes. Threads
+    share it.
 
     A process is not ready before `ready_by` has given it a check.
     """

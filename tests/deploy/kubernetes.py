@@ -11,7 +11,7 @@ from tests.stack import REPOSITORY
 
 FOLDER = REPOSITORY / "deploy" / "kubernetes"
 OVERLAYS = ("small", "fleet")
-STAYING = ("research", "ops", "trade", "beat", "api")
+STAYING = ("research", "ops", "trade", "beat", "api", "notify")
 ROLES = (*STAYING, "migrate")
 COMPONENT = "app.kubernetes.io/component"
 

@@ -16,13 +16,15 @@ from typer.main import get_command
 
 from agents.role_models import PROVIDER_KEYS
 from models.settings import Settings
+from models.settings.sources import load_settings
 from models.settings.variables import SECRET_FILES
 from tasks.cli.root import build
+from tasks.notifications.channels import channels
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "compose.yaml").read_text(encoding="utf-8")
-DESK = {"migrate", "research", "ops", "trade", "beat", "flower", "api"}
+DESK = {"migrate", "research", "ops", "trade", "beat", "flower", "api", "notify"}
 
 
 @pytest.fixture(scope="module")
@@ -119,11 +121,12 @@ def test_networks_let_only_research_reach_models_and_only_trade_reach_brokers(co
         "models": {"research"},
         "brokers": {"trade"},
         "market": {"ops", "api"},
+        "channels": {"notify"},
         "published": {"flower", "api", "prometheus", "grafana"},
     }
     outward = {name for name, each in compose["networks"].items() if not each.get("internal")}
     masked = {name: each["driver_opts"] for name, each in compose["networks"].items() if each.get("driver_opts")}
-    assert outward == {"models", "brokers", "market", "published"}
+    assert outward == {"models", "brokers", "market", "channels", "published"}
     assert masked == {"published": {"com.docker.network.bridge.enable_ip_masquerade": "false"}}
 
 
@@ -184,6 +187,7 @@ def test_each_key_is_in_the_service_that_needs_it(compose: dict[str, Any]) -> No
     assert all(holders[name] == {"research", "trade"} for name in data)
     assert holders["api_token"] == {"api"}
     assert holders["flower_auth"] == {"flower"}
+    assert holders["notify_channels"] == {"notify"}
     example = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
     assert {f"# {name.upper()}=" for name in providers} <= set(example)
 
@@ -242,3 +246,31 @@ def test_every_command_is_one_of_ours(compose: dict[str, Any]) -> None:
     used = {each[1] for each in commands}
     assert len(used) >= 5
     assert used <= known
+
+
+def test_the_process_of_notifications_has_its_channels_and_no_other_secret_but_the_database(
+    compose: dict[str, Any], tmp_path: Path
+) -> None:
+    """Its settings as compose gives them where nothing is set, with files in place of the mounted ones."""
+    notify = compose["services"]["notify"]
+    assert (notify["profiles"], notify["command"]) == (["notify"], ["desk", "notify", "run"])
+    assert notify["secrets"] == ["database_url", "authority", "notify_channels"]
+    (tmp_path / "database_url").write_text(f"sqlite:///{tmp_path}/desk.db\n", encoding="utf-8")
+    (tmp_path / "notify_channels").write_text("# ours\nphone=json://127.0.0.1:1\nmail=json://127.0.0.1:2\n", "utf-8")
+    environ = filled(notify["environment"], DESK_PROVIDER_URL="http://127.0.0.1:1/v1")
+    found = {name: value.replace("/run/secrets", str(tmp_path)) for name, value in environ.items()}
+    settings = load_settings({**found, "DESK_HOME": str(tmp_path)}, tmp_path)
+    assert settings.redis_url is None
+    assert [one.name for one in channels(settings)] == ["phone", "mail"]
+    quiet = load_settings({**found, "DESK_HOME": str(tmp_path), "DESK_NOTIFY_QUIET": "22:00-07:00"}, tmp_path)
+    assert all(one.quiet is not None for one in channels(quiet))
+
+
+def filled(environment: dict[str, Any], **given: str) -> dict[str, str]:
+    """The variables of a service as compose fills them in."""
+
+    def value(found: re.Match[str]) -> str:
+        name, rest, default = found.groups()
+        return (given.get(name) or default) if rest == ":-" else given.get(name, default)
+
+    return {name: re.sub(r"\$\{(\w+)(:?-)([^}]*)\}", value, str(text)) for name, text in environment.items()}

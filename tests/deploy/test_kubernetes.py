@@ -98,7 +98,7 @@ def test_the_renderer_refuses_what_it_does_not_know(tmp_path: Path) -> None:
 
 def test_it_has_every_part_of_the_desk() -> None:
     kinds = {role: each["kind"] for role, each in workloads("fleet").items()}
-    others = dict.fromkeys(("research", "ops", "beat", "api"), "Deployment")
+    others = dict.fromkeys(("research", "ops", "beat", "api", "notify"), "Deployment")
     assert kinds == {**others, "trade": "StatefulSet", "migrate": "Job"}
     assert set(workloads("small")) == {*kinds, "postgres", "redis"}
 
@@ -165,8 +165,9 @@ def test_the_audit_log_outlives_its_pod() -> None:
     assert set(trade["spec"]["persistentVolumeClaimRetentionPolicy"].values()) == {"Retain"}
 
 
-def test_one_beat_at_a_time() -> None:
-    spec = workloads("fleet")["beat"]["spec"]
+@pytest.mark.parametrize("role", ["beat", "notify"])
+def test_one_at_a_time_of_those_that_wait_for_each_other(role: str) -> None:
+    spec = workloads("fleet")[role]["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
 
 

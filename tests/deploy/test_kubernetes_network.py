@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.kubernetes import COMPONENT, OVERLAYS, ROLES, STAYING, rendered, workloads
+from tests.deploy.kubernetes import COMPONENT, OVERLAYS, ROLES, rendered, workloads
 from tests.deploy.kustomize import Object
 
 PUBLIC = "public"
@@ -78,12 +78,14 @@ def peers(name: str, rule: Mapping[str, Any]) -> set[str]:
 NAMES: Reached = {("kube-system/k8s-app", 53)}
 STORES: Reached = {("postgres", 5432), ("redis", 6379)}
 WEB: Reached = {(PUBLIC, 443)}
+WITHOUT_REDIS = {"migrate", "notify"}
 MAY_REACH: dict[str, Reached] = {
     "research": NAMES | STORES | WEB,
     "trade": NAMES | STORES | WEB,
     "ops": NAMES | STORES | WEB,
     "api": NAMES | STORES | WEB,
     "beat": NAMES | STORES,
+    "notify": NAMES | {("postgres", 5432), (PUBLIC, 443), (PUBLIC, 465), (PUBLIC, 587)},
     "migrate": NAMES | {("postgres", 5432)},
     "postgres": NAMES,
     "redis": NAMES,
@@ -99,15 +101,15 @@ def test_the_stores_of_a_fleet_are_elsewhere() -> None:
     elsewhere: Reached = {(PRIVATE, 5432), (PRIVATE, 6379), (PRIVATE, 6380)}
     found = policies("fleet")
     for role in ROLES:
-        stores = elsewhere if role != "migrate" else {(PRIVATE, 5432)}
+        stores = elsewhere if role not in WITHOUT_REDIS else {(PRIVATE, 5432)}
         assert reached(found, "fleet", role) == MAY_REACH[role] - STORES - {("postgres", 5432)} | stores
 
 
-def test_only_research_reaches_the_models_and_only_trade_the_broker() -> None:
+def test_only_research_reaches_the_models_only_trade_the_broker_and_only_notify_the_channels() -> None:
     """By policies of their own, in which to name their addresses."""
     for name in OVERLAYS:
         by_name = {each["metadata"]["name"]: each["spec"]["podSelector"] for each in policies(name)}
-        for policy, role in (("to-models", "research"), ("to-broker", "trade")):
+        for policy, role in (("to-models", "research"), ("to-broker", "trade"), ("to-channels", "notify")):
             assert [each for each in workloads(name) if selected(by_name[policy], labels_of(name, each))] == [role]
 
 
@@ -116,11 +118,11 @@ def test_each_is_reached_by_its_own_and_nothing_else() -> None:
     watched: Reached = {("monitoring/*", "metrics")}
     into = {each: reached(found, "small", each, "Ingress") for each in workloads("small")}
     assert into == {
-        **dict.fromkeys(("research", "ops", "trade", "beat"), watched),
+        **dict.fromkeys(("research", "ops", "trade", "beat", "notify"), watched),
         "api": watched | {("any namespace/chordesk/api-client", "http")},
         "migrate": set(),
         "postgres": {(role, "postgres") for role in ROLES},
-        "redis": {(role, "redis") for role in STAYING},
+        "redis": {(role, "redis") for role in ROLES if role not in WITHOUT_REDIS},
     }
 
 

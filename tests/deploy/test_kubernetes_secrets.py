@@ -17,7 +17,9 @@ import redis
 
 from agents.role_models import PROVIDER_KEYS
 from models.settings import Settings
+from models.settings.secret_files import from_files
 from models.settings.sources import load_settings
+from tasks.notifications import channels
 from tests import zygote
 from tests.conftest import valkey_binary
 from tests.deploy.kubernetes import FOLDER, ROLES, STAYING, named, settings_of, workloads
@@ -29,6 +31,7 @@ PROGRAM = FOLDER / "make_secrets.py"
 MODEL = {"DESK_PROVIDER_URL": "https://models.example/v1", "DESK_PROVIDER_KEY": 'key-of-the-"model"\\7'}
 BROKER = {"ALPACA_API_KEY": "key-of-the-broker", "ALPACA_SECRET_KEY": "secret-of-the-broker"}
 OTHERS = {"OPENAI_API_KEY": "key-of-a-provider", "ALPACA_DATA_API_KEY": "key-of-the-chains"}
+CHANNELS = {"DESK_NOTIFY_CHANNELS": "phone=json://127.0.0.1:1/topic-of-the-phone\nmail=json://127.0.0.1:2"}
 ELSEWHERE = {
     "DESK_DATABASE_URL": "postgresql+psycopg://desk:pass-of-postgres@db.example/desk?sslmode=verify-full",
     "DESK_REDIS_URL": "rediss://desk:pass-of-redis@redis.example:6380/0",
@@ -55,12 +58,12 @@ def made(overlay: str, environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def small() -> dict[str, dict[str, str]]:
-    return made("small", {**MODEL, **BROKER, **OTHERS})
+    return made("small", {**MODEL, **BROKER, **OTHERS, **CHANNELS})
 
 
 @pytest.fixture(scope="module")
 def fleet() -> dict[str, dict[str, str]]:
-    return made("fleet", {**MODEL, **BROKER, **OTHERS, **ELSEWHERE})
+    return made("fleet", {**MODEL, **BROKER, **OTHERS, **CHANNELS, **ELSEWHERE})
 
 
 def mounted(overlay: str) -> set[str]:
@@ -92,11 +95,14 @@ def test_each_pods_file_gives_its_settings(role: str, small: dict[str, Any], tmp
     file.write_text(small[f"desk-{role}"]["desk.toml"], encoding="utf-8")
     settings = load_settings({**settings_of("small", role), "DESK_CONFIG": str(file)}, tmp_path)
     assert settings.database.endswith("@postgres:5432/desk")
-    assert settings.redis_url is not None
+    assert (settings.redis_url is not None) == (role != "notify"), "it reads the database alone"
     assert settings.provider_url == MODEL["DESK_PROVIDER_URL"]
     key = settings.provider_key.get_secret_value() if settings.provider_key else None
     assert key == (MODEL["DESK_PROVIDER_KEY"] if role == "research" else None)
     assert (settings.api_token is not None) == (role == "api")
+    assert channels.is_set(settings) == (role == "notify")
+    if role == "notify":
+        assert [one.name for one in channels.channels(settings)] == ["phone", "mail"]
 
 
 def test_the_services_have_the_same_passwords(small: dict[str, Any]) -> None:
@@ -114,10 +120,11 @@ def test_each_key_is_one_pods_alone(fleet: dict[str, dict[str, str]]) -> None:
     def holders(value: str) -> set[str]:
         return {name for name, text in texts.items() if json.dumps(value)[1:-1] in text}
 
-    assert holders(BROKER["ALPACA_API_KEY"]) == holders(BROKER["ALPACA_SECRET_KEY"]) == {"desk-trade-variables"}
-    assert holders(OTHERS["OPENAI_API_KEY"]) == {"desk-research-variables"}
+    assert holders(BROKER["ALPACA_API_KEY"]) == holders(BROKER["ALPACA_SECRET_KEY"]) == {"desk-trade"}
+    assert holders(OTHERS["OPENAI_API_KEY"]) == {"desk-research"}
+    assert holders("topic-of-the-phone") == {"desk-notify"}
     assert holders("key-of-the-") >= {"desk-research"}
-    assert holders("pass-of-redis") == {f"desk-{role}" for role in STAYING}
+    assert holders("pass-of-redis") == {f"desk-{role}" for role in STAYING if role != "notify"}
     assert holders("pass-of-postgres") == {f"desk-{role}" for role in ROLES} | {"desk-demand"}
 
 
@@ -129,8 +136,38 @@ def test_the_broker_and_the_providers_are_all_there() -> None:
     }
     environ = {**MODEL, **dict.fromkeys(wanted, "some-value-of-it")}
     found = made("small", environ)
-    assert set(found["desk-research-variables"]) == wanted - set(Settings.CREDENTIALS)
-    assert set(found["desk-trade-variables"]) == {*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS}
+    of_trade = {*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS}
+    for role, names in (("research", wanted - set(Settings.CREDENTIALS)), ("trade", of_trade)):
+        variables, files = found[f"desk-{role}-variables"], found[f"desk-{role}"]
+        assert set(variables) == {f"{name}_FILE" for name in names}
+        (mount,) = (one for one in containers_mounts(role) if one["name"] == "secrets")
+        for name in names:
+            folder, _, file = variables[f"{name}_FILE"].rpartition("/")
+            assert (folder, files[file]) == (mount["mountPath"], "some-value-of-it"), name
+
+
+def containers_mounts(role: str) -> list[dict[str, Any]]:
+    (container,) = pod(workloads("fleet")[role])["containers"]
+    return list(container["volumeMounts"])
+
+
+def test_the_workers_read_the_files_that_the_variables_name(small: dict[str, dict[str, str]], tmp_path: Path) -> None:
+    for role, given in (("trade", {**BROKER, **OTHERS}), ("research", OTHERS)):
+        files, variables = small[f"desk-{role}"], small[f"desk-{role}-variables"]
+        for name, text in files.items():
+            (tmp_path / name).write_text(text, encoding="utf-8")
+        environ = {key: path.replace("/run/secrets/desk", str(tmp_path)) for key, path in variables.items()}
+        read = from_files(environ, [key.removesuffix("_FILE") for key in variables])
+        assert read == {name: value for name, value in given.items() if name in read}
+        assert set(read) == set(given) - ({"OPENAI_API_KEY"} if role == "trade" else set())
+
+
+def test_without_channels_the_pod_of_notifications_is_named_and_has_no_secret() -> None:
+    done = run("small", MODEL)
+    names = {each["metadata"]["name"] for each in json.loads(done.stdout)["items"]}
+    assert (done.returncode, "desk-notify" in names) == (0, False)
+    assert "DESK_NOTIFY_CHANNELS is not set: there is no Secret desk-notify" in done.stderr
+    assert run("small", {**MODEL, **CHANNELS}).stderr == ""
 
 
 def test_the_autoscaler_may_have_a_user_of_its_own() -> None:

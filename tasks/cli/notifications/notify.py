@@ -7,12 +7,13 @@ import socket
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from typing import Annotated
+from contextlib import AbstractContextManager, closing, nullcontext
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from models.database.store import Store, require_current
+from models.settings import Settings
 from tasks.cli.notifications import listing
 from tasks.cli.output import emit, print_line, table
 from tasks.cli.services.processes import forget_credentials
@@ -21,6 +22,9 @@ from tasks.notifications import channels, checking
 from tasks.notifications.checking import Trial
 from tasks.services import signals
 from tasks.worker import logs
+
+if TYPE_CHECKING:
+    from tasks.notifications.sender import Sender
 
 NOT_SENT = 1
 Name = Annotated[str | None, typer.Argument(metavar="CHANNEL", help="One channel; all of them by default.")]
@@ -48,13 +52,26 @@ def run() -> None:
     names = ", ".join(f"{name} ({wire.service})" for name, wire in made.items())
     print_line(f"sending to {names}")
     stop = threading.Event()
-    with closing(Store(settings.database)) as store, ThreadPoolExecutor(1, "notify") as pool, signals.raised():
-        # Not in this thread: a stop signal must not end a transaction in the middle.
-        sending = pool.submit(Sender(store, settings, made, owner).run, stop)
-        try:
-            sending.result()
-        finally:
-            stop.set()
+    with closing(Store(settings.database)) as store:
+        sender = Sender(store, settings, made, owner)
+        with _watched(settings, store, sender, owner, stop), ThreadPoolExecutor(1, "notify") as pool, signals.raised():
+            # Not in this thread: a stop signal must not end a transaction in the middle.
+            sending = pool.submit(sender.run, stop)
+            try:
+                sending.result()
+            finally:
+                stop.set()
+
+
+def _watched(
+    settings: Settings, store: Store, sender: Sender, owner: str, stop: threading.Event
+) -> AbstractContextManager[None]:
+    """Return a block with metrics and health, if a port is set for them."""
+    if not settings.metrics_port:
+        return nullcontext()
+    from tasks.cli.notifications.watching import watched  # it loads the client library
+
+    return watched(settings, store, sender, owner, stop)
 
 
 @commands.command("test")

@@ -21,8 +21,8 @@ from tasks.cli.services.api import api
 from tasks.cli.services.processes import WorkerRole, forget_credentials
 from tasks.engine.kinds import WORKER_QUEUES
 from tasks.services import folders
-from tasks.services.plan import LOOPBACK, Plan, free_ports, is_free
-from tasks.services.programs import Choice
+from tasks.services.plan import LOOPBACK, PORTS, Plan, free_ports, is_free
+from tasks.services.programs import MOST_WORKERS, Choice
 from tasks.services.supervision import configuration
 
 WHOLE = ["redis", "rulebook", "research", "ops", "trade", "beat", "flower"]
@@ -255,6 +255,15 @@ def test_each_program_has_a_port_of_its_own_for_metrics_whatever_else_runs(make_
     trade = text[text.index("[program:trade]") :].partition("\n[")[0]
     assert f'environment=DESK_METRICS_PORT="{first + 1}"\n' in f"{trade}\n"
     assert "METRICS" not in configuration(make_plan(Choice()).programs, few.folders)
+
+
+def test_the_process_of_notifications_has_its_port_after_all_research_workers(make_plan: Callable[..., Plan]) -> None:
+    places = (*range(5), 36)
+    tried = (free_ports(1)[0] for _ in range(100))
+    first = next(port for port in tried if port + 36 < PORTS and all(is_free(port + place) for place in places))
+    made = make_plan(Choice(), DESK_METRICS_PORT=str(first), DESK_NOTIFY_CHANNELS="phone=json://127.0.0.1:1")
+    ports = {program.name: program.metrics_port for program in made.programs}
+    assert ports["notify"] == ports["research"] + MOST_WORKERS == first + 36
 
 
 def test_a_port_for_metrics_that_is_taken_is_named_before_anything_starts(make_plan: Callable[..., Plan]) -> None:

@@ -9,20 +9,22 @@ from collections.abc import Iterator
 import pytest
 
 from tasks.telemetry.health import STARTING
-from tests.stack import Processes, free_port, processes, wait_for
+from tests.stack import Processes, free_port, listens, processes, wait_for
 from tests.tasks.telemetry.asking import ask, health
 
-ROLES = ("research", "ops", "trade", "beat", "api")
+ROLES = ("research", "ops", "trade", "beat", "api", "notify")
+COMMANDS = {"notify": ("notify", "run")}
 
 
 @pytest.fixture(scope="module")
 def desk() -> Iterator[tuple[Processes, dict[str, int]]]:
     ports = {role: free_port() for role in ROLES}
-    with processes(DESK_PREMARKET="off", DESK_MIDDAY="off") as made:
+    channel = "phone=json://127.0.0.1:1"  # nothing is sent here
+    with processes(DESK_PREMARKET="off", DESK_MIDDAY="off", DESK_NOTIFY_CHANNELS=channel) as made:
         for role in ("research", "ops", "trade"):
             made.start_worker(role, environ={"DESK_METRICS_PORT": str(ports[role])})
-        for role in ("beat", "api"):
-            made.desk(role, role, environ={"DESK_METRICS_PORT": str(ports[role])})
+        for role in ("beat", "api", "notify"):
+            made.desk(role, *COMMANDS.get(role, (role,)), environ={"DESK_METRICS_PORT": str(ports[role])})
         yield made, ports
 
 
@@ -64,7 +66,29 @@ def test_a_second_beat_is_not_ready_and_names_the_lock_that_it_waits_for(
     made.end("beat-2", signal.SIGKILL)
 
 
-@pytest.mark.parametrize("command", [("worker", "ops", "--name", "other"), ("beat",), ("api",)])
+def test_a_second_process_of_notifications_waits_for_the_first_and_shows_the_same_messages(
+    desk: tuple[Processes, dict[str, int]],
+) -> None:
+    made, ports = desk
+    wait_for(lambda: ready(ports["notify"]), "the first one sends")
+    port = free_port()
+    made.desk("notify-2", "notify", "run", environ={"DESK_METRICS_PORT": str(port)})
+    waits = ["another process sends, and this one waits for the end of its lease"]
+    wait_for(lambda: listens(port) and health(port)[1]["why"] == waits, "the second one waits")
+    assert health(port, "/health/live")[0] == 200
+    for one in (port, ports["notify"]):
+        text = ask(one, "/metrics")[1]
+        assert 'desk_notifications_waiting{channel="phone"} 0.0' in text
+        assert 'desk_part_up{part="database"} 1.0' in text
+        assert "desk_steps_due" not in text
+    made.end("notify", signal.SIGKILL)
+    wait_for(lambda: ready(port), "the second one sends")
+    made.desk("notify", "notify", "run", environ={"DESK_METRICS_PORT": str(ports["notify"])})
+    wait_for(lambda: listens(ports["notify"]), "the first one is back")
+    made.end("notify-2")
+
+
+@pytest.mark.parametrize("command", [("worker", "ops", "--name", "other"), ("beat",), ("api",), ("notify", "run")])
 def test_a_port_that_is_taken_ends_the_process_with_the_reason(
     desk: tuple[Processes, dict[str, int]], command: tuple[str, ...]
 ) -> None:
@@ -94,7 +118,7 @@ def test_the_children_of_a_pool_have_the_ports_after_their_parents(desk: tuple[P
 def test_without_redis_they_live_but_are_not_ready(desk: tuple[Processes, dict[str, int]]) -> None:
     """The last test of this desk."""
     made, ports = desk
-    waiting = [role for role in ROLES if role != "api"]
+    waiting = [role for role in ROLES if role not in ("api", "notify")]  # these need no Redis to do their work
     for role in waiting:
         wait_for(lambda role=role: ready(ports[role]), f"{role} is ready")  # type: ignore[misc]
     made.end("redis", signal.SIGKILL)
