@@ -13,17 +13,16 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-import fsspec
 from sqlalchemy import Table, delete, func
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
 
 from models.database.store import Store
-from models.errors import BlobsDown, SettingError
+from models.errors import BlobsDown, SettingError, UsageError
+from models.files import reach
 from models.tables.columns import utcnow
 from models.tables.threads import Blob
-from models.urls import masked
 
 LEVEL = 1  # of zlib: half the time of its default for a tenth more bytes, on rollouts
 MOST_BYTES = 1 << 30  # of what was packed; more than that is not what we have stored
@@ -115,13 +114,11 @@ class FolderBlobs:
     """One file for each blob, `{digest[:2]}/{digest}`, in a folder of any file system that fsspec knows."""
 
     def __init__(self, url: str) -> None:
+        """Raises SettingError for an address that cannot be used."""
         try:
-            self._files, root = fsspec.core.url_to_fs(url)
-        except (ImportError, ValueError) as error:
-            raise SettingError(
-                f"DESK_BLOB_URL={masked(url)} cannot be used: {error}",
-                remedy="name a folder or an fsspec address, and install what it needs, such as s3fs for s3://",
-            ) from None
+            self._files, root = reach(url)
+        except UsageError as error:
+            raise SettingError(f"DESK_BLOB_URL={error.args[0]}", remedy=error.remedy) from None
         self._root = root.rstrip("/")
 
     def put(self, digest: str, packed: bytes) -> None:

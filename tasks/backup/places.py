@@ -9,11 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from models.errors import BackupError, UsageError
-from models.files import sync_folder
+from models.files import reach, sync_folder
 from models.urls import masked
 from tasks.backup.manifest import NAME, BackupFile, Manifest, file_of, parsed
 
@@ -22,14 +21,8 @@ class BackupPlace:
     """A folder of files. Methods raise BackupError when it does not answer."""
 
     def __init__(self, address: str) -> None:
-        """Raises UsageError for an address that fsspec cannot use."""
-        try:
-            self._files, root = fsspec.core.url_to_fs(address)
-        except (ImportError, ValueError) as error:
-            raise UsageError(
-                f"{masked(address)} cannot be used: {error}",
-                remedy="name a folder or an fsspec address, and install what it needs, such as s3fs for s3://",
-            ) from None
+        """Raises UsageError for an address that cannot be used."""
+        self._files, root = reach(address)
         self._root = root.rstrip("/")
         self.name = masked(address)
         self.folder = Path(self._root) if isinstance(self._files, LocalFileSystem) else None

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import fsspec
+from fsspec.implementations.local import LocalFileSystem
 
 from models.errors import SettingError, UsageError
+from models.files import reach
 from models.urls import masked
 from tasks.documents.rendering.formats import OWN_BYTES, is_own
 
@@ -20,19 +21,8 @@ class OutputPlace:
 
     def __init__(self, address: str) -> None:
         self.shown = masked(address)
-        try:
-            self._files, self._path = fsspec.core.url_to_fs(os.path.expanduser(address))
-        except ImportError as error:
-            raise UsageError(
-                f"{self.shown} cannot be used: {error}", remedy="install the package that it names, beside the desk"
-            ) from None
-        except ValueError as error:
-            remedy = "name a folder, or an address that fsspec knows, such as s3://BUCKET/FOLDER"
-            raise UsageError(f"{self.shown} cannot be used: {error}", remedy=remedy) from None
-        except Exception as error:  # some file systems connect already, and each has errors of its own
-            why = str(error).partition("\n")[0] or type(error).__name__
-            raise UsageError(f"{self.shown} cannot be used: {why}", remedy="name another place") from None
-        self._local = isinstance(self._files, fsspec.implementations.local.LocalFileSystem)
+        self._files, self._path = reach(os.path.expanduser(address))
+        self._local = isinstance(self._files, LocalFileSystem)
 
     def is_folder(self) -> bool:
         return self.shown.endswith("/") or bool(self._asked(lambda: self._files.isdir(self._path)))

@@ -68,7 +68,7 @@ def test_the_setting_chooses(store: Store, tmp_path: Path) -> None:
 
 
 def test_an_address_that_cannot_be_used_is_named_without_its_password(store: Store) -> None:
-    with pytest.raises(SettingError, match=r"DESK_BLOB_URL=nosuch://.*fsspec address") as caught:
+    with pytest.raises(SettingError, match=r"DESK_BLOB_URL=nosuch://.*fsspec knows") as caught:
         blob_store("nosuch://me:secret@host/x", store)
     assert "secret" not in str(caught.value)
 
