@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, create_engine, text
+from sqlalchemy import URL, Connection, MetaData, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -107,15 +107,31 @@ def require_empty(url: str) -> None:
         raise UsageError(f"the database {masked(url)} is not empty", remedy="name a new one: nothing is ever replaced")
 
 
-def load(path: Path, url: str) -> None:
-    """Make the copy the database of this URL, which is empty. Raises BackupError; then it is empty still."""
+@contextlib.contextmanager
+def loaded(path: Path, url: str) -> Iterator[None]:
+    """Make the copy the database of this URL, which is empty. Raises BackupError; then one of Postgres is empty still,
+    and so it is again when the block fails."""
     if make_url(url).get_backend_name() == "sqlite":
         target = Path(make_url(url).database or "")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(path, target)
-    else:
-        arguments = ["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", str(path)]
-        _run("pg_restore", url, arguments)
+        yield
+        return
+    arguments = ["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", str(path)]
+    _run("pg_restore", url, arguments)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(SQLAlchemyError):  # a server that is away is the error of the block already
+            _drop_tables(url)
+        raise
+
+
+def _drop_tables(url: str) -> None:
+    with contextlib.closing(Store(url)) as store, store.engine.begin() as connection:
+        there = MetaData()
+        there.reflect(connection)
+        there.drop_all(connection)
 
 
 def require_program(url: str, name: str) -> None:

@@ -53,8 +53,7 @@ class Restored:
 
 def restore(settings: Settings, address: str, by: str) -> Restored:
     """Restore a backup to the data folder and the database of these settings. Raises UsageError when one of them is not
-    empty, BackupError when the backup is not whole; then the data folder is as empty as before, and so is the database
-    but for one of Postgres of which the audit log or a lineage turned out to be wrong."""
+    empty, BackupError when the backup is not whole; then the data folder and the database are as empty as before."""
     place = BackupPlace(address)
     manifest = place.manifest()
     _require_fit(manifest, settings)
@@ -72,11 +71,11 @@ def restore(settings: Settings, address: str, by: str) -> Restored:
         # First of all: with it no process of this data folder trades, whatever else is there by then.
         halting.write_file(settings, _why(manifest, stage), by)
         _move_files(settings, manifest, stage)
-        databases.load(copy, settings.database)
-        databases_of.upgrade(settings.database)
-        with contextlib.closing(Store(settings.database)) as store:
-            lines = _verify(store, settings, manifest)
-            halted, disarmed = _halt(store, settings, manifest, by)
+        with databases.loaded(copy, settings.database):
+            databases_of.upgrade(settings.database)
+            with contextlib.closing(Store(settings.database)) as store:
+                lines = _verify(store, settings, manifest)
+                halted, disarmed = _halt(store, settings, manifest, by)
         shutil.rmtree(stage)
     _, newest = databases_of.current(settings.database)
     older = manifest.revision if manifest.revision != newest else None

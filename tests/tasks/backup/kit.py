@@ -21,6 +21,7 @@ from models.tables.orders import Order
 from models.tables.runs import Artifact, ToolCall
 from models.tables.threads import Rollout
 from tasks.backup.making import Made, backup
+from tasks.backup.manifest import NAME, Manifest, file_of
 from tasks.backup.restoring import Restored, restore
 from tasks.cli.orders import arming
 from tests.builders import a_run, a_step, a_turn
@@ -106,6 +107,13 @@ def restored(address: Path | str, home: Path, **environ: str) -> tuple[Restored,
     settings = load_settings({"DESK_HOME": str(home), **environ}, home)
     done = restore(settings, str(address), BY)
     return done, DeskData(settings, Store(settings.database))
+
+
+def reseal(copy: Path, **changes: object) -> None:
+    """Alter the manifest as a person would who hides changes to files: with their SHA-256, and its own seal."""
+    made = Manifest.model_validate_json((copy / NAME).read_text())
+    changes = {"files": [file_of(copy, file.path) for file in made.files], **changes}
+    (copy / NAME).write_text(made.model_copy(update=changes).sealed().model_dump_json())
 
 
 def rows(store: Store, but: frozenset[str] = frozenset()) -> dict[str, list[Any]]:

@@ -26,7 +26,7 @@ from tasks.backup import making
 from tasks.backup.manifest import Manifest
 from tasks.backup.restoring import restore
 from tests.patience import PATIENCE
-from tests.tasks.backup.kit import BY, DeskData, desk_data, filled, restored, rows
+from tests.tasks.backup.kit import BY, DeskData, desk_data, filled, reseal, restored, rows
 from tools.orders.audit.log import log_path
 from tools.orders.audit.reading import check_logs
 from tools.orders.halt.halting import halt_file, trading_state
@@ -149,15 +149,10 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(copy: Path, tmp_path: Pa
     assert "manifest.json" in refused(copy, tmp_path / "new")
 
 
-def _resealed(copy: Path, **changes: object) -> None:
-    made = Manifest.model_validate_json((copy / "manifest.json").read_text())
-    (copy / "manifest.json").write_text(made.model_copy(update=changes).sealed().model_dump_json())
-
-
 def test_a_newer_schema_or_format_is_refused(copy: Path, tmp_path: Path) -> None:
-    _resealed(copy, revision="9999")
+    reseal(copy, revision="9999")
     assert "chordesk 0.1.0" in refused(copy, tmp_path / "new")
-    _resealed(copy, format=2)
+    reseal(copy, format=2)
     assert "format 2" in refused(copy, tmp_path / "new")
 
 
@@ -263,8 +258,7 @@ def test_an_audit_log_that_was_whole_and_is_altered_is_refused(data: DeskData, c
     """By a person who also altered its SHA-256 in the manifest, and the seal."""
     path = copy / "audit" / "audit.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"denied"', b'"bought"', 1))
-    made = Manifest.model_validate_json((copy / "manifest.json").read_text())
-    _resealed(copy, files=[making.manifest.file_of(copy, file.path) for file in made.files])
+    reseal(copy)
     assert "the audit log of the backup is not whole: line" in refused(copy, tmp_path / "new")
 
 

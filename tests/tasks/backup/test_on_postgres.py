@@ -16,7 +16,7 @@ from models.settings.sources import load_settings
 from tasks.backup.restoring import restore
 from tests.patience import PATIENCE
 from tests.postgres import Server, binaries
-from tests.tasks.backup.kit import BY, DeskData, filled, restored, rows
+from tests.tasks.backup.kit import BY, DeskData, filled, reseal, restored, rows
 from tests.tasks.backup.test_backup import CHANGED
 from tools.orders.audit.reading import check_logs
 from tools.orders.halt.halting import trading_state
@@ -93,24 +93,38 @@ def test_a_database_with_tables_is_refused(data: DeskData, tmp_path: Path) -> No
 
 def test_a_damaged_dump_leaves_both_places_empty(data: DeskData, postgres: Server, tmp_path: Path) -> None:
     """Damaged before its SHA-256 was taken: the client program refuses it, and its one transaction is rolled back."""
-    from tasks.backup import making
-    from tasks.backup.manifest import Manifest
-
     data.backup(tmp_path / "copy")
     path = tmp_path / "copy" / "database.dump"
     path.write_bytes(path.read_bytes()[:-500])
-    manifest = tmp_path / "copy" / "manifest.json"
-    made = Manifest.model_validate_json(manifest.read_text())
-    files = [making.manifest.file_of(tmp_path / "copy", file.path) for file in made.files]
-    manifest.write_text(made.model_copy(update={"files": files}).sealed().model_dump_json())
+    _refused(tmp_path, postgres.empty(), "pg_restore failed")
+
+
+def test_a_database_of_which_the_log_is_wrong_is_emptied_again(
+    data: DeskData, postgres: Server, tmp_path: Path
+) -> None:
+    """The rows are there when it is found, so the same place takes another backup."""
+    data.backup(tmp_path / "other")
+    data.backup(tmp_path / "copy")
+    path = tmp_path / "copy" / "audit" / "audit.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"denied"', b'"bought"', 1))
     url = postgres.empty()
-    environ = {"DESK_HOME": str(tmp_path / "new"), "DESK_DATABASE_URL": url}
-    with pytest.raises(BackupError, match="pg_restore failed"):
-        restore(load_settings(environ, tmp_path), str(tmp_path / "copy"), BY)
-    assert not (tmp_path / "new").exists()
+    _refused(tmp_path, url, "the audit log of the backup is not whole")
+    done, found = restored(tmp_path / "other", tmp_path / "new", DESK_DATABASE_URL=url)
+    found.store.close()
+    assert done.lines == 3
+
+
+def _refused(folder: Path, url: str, why: str) -> None:
+    """See that a restore of its `copy`, sealed anew, is refused and leaves neither a data folder nor anything in the
+    database."""
+    reseal(folder / "copy")
+    environ = {"DESK_HOME": str(folder / "new"), "DESK_DATABASE_URL": url}
+    with pytest.raises(BackupError, match=why):
+        restore(load_settings(environ, folder), str(folder / "copy"), BY)
+    assert not (folder / "new").exists()
     with closing(Store(url)) as store, store.engine.connect() as connection:
-        query = "select count(*) from information_schema.tables where table_schema = 'public'"
-        assert connection.exec_driver_sql(query).scalar_one() == 0
+        query = "select relname from pg_class where relnamespace = 'public'::regnamespace"
+        assert connection.exec_driver_sql(query).all() == []
 
 
 def test_without_the_client_programs_the_remedy_is_named(
