@@ -177,6 +177,16 @@ DASHBOARDS: Mapping[str, tuple[str, Sequence[Panel]]] = {
                 unit="percentunit",
             ),
             lines(
+                "Notifications",
+                ("max by (channel) (desk_notifications_waiting)", "{{channel}} waiting"),
+                ("max by (channel) (desk_notifications_given_up)", "{{channel}} given up in 24 h"),
+            ),
+            lines(
+                "Oldest notification that is late",
+                ("max by (channel) (desk_notifications_late_seconds)", "{{channel}}"),
+                unit="s",
+            ),
+            lines(
                 "Events dropped",
                 ("sum by (instance, queue) (increase(desk_events_dropped_total[10m]))", "{{instance}} {{queue}}"),
             ),

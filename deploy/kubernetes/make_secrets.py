@@ -4,8 +4,8 @@
 
 Values come from the environment, so that none is in a file or among a command's arguments. What a small desk can make
 up by itself, the passwords of its Postgres and Redis and the token of its API, is random. A fleet brings
-DESK_DATABASE_URL and DESK_REDIS_URL. DESK_NOTIFY_CHANNELS has the channels of notifications. `create` refuses to replace
-what is there: a new password would shut the desk out of its own database.
+DESK_DATABASE_URL and DESK_REDIS_URL. DESK_NOTIFY_CHANNELS has the channels of notifications. `create` refuses to
+replace what is there: a new password would shut the desk out of its own database.
 Standard library only: the machine that runs it needs no desk.
 """
 

@@ -94,7 +94,9 @@ def _patch(found: list[Object], part: Object, target: Mapping[str, str] | None) 
 
 def _merge(into: Object, part: Mapping[str, Any]) -> None:
     for key, value in part.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
+        if value is None:
+            into.pop(key, None)
+        elif isinstance(value, dict) and isinstance(into.get(key), dict):
             _merge(into[key], value)
         elif key in KEYS and isinstance(into.get(key), list):
             into[key] = _merge_lists(into[key], value, KEYS[key])

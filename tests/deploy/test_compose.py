@@ -106,8 +106,29 @@ def test_each_written_folder_has_a_place(compose: dict[str, Any]) -> None:
     services = compose["services"]
     assert all(each["tmpfs"] for each in ours(compose).values())
     assert services["trade"]["volumes"] == ["trade:/data"]  # the audit log and HALT
-    kept = {name for name, each in services.items() for volume in each.get("volumes", []) if volume[0] != "."}
-    assert kept == set(compose["volumes"]) == {"redis", "postgres", "trade", "prometheus", "grafana"}
+    volumes = [volume.partition(":")[0] for each in services.values() for volume in each.get("volumes", [])]
+    kept = {volume for volume in volumes if volume[0] != "."}
+    assert kept == set(compose["volumes"]) == {"redis", "postgres", "trade", "reports", "prometheus", "grafana"}
+
+
+def test_ops_writes_reports_to_a_volume_that_its_user_owns_unless_another_place_is_set(compose: dict[str, Any]) -> None:
+    ops = compose["services"]["ops"]
+    (volume,) = ops["volumes"]
+    name, folder = volume.split(":")
+    assert (name, filled(ops["environment"])["DESK_REPORT_URL"]) == ("reports", folder)
+    assert filled(ops["environment"], DESK_REPORT_URL="s3://bucket/desk")["DESK_REPORT_URL"] == "s3://bucket/desk"
+    assert filled(ops["environment"], DESK_REPORT_URL="")["DESK_REPORT_URL"] == "", "none is written"
+    places = {each["environment"]["DESK_REPORT_URL"] for each in ours(compose).values()}
+    assert len(places) == 1, "beat starts the pass, and a run keeps the settings that it was opened with"
+
+
+def test_the_image_has_each_folder_of_a_volume_for_its_user(compose: dict[str, Any]) -> None:
+    """Docker gives a new volume the owner of the image's folder; without one it is root's, and cannot be written."""
+    image = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+    user = re.findall(r"^USER (\S+)$", image, re.MULTILINE)[-1]
+    owned = set(re.findall(rf"^COPY --from=build --chown={user} \S+ (/\S+)$", image, re.MULTILINE))
+    mounted = {volume.split(":")[1] for each in ours(compose).values() for volume in each.get("volumes", [])}
+    assert mounted == owned
 
 
 def test_networks_let_only_research_reach_models_and_only_trade_reach_brokers(compose: dict[str, Any]) -> None:
@@ -274,3 +295,26 @@ def filled(environment: dict[str, Any], **given: str) -> dict[str, str]:
         return (given.get(name) or default) if rest == ":-" else given.get(name, default)
 
     return {name: re.sub(r"\$\{(\w+)(:?-)([^}]*)\}", value, str(text)) for name, text in environment.items()}
+
+
+def test_the_override_of_the_docs_gives_ops_another_image_and_a_login_alone(
+    compose: dict[str, Any], schema: dict[str, Any]
+) -> None:
+    class Loader(yaml.SafeLoader):
+        """Takes compose's tag of a value that replaces the one below it."""
+
+    Loader.add_constructor("!override", lambda loader, node: loader.construct_mapping(node))
+    text = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    override = yaml.load(block, Loader)
+    assert problems(schema, override) == []
+    (name,) = override["services"]
+    ops, given = compose["services"][name], override["services"][name]
+    assert name == "ops"
+    assert set(ops["secrets"]) | set(override["secrets"]) == set(given["secrets"])
+    (path,) = given["environment"].values()
+    assert path.removeprefix("/run/secrets/") in override["secrets"]
+    (image,) = re.findall(r"^```dockerfile\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert image.splitlines()[-1] == "USER 10001:10001"
+    assert image.splitlines()[0] == f"FROM {ops['image'].partition(':-')[2].rstrip('}')}"
+    assert f"`{given['build']['dockerfile']}`" in text

@@ -29,6 +29,7 @@ from tests.patience import PATIENCE
 from tests.stack import REPOSITORY
 
 WRITABLE = {"/data", "/tmp"}
+REPORTS = "/reports"
 SPARE_SECONDS = 10  # for turns to be interrupted after the drain, and given back
 GENERATED = re.compile(r"^(desk-settings)-[0-9a-z]{10}$")
 
@@ -143,19 +144,41 @@ def test_no_token_of_the_account_is_mounted() -> None:
     }
 
 
+@pytest.mark.parametrize("name", OVERLAYS)
 @pytest.mark.parametrize("role", ROLES)
-def test_the_desk_writes_to_its_home_and_the_folder_of_temporary_files_alone(role: str) -> None:
-    each, variables = workloads("fleet")[role], settings_of("fleet", role)
+def test_the_desk_writes_to_its_home_the_folder_of_temporary_files_and_that_of_reports_alone(
+    role: str, name: str
+) -> None:
+    each, variables = workloads(name)[role], settings_of(name, role)
+    reports = {REPORTS} if (name, role) == ("small", "ops") else set()
     volumes = {one["name"]: one for one in pod(each)["volumes"]}
     claims = {one["metadata"]["name"] for one in each["spec"].get("volumeClaimTemplates", ())}
     for container in containers(each):
         mounts = {one["mountPath"]: one for one in container["volumeMounts"]}
-        assert {path for path, one in mounts.items() if not one.get("readOnly")} == WRITABLE
+        own = reports if container["name"] == "desk" else set()
+        assert {path for path, one in mounts.items() if not one.get("readOnly")} == WRITABLE | own
         for path in WRITABLE:
-            name = mounts[path]["name"]
-            assert name in claims or "emptyDir" in volumes[name]
+            volume = mounts[path]["name"]
+            assert volume in claims or "emptyDir" in volumes[volume]
     assert variables["DESK_HOME"] == variables["HOME"] == "/data"
     assert variables["TMPDIR"] == "/tmp"
+
+
+def test_the_reports_of_a_small_desk_outlive_ops_on_a_volume_of_one_pod() -> None:
+    ops = workloads("small")["ops"]
+    (container,) = pod(ops)["containers"]
+    (mount,) = (one for one in container["volumeMounts"] if one["mountPath"] == REPORTS)
+    (volume,) = (one for one in pod(ops)["volumes"] if one["name"] == mount["name"])
+    claim = named("small", "PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"])
+    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+    assert (ops["spec"]["replicas"], ops["spec"]["strategy"]) == (1, {"type": "Recreate"}), "two would wait for it"
+    assert {settings_of("small", role)["DESK_REPORT_URL"] for role in STAYING} == {REPORTS}
+
+
+def test_the_reports_of_a_fleet_are_elsewhere_since_its_ops_have_no_volume_together() -> None:
+    assert workloads("fleet")["ops"]["spec"]["replicas"] == 2
+    assert not [one for one in pod(workloads("fleet")["ops"])["volumes"] if "persistentVolumeClaim" in one]
+    assert "DESK_REPORT_URL" not in settings_of("fleet", "ops")
 
 
 def test_the_audit_log_outlives_its_pod() -> None:

@@ -109,7 +109,12 @@ def test_only_research_reaches_the_models_only_trade_the_broker_and_only_notify_
     """By policies of their own, in which to name their addresses."""
     for name in OVERLAYS:
         by_name = {each["metadata"]["name"]: each["spec"]["podSelector"] for each in policies(name)}
-        for policy, role in (("to-models", "research"), ("to-broker", "trade"), ("to-channels", "notify")):
+        for policy, role in (
+            ("to-models", "research"),
+            ("to-broker", "trade"),
+            ("to-channels", "notify"),
+            ("to-reports", "ops"),
+        ):
             assert [each for each in workloads(name) if selected(by_name[policy], labels_of(name, each))] == [role]
 
 

@@ -47,4 +47,5 @@ def read_notifications(session: Session) -> Reading:
 
 def _by_channel(session: Session, value: Any, *which: Any) -> dict[str, Any]:
     channel = col(Notification.channel)
-    return dict(session.execute(select_rows(channel, value).where(*which).group_by(channel)).tuples())
+    found = session.execute(select_rows(channel, value).where(*which).group_by(channel))
+    return {row[0]: row[1] for row in found}

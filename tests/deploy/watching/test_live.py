@@ -20,24 +20,27 @@ import redis.asyncio
 from sqlalchemy import update
 from sqlmodel import col, select
 
+from models.notifications.kinds import NotificationState
 from models.states import ApprovalState, OrderState, StepState
 from models.tables.columns import utcnow
+from models.tables.notifications import Notification
 from models.tables.orders import Approval, EquityMark, Order
 from models.tables.runs import Run, Step, Sweep
 from tasks.bootstrap import desk_of
 from tasks.engine.limits.admission import Admission
 from tasks.workflows.screen import open_screen
 from tests.deploy.watching.prometheus import Prometheus, alerts, metrics_in, queries, scraping
+from tests.fakes.channel import FakeChannel
 from tests.stack import Processes, free_port, processes, wait_for
 
-ROLES = ("research", "ops", "trade", "beat", "api")
+ROLES = ("research", "ops", "trade", "beat", "api", "notify")
 SYMBOLS = "AAPL,IBM,TGT,GOOG,XOM,GE,JPM,BAC,WMT,PG"
 # These have a series once what they count has happened: an error, a missing figure, a priced turn, a limited turn.
 WITH_ITS_EVENT = {
     "desk_codex_errors_total", "desk_usage_missing_total", "desk_day_usd", "desk_turns_reserved",
     "desk_model_parked_seconds",
 }  # fmt: skip
-BY_SERIES_ALONE = {"DeskErrorRate", "DeskEventsDropped", "DeskDatabaseAway"}
+BY_SERIES_ALONE = {"DeskErrorRate", "DeskEventsDropped", "DeskDatabaseAway", "DeskNotificationsGivenUp"}
 SETTINGS = {
     "TRADER_LIVE": "1",
     "DESK_APPROVAL": "manual",
@@ -49,18 +52,24 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A desk with a port for each role, and the Prometheus that scrapes them."""
+    """A desk with a port for each role, the Prometheus that scrapes them, and the far side of a channel."""
 
     desk: Processes
+    far: FakeChannel
     ports: Mapping[str, int]
     prometheus: Prometheus
 
     def start(self, role: str, **given: str) -> None:
         environ = {"DESK_METRICS_PORT": str(self.ports[role]), **given}
-        if role in ("beat", "api"):
+        if role == "notify":
+            self.desk.desk(role, role, "run", environ={**environ, **self.notices()})
+        elif role in ("beat", "api"):
             self.desk.desk(role, role, environ=environ)
         else:
             self.desk.start_worker(role, environ=environ)
+
+    def notices(self) -> dict[str, str]:
+        return {"DESK_NOTIFY_CHANNELS": self.far.variable("phone"), "DESK_NOTIFY_WINDOW_SECONDS": "0"}
 
     def fires(self, *names: str) -> None:
         wait_for(lambda: self.prometheus.firing() >= set(names), f"{', '.join(names)} fire")
@@ -73,14 +82,14 @@ class Watched:
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     ports = {role: free_port() for role in ROLES}
     folder = tmp_path_factory.mktemp("prometheus")
-    with processes(**SETTINGS) as desk:
+    with processes(**SETTINGS) as desk, FakeChannel() as far:
         desk.rulebook(latency=0.2)
-        starting = Watched(desk, ports, Prometheus(0))
+        starting = Watched(desk, far, ports, Prometheus(0))
         for role in ROLES:
             starting.start(role)
         desk.await_workers("research", "ops", "trade")
         with scraping(folder, ports) as prometheus:
-            yield Watched(desk, ports, prometheus)
+            yield Watched(desk, far, ports, prometheus)
 
 
 @pytest.fixture(scope="module")
@@ -112,13 +121,15 @@ def test_every_query_runs_and_every_metric_in_one_exists(watched: Watched, scree
 
 @pytest.mark.long
 def test_a_desk_at_work_sets_off_no_alert(watched: Watched, screen: Run) -> None:
-    wait_for(lambda: watched.prometheus.query("sum(desk_ready) == 5") != [], "all processes are ready")
+    wait_for(lambda: watched.prometheus.query(f"sum(desk_ready) == {len(ROLES)}") != [], "all processes are ready")
     watched.rests(*alerts())
 
 
 @pytest.mark.long
 def test_orders_a_halt_a_parked_model_and_a_fall_set_off_theirs(watched: Watched, screen: Run) -> None:
     store = desk_of(watched.desk.app).store
+    watched.far.until(1, "phone")
+    watched.far.status["phone"] = [500]
     with store.session() as session:
         session.connection().execute(update(Approval).values(asked_at=utcnow() - dt.timedelta(minutes=5)))
     watched.fires("DeskWaiting")
@@ -138,6 +149,17 @@ def test_orders_a_halt_a_parked_model_and_a_fall_set_off_theirs(watched: Watched
     assert done.wait(240) == 0, watched.desk.log("halt")
     watched.desk.running.pop("halt")
     watched.fires("DeskHalted")
+
+    def fails() -> bool:
+        with store.session() as session:
+            past = utcnow() - dt.timedelta(minutes=10)
+            failed = (col(Notification.attempts) > 0, col(Notification.state) == NotificationState.WAITING)
+            done = session.connection().execute(update(Notification).where(*failed).values(created_at=past))
+            return bool(done.rowcount)
+
+    wait_for(fails, "a message has failed")
+    watched.fires("DeskNotificationsLate")
+    watched.far.status["phone"] = [200]
 
 
 @pytest.mark.long
@@ -187,8 +209,9 @@ def test_killed_workers_a_dead_beat_and_a_lost_redis_set_off_theirs(watched: Wat
         session.connection().execute(update(Sweep).values(last_at=past))
         session.connection().execute(update(Step).where(col(Step.state) == StepState.READY).values(due_at=past))
     watched.fires("DeskNoBeat", "DeskSweepStale", "DeskStepsDue")
+    desk.end("notify", signal.SIGKILL)
     desk.end("redis", signal.SIGKILL)
-    watched.fires("DeskRedisAway")
+    watched.fires("DeskRedisAway", "DeskNoNotifier")
 
 
 def test_the_other_alerts_are_those_of_promtool(watched: Watched) -> None:

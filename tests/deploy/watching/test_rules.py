@@ -15,10 +15,11 @@ from tests.stack import REPOSITORY
 
 RUNBOOKS = REPOSITORY / "docs" / "runbooks.md"
 LONG = "1h"
+ROLES = ("research", "ops", "trade", "beat", "api", "notify")
 # A desk that is well, for two hours, one value a minute.
 HEALTHY: Mapping[str, str] = {
-    **{f'up{{job="desk",instance="{role}"}}': "1x120" for role in ("research", "ops", "trade", "beat", "api")},
-    **{f'desk_ready{{job="desk",role="{role}"}}': "1x120" for role in ("research", "ops", "trade", "beat", "api")},
+    **{f'up{{job="desk",instance="{role}"}}': "1x120" for role in ROLES},
+    **{f'desk_ready{{job="desk",role="{role}"}}': "1x120" for role in ROLES},
     'desk_part_up{part="database",instance="ops"}': "1x120",
     'desk_part_up{part="redis",instance="ops"}': "1x120",
     'desk_attempts_lost{instance="ops"}': "0x120",
@@ -40,6 +41,9 @@ HEALTHY: Mapping[str, str] = {
     'desk_trading_state{account="paper",state="live"}': "1x120",
     'desk_drawdown_share{account="paper"}': "0.02x120",
     'desk_day_change_share{account="paper"}': "-0.01x120",
+    'desk_part_up{part="database",instance="notify"}': "1x120",
+    'desk_notifications_late_seconds{channel="phone"}': "0 5 35 0x117",
+    'desk_notifications_given_up{channel="phone"}': "0x120",
 }
 
 
@@ -53,13 +57,14 @@ class Fault(NamedTuple):
 
 
 READY, AGE = 'desk_ready{{job="desk",role="{}"}}', 'desk_sweep_age_seconds{instance="ops"}'
+DATABASE = 'desk_part_up{{part="database",instance="{}"}}'
 FAULTS: Mapping[str, Fault] = {
     "DeskNoWorker": Fault({READY.format("research"): "0x120", READY.format("trade"): None}, alerts=2),
     "DeskNoBeat": Fault({READY.format("beat"): None}),
     "DeskProcessAway": Fault({'up{job="desk",instance="api"}': "0x120"}),
     "DeskWorkerLost": Fault({'desk_attempts_lost{instance="ops"}': "3x120"}),
     "DeskAppServerMemory": Fault({'desk_app_server_largest_bytes{instance="research",kind="kept"}': "1000000000x120"}),
-    "DeskDatabaseAway": Fault({'desk_part_up{part="database",instance="ops"}': "0x120", AGE: None}),
+    "DeskDatabaseAway": Fault({**{DATABASE.format(role): "0x120" for role in ("ops", "notify")}, AGE: None}, alerts=2),
     "DeskRedisAway": Fault({'desk_part_up{part="redis",instance="ops"}': "0x120"}),
     "DeskStepsDue": Fault({'desk_steps_due_age_seconds{queue="research"}': "0+60x120"}),
     "DeskSweepStale": Fault({AGE: "3+60x120"}),
@@ -72,6 +77,9 @@ FAULTS: Mapping[str, Fault] = {
     "DeskOrderUnknown": Fault({'desk_orders_open{state="unknown"}': "1x120"}),
     "DeskHalted": Fault({'desk_trading_state{account="paper",state="halted"}': "1x120"}),
     "DeskDrawdown": Fault({'desk_drawdown_share{account="paper"}': "0.13x120"}),
+    "DeskNoNotifier": Fault({READY.format("notify"): "1x20 0x100"}),
+    "DeskNotificationsLate": Fault({'desk_notifications_late_seconds{channel="phone"}': "0+60x120"}),
+    "DeskNotificationsGivenUp": Fault({'desk_notifications_given_up{channel="phone"}': "2x120"}),
     "DeskDayLoss": Fault({'desk_day_change_share{account="paper"}': "-0.028x120"}),
 }
 
@@ -123,6 +131,19 @@ def test_a_desk_that_never_swept_is_stale_and_one_that_is_gone_has_no_worker(tmp
     assert check(tmp_path, unit_test({AGE: None}, {"DeskSweepStale": 1})) == ""
     nothing = dict.fromkeys(HEALTHY)
     assert check(tmp_path, unit_test(nothing, {"DeskNoWorker": 3, "DeskNoBeat": 1})) == ""
+
+
+def test_a_desk_without_channels_or_without_them_since_hours_ago_lacks_no_process(tmp_path: Path) -> None:
+    for values in (None, "1x20"):
+        gone = {READY.format("notify"): values, 'up{job="desk",instance="notify"}': values}
+        firing = {} if values is None else {"DeskNoNotifier": 1}
+        assert check(tmp_path, unit_test(gone, firing)) == ""
+    late = unit_test({READY.format("notify"): "1x20"}, {})
+    late["promql_expr_test"][0]["eval_time"] = "7h"
+    found = {name: values.replace("x120", "x480") for name, values in HEALTHY.items() if "notify" not in name}
+    late["input_series"] = [{"series": name, "values": values} for name, values in found.items()]
+    late["input_series"].append({"series": READY.format("notify"), "values": "1x20"})
+    assert check(tmp_path, late) == ""
 
 
 def test_promtool_would_notice_an_alert_that_does_not_fire(tmp_path: Path) -> None:
