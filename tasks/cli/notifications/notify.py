@@ -50,11 +50,11 @@ def run() -> None:
     require_current(settings.database)
     owner = f"notify@{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     names = ", ".join(f"{name} ({wire.service})" for name, wire in made.items())
-    print_line(f"sending to {names}")
     stop = threading.Event()
     with closing(Store(settings.database)) as store:
         sender = Sender(store, settings, made, owner)
         with _watched(settings, store, sender, owner, stop), ThreadPoolExecutor(1, "notify") as pool, signals.raised():
+            print_line(f"sending to {names}")
             # Not in this thread: a stop signal must not end a transaction in the middle.
             sending = pool.submit(sender.run, stop)
             try:

@@ -199,6 +199,27 @@ def test_of_two_senders_one_sends_and_each_message_once(floor: Floor) -> None:
         assert session.get_one(NotificationSender, lease.SINGLE).owner is None, "the lease is given back"
 
 
+def test_a_sender_is_well_while_it_passes_and_another_one_waits_for_it(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = floor.sender("one"), floor.sender("two")
+    assert one.why_not() == "it is starting, or waits for the database"
+    stop = threading.Event()
+    threads = [threading.Thread(target=each.run, args=(stop,)) for each in (one, two)]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_for(lambda: one.why_not() is None, "the first one sends")
+        waits = "another process sends, and this one waits for the end of its lease"
+        wait_for(lambda: two.why_not() == waits, "the second one waits")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    monkeypatch.setattr(sender, "STALLED_SECONDS", 0.0)
+    assert str(one.why_not()).endswith("s ago: it waits for the database"), "its passes have ended"
+
+
 def test_a_channel_that_comes_later_gets_nothing_of_before(store: Store, far: FakeChannel) -> None:
     floor = Floor(store, far, Settings(notify_channels=far.variable("phone"), notify_window_seconds=0))
     floor.happens(ended())
