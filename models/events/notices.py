@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Table, delete
+from sqlalchemy import ColumnElement, Table, delete
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
-from sqlmodel import Session, col, select
+from sqlmodel import Session, SQLModel, col, select
 
 from models.events.envelope import DESK, Envelope, EventType
 from models.notifications.kinds import NoticeKind
@@ -25,7 +25,6 @@ from models.tables.composing import composed_once
 from models.tables.notifications import Notice, Notification, NotificationPart
 
 _TO_NOTE = "notices_to_add"  # key of a session's info
-_notices: Table = Notice.__table__  # type: ignore[attr-defined]
 
 _ORDERS: Mapping[str, NoticeKind] = {
     OrderState.UNKNOWN: NoticeKind.ORDER_UNKNOWN,
@@ -138,16 +137,28 @@ def _row(one: NewNotice) -> dict[str, Any]:
 
 @composed_once
 def _insert(dialect: str) -> Insert:
-    new = (sqlite if dialect == "sqlite" else postgresql).insert(_notices)
+    new = (sqlite if dialect == "sqlite" else postgresql).insert(_table(Notice))
     ignoring: Insert = new.on_conflict_do_nothing(index_elements=["key"])
     return ignoring
 
 
+def old(before: dt.datetime) -> list[tuple[Table, ColumnElement[bool]]]:
+    """Return what goes with notices that are older, in the order in which it may be deleted: tables, and the condition
+    that their rows meet. A message that still waits stays."""
+    past = col(Notice.occurred_at) < before
+    return [
+        (_table(NotificationPart), col(NotificationPart.notice_id).in_(select(Notice.id).where(past))),
+        (_table(Notification), col(Notification.ended_at) < before),
+        (_table(Notice), past),
+    ]
+
+
 def trim(session: Session, before: dt.datetime) -> int:
-    """Delete notices that are older, and what became of them, and return the number of notices. A message that still
-    waits stays."""
-    old = select(Notice.id).where(col(Notice.occurred_at) < before)
-    ended = col(Notification.ended_at) < before
-    session.execute(delete(NotificationPart).where(col(NotificationPart.notice_id).in_(old)))
-    session.execute(delete(Notification).where(ended))
-    return session.connection().execute(delete(Notice).where(col(Notice.occurred_at) < before)).rowcount
+    """Delete notices that are older, and what became of them, and return the number of notices."""
+    done = [session.connection().execute(delete(table).where(which)).rowcount for table, which in old(before)]
+    return done[-1]
+
+
+def _table(model: type[SQLModel]) -> Table:
+    found: Table = model.__table__  # type: ignore[attr-defined]
+    return found

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, LargeBinary, Table, cast, func, literal_column
+from sqlalchemy import BigInteger, ColumnElement, LargeBinary, Table, cast, func, literal_column, select
+from sqlmodel import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +44,10 @@ def content(table: Table, sqlite: bool) -> ColumnElement[Any]:
         return func.coalesce(func.sum(func.pg_column_size(literal_column(f'"{table.name}".*'))), 0)
     sizes = [func.coalesce(func.length(cast(column, LargeBinary)), 0) for column in table.columns]
     return cast(func.coalesce(func.sum(sum(sizes[1:], sizes[0])), 0), BigInteger)
+
+
+def chosen(session: Session, table: Table, which: ColumnElement[bool]) -> Amount:
+    """Return the amount of a table's rows that meet a condition."""
+    size = content(table, session.get_bind().dialect.name == "sqlite")
+    rows, found = session.execute(select(func.count(), size).select_from(table).where(which)).one()
+    return Amount(int(rows), int(found))

@@ -26,8 +26,9 @@ class Pass:
 
 def due(desk: Desk, policy: Policy) -> Pass:
     """Return what `collect` would delete now. It changes nothing."""
-    rows = runs.due(desk.store, policy)
-    kept = added(rows, {EVENTS: events.due(desk.store, policy)})
+    rows = runs.due(desk.store, policy, events.losing_all(desk.store, policy))
+    going = runs.old(desk.store, policy)
+    kept = added(rows, {EVENTS: events.due(desk.store, policy)}, events.beside_due(desk.store, policy, going))
     kept = added(kept, {PICTURES: pictures.due(desk.store, desk.settings.home, policy)})
     return _with_threads(desk, policy, kept, counting=True)
 
@@ -35,7 +36,8 @@ def due(desk: Desk, policy: Policy) -> Pass:
 def collect(desk: Desk, policy: Policy) -> Pass:
     """Delete what is due. Safe beside a desk at work and beside itself, and again after an end at any moment."""
     trimmed = events.trim(desk.store, policy)
-    done = added(runs.collect(desk.store, policy), {EVENTS: Amount(trimmed.events, trimmed.bytes)})
+    went = {EVENTS: Amount(trimmed.events, trimmed.bytes)}
+    done = added(runs.collect(desk.store, policy), went, trimmed.beside)
     done = added(done, {PICTURES: pictures.prune(desk.store, desk.settings.home, policy)})
     return _with_threads(desk, policy, done, counting=False)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 
 import redis
 import structlog
-from sqlalchemy import delete, func
+from sqlalchemy import ColumnElement, Table, and_, delete, func, or_
 from sqlmodel import Session, col, select
 
 from models.database.store import Store
@@ -19,7 +19,7 @@ from models.tables.events import EventBatch, EventHead, RuntimeItem, RuntimeTurn
 from models.tables.runs import Run
 from tasks.events import lost_turns
 from tasks.events.sources import AWAY
-from tasks.retention.amounts import Amount, total
+from tasks.retention.amounts import Amount, Amounts, added, chosen, total
 from tasks.retention.policy import Policy, policy_of
 
 log = structlog.get_logger(__name__)
@@ -27,19 +27,23 @@ log = structlog.get_logger(__name__)
 HOURLY_KEY, HOUR_SECONDS = "desk:events-trim", 3600
 # Events deleted in one transaction, for which other writers wait.
 CHUNK = 5_000
+# What a run's turns and items are doing: of no use after its events.
+LIFECYCLES: tuple[Table, ...] = (RuntimeTurn.__table__, RuntimeItem.__table__)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """Number of events trimmed, of their runs, and the bytes of the events."""
+    """Number of events trimmed, of their runs, and the bytes of the events. beside: rows that went with events."""
 
     runs: int = 0
     events: int = 0
     bytes: int = 0
+    beside: Amounts = field(default_factory=dict)
 
 
 def trim(store: Store, policy: Policy) -> Trimmed:
-    """Trim events that are too old or too many. Safe at any time and from several processes."""
+    """Trim events that are too old or too many, and what goes with them. Safe at any time and from several
+    processes."""
     lost_turns.end_left_over(store, policy.now, since=policy.events_before)
     done = Trimmed()
     for run_id, upto in _due(store, policy):
@@ -47,10 +51,29 @@ def trim(store: Store, policy: Policy) -> Trimmed:
         count = sum(_trim(store, run_id, upto))
         if count:
             done = Trimmed(done.runs + 1, done.events + count, done.bytes + size)
-    _forget_lifecycles(store, policy.events_before)
+    beside = _forget_lifecycles(store, policy.events_before)
     with store.session() as session:
+        beside = added(beside, _of_notices(session, policy.events_before))
         notices.trim(session, policy.events_before)
-    return done
+    return replace(done, beside=beside)
+
+
+def losing_all(store: Store, policy: Policy) -> set[str]:
+    """Return the runs of which `trim` would leave no event."""
+    with store.read() as session:
+        return {run_id for run_id, _ in _old(session, policy.events_before)}
+
+
+def beside_due(store: Store, policy: Policy, apart: Collection[str] = ()) -> Amounts:
+    """Return the rows that `trim` would delete with events now, by table. apart: runs that are counted by somebody
+    else."""
+    ended = select(Run.id).where(col(Run.finished_at) < policy.events_before, col(Run.id).not_in(apart))
+    with store.read() as session:
+        found = {
+            table.name: chosen(session, table, or_(table.c.run_id.in_(ended), _of_no_run(table, policy.events_before)))
+            for table in LIFECYCLES
+        }
+        return added(found, _of_notices(session, policy.events_before))
 
 
 def due(store: Store, policy: Policy) -> Amount:
@@ -121,15 +144,26 @@ def _trim(store: Store, run_id: str, upto: int) -> Iterator[int]:
             yield event_log.trim(session, run_id, place)
 
 
-def _forget_lifecycles(store: Store, before: dt.datetime) -> None:
-    """Delete turns and items of runs that ended before this, and those of no run by their own age. Conversations stay:
-    they are the run's manifest. The query does not depend on events, so that an interrupted trim leaves none."""
-    for model in (RuntimeTurn, RuntimeItem):
+def _forget_lifecycles(store: Store, before: dt.datetime) -> Amounts:
+    """Delete turns and items of runs that ended before this, and those of no run by their own age; return them by
+    table. Conversations stay: they are the run's manifest. The query does not depend on events, so that an interrupted
+    trim leaves none."""
+    amounts: Amounts = {}
+    for table in LIFECYCLES:
         with store.read() as session:
-            kept = select(model.run_id).where(model.run_id == Run.id).exists()
+            kept = select(table.c.run_id).where(table.c.run_id == Run.id).exists()
             run_ids = session.exec(select(Run.id).where(col(Run.finished_at) < before, kept)).all()
-        for run_id in run_ids:
+        for which in [*(table.c.run_id == run_id for run_id in run_ids), _of_no_run(table, before)]:
             with store.session() as session:
-                session.execute(delete(model).where(col(model.run_id) == run_id))
-        with store.session() as session:
-            session.execute(delete(model).where(col(model.run_id) == DESK, col(model.started_at) < before))
+                amounts = added(amounts, {table.name: chosen(session, table, which)})
+                session.execute(delete(table).where(which))
+    return amounts
+
+
+def _of_no_run(table: Table, before: dt.datetime) -> ColumnElement[bool]:
+    return and_(table.c.run_id == DESK, table.c.started_at < before)
+
+
+def _of_notices(session: Session, before: dt.datetime) -> Amounts:
+    """Return what `notices.trim` deletes now, by table."""
+    return {table.name: chosen(session, table, which) for table, which in notices.old(before)}

@@ -7,17 +7,17 @@ on the run by now, so that a reader finds it whole or not at all. The foreign ke
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import structlog
-from sqlalchemy import Table, delete, func, select, tuple_
+from sqlalchemy import Table, delete, select, tuple_
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session
 
 from models.database.store import Store
 from models.database.tables import every_table
 from models.tables.runs import Run
-from tasks.retention.amounts import Amount, Amounts, added, content
+from tasks.retention.amounts import Amount, Amounts, added, chosen
 from tasks.retention.holds import Hold, held_by_now, holds
 from tasks.retention.owners import rows_of
 from tasks.retention.policy import EVIDENCE, HOUR, RUN, Policy
@@ -26,6 +26,7 @@ log = structlog.get_logger(__name__)
 
 # Rows deleted in one transaction, for which other writers wait.
 CHUNK = 500
+BATCHES = frozenset({"event_batch"})
 Stopped = Callable[[], bool]
 
 
@@ -33,12 +34,14 @@ class _HeldByNow(Exception):
     """Something rests on the run since it was looked up."""
 
 
-def due(store: Store, policy: Policy) -> Amounts:
-    """Return the rows that `collect` would delete now, by table; `run` counts the runs that go."""
+def due(store: Store, policy: Policy, trimmed: Collection[str] = ()) -> Amounts:
+    """Return the rows that `collect` would delete now, by table; `run` counts the runs that go. trimmed: runs that lose
+    all events before, as in a pass over everything."""
     amounts: Amounts = {}
-    for run_id, hold in _old(store, policy).items():
+    for run_id, hold in old(store, policy).items():
         with store.read() as session:
-            going = [table for table in every_table().values() if table.name in _going(hold)]
+            names = _going(hold) - (BATCHES if run_id in trimmed else frozenset())
+            going = [table for table in every_table().values() if table.name in names]
             amounts = added(amounts, {table.name: _amount(session, table, run_id) for table in going})
     return amounts
 
@@ -47,7 +50,7 @@ def collect(store: Store, policy: Policy, stopped: Stopped = lambda: False) -> A
     """Delete what is due and return it by table. Safe at any time, beside other processes, and again after an end at
     any moment. stopped: ends it after the transaction in hand."""
     amounts: Amounts = {}
-    for run_id, hold in _old(store, policy).items():
+    for run_id, hold in old(store, policy).items():
         if stopped():
             break
         try:
@@ -57,7 +60,7 @@ def collect(store: Store, policy: Policy, stopped: Stopped = lambda: False) -> A
     return amounts
 
 
-def _old(store: Store, policy: Policy) -> dict[str, Hold]:
+def old(store: Store, policy: Policy) -> dict[str, Hold]:
     """Return the runs that end or shrink, the newest first: none goes before one that refers to it."""
     if policy.runs_before is None:
         return {}
@@ -98,9 +101,9 @@ def _delete_in_chunks(store: Store, policy: Policy, table: Table, run_id: str) -
             if not done.rows:
                 _require(session, run_id, policy.now)
             some = select(*table.primary_key.columns).where(rows_of(table.name, run_id)).limit(CHUNK).subquery()
-            chosen = key.in_(select(*some.c))
-            done += _sum(session, table, chosen)
-            session.execute(delete(table).where(chosen))
+            some_rows = key.in_(select(*some.c))
+            done += chosen(session, table, some_rows)
+            session.execute(delete(table).where(some_rows))
 
 
 def _require(session: Session, run_id: str, since: dt.datetime) -> None:
@@ -121,10 +124,4 @@ def _note(store: Store, policy: Policy, run_id: str) -> None:
 
 
 def _amount(session: Session, table: Table, run_id: str) -> Amount:
-    return _sum(session, table, rows_of(table.name, run_id))
-
-
-def _sum(session: Session, table: Table, which: object) -> Amount:
-    size = content(table, session.get_bind().dialect.name == "sqlite")
-    rows, found = session.execute(select(func.count(), size).select_from(table).where(which)).one()  # type: ignore[arg-type]
-    return Amount(int(rows), int(found))
+    return chosen(session, table, rows_of(table.name, run_id))

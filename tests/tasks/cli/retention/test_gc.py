@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 
 from models.database.store import Store
+from models.events import event_log
+from models.events.envelope import EventType, event
 from models.files import replacing
 from models.settings.running import lock_path
 from models.states import RunState, StepState
 from models.tables.columns import utcnow
+from models.tables.events import EventHead, RuntimeTurn
+from models.tables.notifications import Notice
 from models.tables.runs import ToolCall
 from tests.builders import a_run, a_step, a_turn
 from tests.databases import make_database
@@ -30,7 +34,8 @@ CALLS = 3000
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home with a run of 400 days ago, 3 MB of tool calls, and one of today."""
+    """A home with a run of 400 days ago, 3 MB of tool calls, one of 40 days ago, and one of today; the first two have
+    events, a turn of the runtime and a notice."""
     url = f"sqlite:///{tmp_path / 'desk.db'}"
     make_database(url)
     store = Store(url)
@@ -38,11 +43,24 @@ def home(tmp_path: Path) -> Path:
     with store.session() as session:
         a_run(session)
         run = a_run(session, state=RunState.DONE, created_at=old, finished_at=old)
+        ended = utcnow() - dt.timedelta(days=40)
+        later = a_run(session, state=RunState.DONE, created_at=ended, finished_at=ended)
         turn = a_turn(session, a_step(session, run, state=StepState.DONE))
         call = {"tool": "quote", "success": True, "has_data": True, "seconds": 0.1}
         session.add_all(ToolCall(turn_id=turn.id, ordinal=n, output="o" * 1000, **call) for n in range(CALLS))
+    for days, run_id in ((400, run.id), (40, later.id)):
+        _was_followed(store, run_id, utcnow() - dt.timedelta(days=days))
     store.close()
     return tmp_path
+
+
+def _was_followed(store: Store, run_id: str, at: dt.datetime) -> None:
+    with store.session() as session:
+        event_log.append(session, [event(EventType.TOOL_COMPLETED, run_id, tool="t", n=n) for n in range(3)])
+    with store.session() as session:
+        session.get_one(EventHead, run_id).updated_at = at
+        session.add(RuntimeTurn(run_id=run_id, thread_id="t", turn_id=run_id, status="completed", started_at=at))
+        session.add(Notice(kind="run_finished", key=run_id, run_id=run_id, subject="", facts={}, occurred_at=at))
 
 
 def amounts(home: Path, *arguments: str) -> Any:
@@ -54,6 +72,9 @@ def amounts(home: Path, *arguments: str) -> Any:
 def test_a_dry_run_foresees_what_goes(home: Path) -> None:
     counted = amounts(home, "--dry-run")
     assert (counted["run"]["rows"], counted["tool_call"]["rows"]) == (1, CALLS)
+    assert {name: counted[name]["rows"] for name in ("event", "runtime_turn", "notice")} == {
+        "event": 6, "runtime_turn": 2, "notice": 2,
+    }  # fmt: skip
     assert counted["tool_call"]["bytes"] > CALLS * 1000
     assert amounts(home, "--dry-run") == counted
     assert amounts(home) == counted
@@ -111,9 +132,9 @@ def test_one_that_is_killed_is_gone_on_with(home: Path) -> None:
         "own = runs._require\n"
         "def slow(*given): time.sleep(0.01); own(*given)\n"
         "runs._require = slow\n"
-        "sum_ = runs._sum\n"
+        "sum_ = runs.chosen\n"
         "def slower(*given): time.sleep(0.002); return sum_(*given)\n"
-        "runs._sum = slower; sys.argv = ['desk', 'gc']; main()"
+        "runs.chosen = slower; sys.argv = ['desk', 'gc']; main()"
     )
     process = subprocess.Popen([sys.executable, "-c", code], env=environment(home), cwd=home)
     store = Store(f"sqlite:///{home / 'desk.db'}")
