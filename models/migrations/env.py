@@ -30,6 +30,8 @@ context.configure(
     render_as_batch=True,
     render_item=_render,
     compare_type=False,
+    # SQLite can take back changes of tables too, which Alembic does not assume of it.
+    transactional_ddl=True,
 )
 with context.begin_transaction():
     context.run_migrations()
