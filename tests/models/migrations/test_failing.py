@@ -12,6 +12,7 @@ from sqlalchemy import Engine, event, inspect
 
 from models.database.store import current, upgrade
 from tests.models.migrations.old_database import OldDatabase, insert, old_database
+from tests.postgres import Server
 
 LAST = "CREATE TABLE order_check"  # of the newest of several migrations, the first of which rebuild tables on SQLite
 
@@ -57,14 +58,6 @@ def test_an_upgrade_that_fails_changes_nothing(tmp_path: Path) -> None:
     an_upgrade_fails_and_is_repeated(f"sqlite:///{tmp_path / 'desk.db'}")
 
 
-@pytest.mark.process
 @pytest.mark.postgres
-def test_an_upgrade_that_fails_changes_nothing_on_postgres() -> None:
-    pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed: pip install 'chordesk[postgres]'")
-    from tests.postgres import binaries, shared
-
-    found = binaries()
-    if found is None:
-        pytest.skip("no PostgreSQL here: neither initdb and postgres on the PATH nor /usr/lib/postgresql/*/bin")
-    with shared(found) as server:
-        an_upgrade_fails_and_is_repeated(server.url(server.fresh()))
+def test_an_upgrade_that_fails_changes_nothing_on_postgres(postgres: Server) -> None:
+    an_upgrade_fails_and_is_repeated(postgres.empty())
