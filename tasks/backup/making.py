@@ -35,11 +35,12 @@ SECRETS = (
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A backup that is complete, and the bytes of its files."""
+    """A backup that is complete, and the bytes of its files. leftovers: what others beside it left that were killed."""
 
     place: str
     manifest: Manifest
     bytes: int
+    leftovers: list[str]
 
 
 def backup(settings: Settings, store: Store, address: str, version: str | None) -> Made:
@@ -69,7 +70,7 @@ def backup(settings: Settings, store: Store, address: str, version: str | None) 
             removed=found.removed, missing=sorted(found.missing), left_out=[*SECRETS, *found.left_out],
         ).sealed()  # fmt: skip
         (folder / manifest.NAME).write_bytes(manifest.written(made))
-    return Made(place.name, made, sum(file.bytes for file in files))
+    return Made(place.name, made, sum(file.bytes for file in files), place.leftovers())
 
 
 def _files(folder: Path) -> list[Path]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from fsspec.implementations.local import LocalFileSystem
 from models.errors import BackupError, UsageError
 from models.files import reach, sync_folder
 from models.urls import masked
+from tasks.backup.asides import abandoned, aside
 from tasks.backup.manifest import NAME, BackupFile, Manifest, file_of, parsed
 
 
@@ -39,31 +39,31 @@ class BackupPlace:
     def filled(self) -> Iterator[Path]:
         """Yield an empty folder whose content becomes this place's when the block ends; an error leaves nothing. The
         manifest comes last: a place that an end at any moment leaves without it is no backup."""
-        if self.folder is not None:
+        target = self.folder or Path(tempfile.gettempdir(), "desk-backup")
+        with contextlib.ExitStack() as stack:
             with self._answering():
-                self.folder.parent.mkdir(parents=True, exist_ok=True)
-                aside = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}.partial-"))
-        else:
-            aside = Path(tempfile.mkdtemp(prefix="desk-backup-"))
-        try:
-            yield aside
+                target.parent.mkdir(parents=True, exist_ok=True)
+                folder = stack.enter_context(aside(target))
+            yield folder
             with self._answering():
-                self._publish(aside)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+                self._publish(folder)
 
-    def _publish(self, aside: Path) -> None:
-        names = [path.relative_to(aside).as_posix() for path in sorted(aside.rglob("*")) if path.is_file()]
+    def leftovers(self) -> list[str]:
+        """Return what killed backups left beside this folder."""
+        return [str(path) for path in abandoned(self.folder.parent)] if self.folder is not None else []
+
+    def _publish(self, folder: Path) -> None:
+        names = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file()]
         if self.folder is not None:
             for name in names:
-                with (aside / name).open("rb") as file:
+                with (folder / name).open("rb") as file:
                     os.fsync(file.fileno())
-            os.rename(aside, self.folder)
+            os.rename(folder, self.folder)
             sync_folder(self.folder.parent)
             return
         for name in sorted(names, key=lambda name: name == NAME):
             self._files.makedirs(f"{self._root}/{name}".rpartition("/")[0], exist_ok=True)
-            self._files.put_file(str(aside / name), f"{self._root}/{name}")
+            self._files.put_file(str(folder / name), f"{self._root}/{name}")
 
     def manifest(self) -> Manifest:
         """Return the manifest. Raises BackupError where there is none, or a damaged one."""

@@ -39,6 +39,7 @@ def backup(
     emit(made, lambda _: _made(made), as_json=as_json)
     warn(f"the audit log was not whole already: {one}" for chain in made.manifest.chains for one in chain.problems[:1])
     warn(f"not in this data folder, so not in the backup: {name}" for name in made.manifest.missing[:_MOST])
+    warn(f"{path} is what a killed backup left: remove it, unless another machine writes it" for path in made.leftovers)
 
 
 @commands.command()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import zygote
+from tests.patience import PATIENCE
+from tests.stack import wait_for
 from tests.tasks.backup.kit import desk_data, filled
-from tests.tasks.cli.running import desk
+from tests.tasks.cli.running import desk, environment
 
 
 @pytest.fixture
@@ -49,3 +55,57 @@ def test_a_database_of_another_schema_is_not_copied(home: Path, tmp_path: Path) 
         connection.execute("update alembic_version set version_num = '0023'")
     done = desk(home, "backup", str(tmp_path / "copy"))
     assert (done.returncode, "desk db upgrade" in done.stderr) == (2, True)
+
+
+Begun = Callable[[str], tuple[zygote.Started, Path]]
+
+
+@pytest.fixture
+def begun(home: Path, tmp_path: Path) -> Iterator[Begun]:
+    """Begins a backup to a place of this name, which waits in the middle for the rest of an audit log that never comes;
+    returns it with the folder that it fills."""
+    log, real = home / "audit" / "audit.jsonl", home / "audit" / "real"
+
+    def begin(name: str) -> tuple[zygote.Started, Path]:
+        before = set(tmp_path.glob(f".{name}.partial-*"))
+        log.rename(real)
+        os.mkfifo(log)
+        with (tmp_path / "log").open("ab") as output:
+            process = zygote.start(("backup", str(tmp_path / name)), environment(home), home, output.fileno())
+        ends.callback(process.kill)
+        wait_for(is_read, "it reads the log")
+        real.replace(log)
+        (folder,) = set(tmp_path.glob(f".{name}.partial-*")) - before
+        assert (folder / "database.sqlite").exists(), "it has copied much already"
+        return process, folder
+
+    def is_read() -> bool:
+        try:
+            ends.callback(os.close, os.open(log, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:
+            return False
+        return True
+
+    with contextlib.ExitStack() as ends:
+        yield begin
+
+
+def killed(begun: tuple[zygote.Started, Path]) -> Path:
+    process, folder = begun
+    process.kill()
+    process.wait(PATIENCE)
+    assert folder.exists()
+    return folder
+
+
+def test_a_killed_one_leaves_nothing_after_the_next_to_its_place(home: Path, tmp_path: Path, begun: Begun) -> None:
+    process, at_work = begun("copy")
+    left, other = killed(begun("copy")), killed(begun("other"))
+    done = desk(home, "backup", str(tmp_path / "copy"))
+    assert done.returncode == 0, done.stderr
+    assert (left.exists(), at_work.exists(), process.poll()) == (False, True, None)
+    assert done.stderr.count("is what a killed backup left: remove it") == 1
+    assert f"warning: {other} is" in done.stderr
+    assert desk(home, "restore", str(tmp_path / "copy"), "--into", str(tmp_path / "new")).returncode == 0
+    done = desk(home, "backup", str(tmp_path / "other"))
+    assert (done.returncode, other.exists(), done.stderr) == (0, False, "")
