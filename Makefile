@@ -28,10 +28,10 @@ demo: $(VENV)/.demo $(SAMPLE) ## Screen the S&P on real prices, research, decide
 
 test: check ## Everything that must pass: check, then all tests with coverage
 	@echo "-- tests"
-	@$(BIN)/python -m pytest -n 4 --dist worksteal --reruns 1 -rR --cov --cov-report=term:skip-covered --cov-fail-under=85 $(TESTS)
+	@$(BIN)/python -m pytest -n 4 --dist loadscope --reruns 1 -rR --cov --cov-report=term:skip-covered --cov-fail-under=85 $(TESTS)
 
 test-fast: $(VENV)/.dev ## Only the tests that start no process and take no long, without coverage (1 to 2 minutes on 2 idle cores)
-	@$(BIN)/python -m pytest --fast -n 2 --dist worksteal -q $(TESTS)
+	@$(BIN)/python -m pytest --fast -n 2 --dist loadscope -q $(TESTS)
 
 check: $(VENV)/.dev ## Lint, format, types and import rules
 	@echo "-- ruff"

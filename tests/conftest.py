@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -24,7 +25,7 @@ from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
 from tests import dialects, examples, starts
 from tests.databases import make_database, template
-from tests.order import long_first
+from tests.order import UnitScheduling, long_first
 from tests.patience import PATIENCE
 from tests.postgres import Server, missing, shared
 
@@ -75,7 +76,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
         starts.refuse_starts()
-    items[:] = long_first(items, getattr(config, "workerinput", {}).get("workercount", 1))
+    items[:] = long_first(items)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling:
+    config.option.loadscopereorder = False  # `long_first` has put them in their order
+    return UnitScheduling(config, log)
 
 
 def valkey_binary() -> str:

@@ -1,31 +1,41 @@
-"""The order of tests. Those marked `long` begin first, so that no process of the run works on one alone at its end; and
-those of the browser, so that one process does them all: another one would make a desk with a record for them too."""
+"""The order of tests over processes: each process does whole units of them, the long ones first.
+
+A unit is a module, so that what a module sets up is made once and its tests run in their order; and the browser's
+tests together, which share a desk with a record.
+"""
 
 from __future__ import annotations
 
 import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling
+
+BROWSER = "tests/tasks/web/page/"
 
 
-def long_first(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
-    """Return the tests with the long ones at the beginning of each process's share. Those of one module stay together,
-    as do all of the browser.
+def unit_of(nodeid: str) -> str:
+    """Return the unit that a test belongs to."""
+    return BROWSER if nodeid.startswith(BROWSER) else nodeid.partition("::")[0]
 
-    At first xdist gives each process an equal share of the list; one that is done takes from the ends of others'.
-    """
-    modules: dict[str, list[pytest.Item]] = {}
-    rest: list[pytest.Item] = []
+
+class UnitScheduling(LoadScopeScheduling):
+    """Distribution of units in the order of the tests: a process that is nearly done gets the next one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return unit_of(nodeid)
+
+
+def long_first(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests by units: first the browser's and those with one marked `long`, then those that start processes,
+    then the others, of which so many are short that all processes end at about the same time."""
+    ranks: dict[str, int] = {}
     for item in items:
-        if item.get_closest_marker("browser"):
-            modules.setdefault("browser", []).append(item)
-        elif item.get_closest_marker("long"):
-            modules.setdefault(item.nodeid.partition("::")[0], []).append(item)
-        else:
-            rest.append(item)
-    heads = [[item for module in list(modules.values())[at::processes] for item in module] for at in range(processes)]
-    found: list[pytest.Item] = []
-    for at, head in enumerate(heads):
-        share = (len(items) - len(found)) // (processes - at)
-        more = max(share - len(head), 0)
-        found += [*head, *rest[:more]]
-        del rest[:more]
-    return found + rest
+        unit = unit_of(item.nodeid)
+        ranks[unit] = min(ranks.get(unit, 2), _rank(item, unit))
+    units = {unit: at for at, unit in enumerate(sorted(ranks, key=lambda unit: ranks[unit]))}
+    return sorted(items, key=lambda item: units[unit_of(item.nodeid)])
+
+
+def _rank(item: pytest.Item, unit: str) -> int:
+    if unit == BROWSER or item.get_closest_marker("long"):
+        return 0
+    return 1 if item.get_closest_marker("process") else 2

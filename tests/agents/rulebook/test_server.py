@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import signal
@@ -106,7 +107,7 @@ def test_a_schema_that_no_rule_fills(http: httpx.Client) -> None:
 
 
 def test_the_answer_is_cut_to_the_schema(http: httpx.Client) -> None:
-    schema = output_schema(ValidatorOutput)
+    schema = copy.deepcopy(output_schema(ValidatorOutput))
     del schema["properties"]["keyRisks"]
     schema["required"].remove("keyRisks")
     turn = converse(http, "quick", [ask(SUBJECT)], {}, schema)

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from models.events.telemetry import EVENTS, Canonical, CodexErrorEvent, ReportGrounded, ToolInvocation
 from models.research import Usage
 from tasks.telemetry.gauges.exporter import GAUGES as OF_DESK
+from tasks.telemetry.gauges.notifications import GAUGES as OF_NOTIFICATIONS
 from tasks.telemetry.gauges.own import GAUGES as OWN
 from tasks.telemetry.health import ProcessHealth
 from tasks.telemetry.metrics import Metrics
@@ -70,7 +71,7 @@ def test_the_events_are_the_promised_ones_with_the_promised_fields() -> None:
 
 def test_every_metric_is_documented_with_its_labels() -> None:
     documented = {_CODE.findall(cells[0])[0]: set(_CODE.findall(cells[2])) for cells in rows("metric")}
-    gauges = {gauge.name: set(gauge.labels) for gauge in (*OWN, *OF_DESK)}
+    gauges = {gauge.name: set(gauge.labels) for gauge in (*OWN, *OF_DESK, *OF_NOTIFICATIONS)}
     assert documented == shown(used()) | gauges
     assert not shown(used()).keys() & gauges.keys()
 
