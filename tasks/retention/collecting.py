@@ -26,9 +26,8 @@ class Pass:
 
 def due(desk: Desk, policy: Policy) -> Pass:
     """Return what `collect` would delete now. It changes nothing."""
-    rows = runs.due(desk.store, policy, events.losing_all(desk.store, policy))
-    going = runs.old(desk.store, policy)
-    kept = added(rows, {EVENTS: events.due(desk.store, policy)}, events.beside_due(desk.store, policy, going))
+    rows = runs.due(desk.store, policy, events.emptied(desk.store, policy))
+    kept = added(rows, {EVENTS: events.due(desk.store, policy)}, events.beside_due(desk.store, policy))
     kept = added(kept, {PICTURES: pictures.due(desk.store, desk.settings.home, policy)})
     return _with_threads(desk, policy, kept, counting=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import redis
@@ -29,6 +29,7 @@ HOURLY_KEY, HOUR_SECONDS = "desk:events-trim", 3600
 CHUNK = 5_000
 # What a run's turns and items are doing: of no use after its events.
 LIFECYCLES: tuple[Table, ...] = (RuntimeTurn.__table__, RuntimeItem.__table__)  # type: ignore[attr-defined]
+OF_LIFECYCLES, OF_EVENTS = frozenset(table.name for table in LIFECYCLES), frozenset({"event_batch"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +59,17 @@ def trim(store: Store, policy: Policy) -> Trimmed:
     return replace(done, beside=beside)
 
 
-def losing_all(store: Store, policy: Policy) -> set[str]:
-    """Return the runs of which `trim` would leave no event."""
+def emptied(store: Store, policy: Policy) -> Mapping[str, frozenset[str]]:
+    """Return the tables that `trim` would leave without a row of a run, by the run's id."""
     with store.read() as session:
-        return {run_id for run_id, _ in _old(session, policy.events_before)}
+        ended = session.exec(select(Run.id).where(col(Run.finished_at) < policy.events_before)).all()
+        old = {run_id for run_id, _ in _old(session, policy.events_before)}
+    return {run_id: OF_LIFECYCLES | OF_EVENTS if run_id in old else OF_LIFECYCLES for run_id in ended}
 
 
-def beside_due(store: Store, policy: Policy, apart: Collection[str] = ()) -> Amounts:
-    """Return the rows that `trim` would delete with events now, by table. apart: runs that are counted by somebody
-    else."""
-    ended = select(Run.id).where(col(Run.finished_at) < policy.events_before, col(Run.id).not_in(apart))
+def beside_due(store: Store, policy: Policy) -> Amounts:
+    """Return the rows that `trim` would delete with events now, by table."""
+    ended = select(Run.id).where(col(Run.finished_at) < policy.events_before)
     with store.read() as session:
         found = {
             table.name: chosen(session, table, or_(table.c.run_id.in_(ended), _of_no_run(table, policy.events_before)))

@@ -7,7 +7,8 @@ on the run by now, so that a reader finds it whole or not at all. The foreign ke
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping, Set
+from types import MappingProxyType
 
 import structlog
 from sqlalchemy import Table, delete, select, tuple_
@@ -26,7 +27,6 @@ log = structlog.get_logger(__name__)
 
 # Rows deleted in one transaction, for which other writers wait.
 CHUNK = 500
-BATCHES = frozenset({"event_batch"})
 Stopped = Callable[[], bool]
 
 
@@ -34,13 +34,13 @@ class _HeldByNow(Exception):
     """Something rests on the run since it was looked up."""
 
 
-def due(store: Store, policy: Policy, trimmed: Collection[str] = ()) -> Amounts:
-    """Return the rows that `collect` would delete now, by table; `run` counts the runs that go. trimmed: runs that lose
-    all events before, as in a pass over everything."""
+def due(store: Store, policy: Policy, emptied: Mapping[str, Set[str]] = MappingProxyType({})) -> Amounts:
+    """Return the rows that `collect` would delete now, by table; `run` counts the runs that go. emptied: tables that
+    have lost a run's rows by then, by its id."""
     amounts: Amounts = {}
-    for run_id, hold in old(store, policy).items():
+    for run_id, hold in _old(store, policy).items():
         with store.read() as session:
-            names = _going(hold) - (BATCHES if run_id in trimmed else frozenset())
+            names = _going(hold) - emptied.get(run_id, frozenset())
             going = [table for table in every_table().values() if table.name in names]
             amounts = added(amounts, {table.name: _amount(session, table, run_id) for table in going})
     return amounts
@@ -50,7 +50,7 @@ def collect(store: Store, policy: Policy, stopped: Stopped = lambda: False) -> A
     """Delete what is due and return it by table. Safe at any time, beside other processes, and again after an end at
     any moment. stopped: ends it after the transaction in hand."""
     amounts: Amounts = {}
-    for run_id, hold in old(store, policy).items():
+    for run_id, hold in _old(store, policy).items():
         if stopped():
             break
         try:
@@ -60,7 +60,7 @@ def collect(store: Store, policy: Policy, stopped: Stopped = lambda: False) -> A
     return amounts
 
 
-def old(store: Store, policy: Policy) -> dict[str, Hold]:
+def _old(store: Store, policy: Policy) -> dict[str, Hold]:
     """Return the runs that end or shrink, the newest first: none goes before one that refers to it."""
     if policy.runs_before is None:
         return {}
