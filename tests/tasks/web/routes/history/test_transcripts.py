@@ -9,6 +9,7 @@ import pytest
 
 from models.tables.columns import utcnow
 from models.tables.events import RuntimeApproval, RuntimeItem, RuntimeTurn
+from tests.stack import wait_for
 from tests.tasks.web.routes.history.conftest import BY, Screened, finished
 from tests.tasks.web.test_security import problem
 
@@ -24,6 +25,13 @@ def parent(screened: Screened) -> str:
     ]
     assert thread["turns"] == 2
     thread_id: str = thread["thread_id"]
+
+    def recorded() -> bool:
+        turns = screened.get(f"/threads/{thread_id}/turns")["turns"]
+        return all("agentMessage" in {item["type"] for item in turn["items"]} for turn in turns)
+
+    # The worker's recorder writes them beside the steps: on a busy machine the run may have ended before.
+    wait_for(recorded, "the last items of the turns are written")
     return thread_id
 
 
