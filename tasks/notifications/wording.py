@@ -79,7 +79,8 @@ def body(tally: Mapping[str, int], lines: Sequence[str], kind: str) -> str:
     """Return the text of a message. lines: the first sentences, of which LINES are shown. kind: of the message."""
     parts = list(lines[:LINES])
     if kind == SUMMARY:
-        counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in tally.items())
+        most_first = sorted(tally.items(), key=lambda pair: (-pair[1], pair[0]))
+        counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in most_first)
         parts.insert(0, f"{sum(tally.values())} more, held back until now: {counts}")
     if (left := sum(tally.values()) - len(lines[:LINES])) > 0:
         parts.append(f"and {left} more; see: desk notify list")
