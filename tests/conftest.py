@@ -23,11 +23,12 @@ from hypothesis import is_hypothesis_test
 from models.database.store import Store
 from tasks.services.supervision import tethered
 from tasks.services.tether import PARENT
-from tests import dialects, examples, starts
+from tests import examples
 from tests.databases import make_database, template
-from tests.order import UnitScheduling, long_first
 from tests.patience import PATIENCE
 from tests.postgres import Server, missing, shared
+from tests.suite import dialects, starts
+from tests.suite.order import UnitScheduling, long_first
 
 MEMORY_BYTES = 2 * 2**30
 

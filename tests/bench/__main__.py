@@ -11,18 +11,18 @@ from tests.bench.analysis import analysis_times
 from tests.bench.charts import chart_cost
 from tests.bench.commands import command_cpu
 from tests.bench.episode import episode_times
+from tests.bench.feed.replay import replay
 from tests.bench.graphs import TURNS as GRAPH_TURNS
 from tests.bench.graphs import bridge_cost, graph_times
-from tests.bench.library import library_cost
-from tests.bench.overhead import overhead
-from tests.bench.page import page_cost
-from tests.bench.page_lists import EVENTS_A_RUN, RUNS, list_times
-from tests.bench.repeat import repeated
-from tests.bench.replay import replay
-from tests.bench.scaling import TURNS, crowd, scaling
+from tests.bench.page.cost import page_cost
+from tests.bench.page.lists import EVENTS_A_RUN, RUNS, list_times
 from tests.bench.screen import ScreenTimes, screen_times
 from tests.bench.sheet import Sheet
-from tests.bench.throughput import Throughput, throughput
+from tests.bench.turns.library import library_cost
+from tests.bench.turns.overhead import overhead
+from tests.bench.turns.repeat import repeated
+from tests.bench.turns.scaling import TURNS, crowd, scaling
+from tests.bench.turns.throughput import Throughput, throughput
 from tests.bench.walk import walk_paces
 
 PARTS = (

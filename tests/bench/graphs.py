@@ -20,7 +20,7 @@ from tasks.bootstrap import desk_of
 from tasks.workflows.graph import open_graphs
 from tests.bench.cpu import CpuTime
 from tests.bench.names import markets
-from tests.bench.throughput import ANSWER, TOOL, queued
+from tests.bench.turns.throughput import ANSWER, TOOL, queued
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 
 MODULE, FACTORY = "tests.toy.graphs", "research"

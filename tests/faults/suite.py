@@ -12,20 +12,12 @@ from contextlib import AbstractContextManager
 from functools import partial
 from itertools import groupby
 
-from tests.faults import (
-    database,
-    episodes,
-    graphs,
-    kills,
-    messages,
-    model_faults,
-    stops,
-)
 from tests.faults.desk import FaultDesk, Pace, fault_desk
 from tests.faults.launch import NO_CLAIM
 from tests.faults.orders import fills, halts, outages, scenarios
 from tests.faults.orders.desk import ORDER_CREW, order_desk
 from tests.faults.orders.launch import POINTS, RESEND
+from tests.faults.runs import database, episodes, graphs, kills, messages, model_faults, stops
 from tests.faults.scenario import Act, Result, Scenario, perform
 from tests.postgres import missing
 

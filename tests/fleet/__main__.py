@@ -24,9 +24,9 @@ from tasks.services import signals
 from tasks.worker import logs
 from tests.bench.sheet import Sheet
 from tests.fleet.figures import show, show_leftovers
-from tests.fleet.leftovers import Leftovers
+from tests.fleet.machine.leftovers import Leftovers
+from tests.fleet.machine.programs import Unavailable, require
 from tests.fleet.plan import FULL, QUICK
-from tests.fleet.programs import Unavailable, require
 from tests.fleet.rehearsal import fleet
 
 INTERRUPTED = 130  # exit code after a signal, as shells have it for Ctrl-C

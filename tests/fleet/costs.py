@@ -12,7 +12,7 @@ import psutil
 
 from tests.bench.cpu import seconds_of
 from tests.fleet.crew import RESEARCH, Crew
-from tests.fleet.servers import DATABASE
+from tests.fleet.machine.servers import DATABASE
 
 _COUNTED = "xact_commit, xact_rollback, tup_inserted, tup_updated"
 _DATABASE = f"select {_COUNTED}, pg_database_size(datname) from pg_stat_database where datname = %s"

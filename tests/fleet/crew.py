@@ -26,9 +26,9 @@ from sqlmodel import col, func, select
 from models.states import StepState
 from models.tables.runs import Step
 from tests.faults.desk import FaultDesk
-from tests.fleet.certificates import ADDRESS, Authority
-from tests.fleet.leftovers import Leftovers
-from tests.fleet.servers import Postgres, Prometheus, Redis
+from tests.fleet.machine.certificates import ADDRESS, Authority
+from tests.fleet.machine.leftovers import Leftovers
+from tests.fleet.machine.servers import Postgres, Prometheus, Redis
 from tests.stack import Processes, free_port
 
 RESEARCH = "research"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.bench.sheet import Sheet
 from tests.fleet.costs import load
 from tests.fleet.crew import GRACE_SECONDS, RESEARCH
-from tests.fleet.leftovers import Leftovers, shown
+from tests.fleet.machine.leftovers import Leftovers, shown
 from tests.fleet.plan import LATENCY, TURNS
 from tests.fleet.rehearsal import Rehearsal
 

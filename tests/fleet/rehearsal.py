@@ -30,15 +30,15 @@ from tests.bench.names import priced
 from tests.faults.check import Expected, Findings, check
 from tests.faults.desk import FaultDesk, Held, Pace, keep_logs
 from tests.faults.model import FaultyModel
-from tests.fleet.certificates import ADDRESS, Authority
 from tests.fleet.controller import Controller
 from tests.fleet.costs import Cost
 from tests.fleet.crew import RESEARCH, SINGLE, Crew, Log
-from tests.fleet.leftovers import MARK, Leftovers
+from tests.fleet.machine.certificates import ADDRESS, Authority
+from tests.fleet.machine.leftovers import MARK, Leftovers
+from tests.fleet.machine.programs import Programs
+from tests.fleet.machine.servers import Postgres, Prometheus, Redis
 from tests.fleet.plan import LATENCY, TURNS, Plan
-from tests.fleet.programs import Programs
 from tests.fleet.scaler import Scaler
-from tests.fleet.servers import Postgres, Prometheus, Redis
 from tests.fleet.steady import Steady, idle, measure
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, free_port, wait_for

@@ -18,7 +18,7 @@ from agents.tradingagents.vendor import VENDOR, answering, data_here, install
 from models.errors import MarketError, UsageError
 from models.settings import Settings
 from tests.patience import PATIENCE
-from tests.reached import no_request
+from tests.suite.reached import no_request
 from tools.market.clock import ReplayClock
 from tools.market.replay.columns import ReplayData
 from tools.market.replay.data import replay_data

@@ -8,12 +8,12 @@ import time
 from models.database.store import BUSY_SECONDS
 from models.states import OrderState
 from tests.fakes.alpaca import LATE_SECONDS
-from tests.faults.database import locked
 from tests.faults.desk import FaultDesk, until
 from tests.faults.orders.broker import CUT, SILENT, STREAMING
 from tests.faults.orders.check import all_are, ends_well, fill_open
 from tests.faults.orders.desk import Handed, control, hand_over, sent
 from tests.faults.orders.scenarios import ORDERS
+from tests.faults.runs.database import locked
 from tests.faults.scenario import Result
 
 FILLS = ("all", "part", "none")

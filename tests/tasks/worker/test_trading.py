@@ -82,7 +82,9 @@ def test_killed_with_an_order_at_the_broker_it_is_filled_once(running: Processes
     bomb = tmp_path / "bomb"
     bomb.touch()
     worker = ("worker", "trade", "--name", "trade")
-    crashing = running.spawn("trade", sys.executable, "-m", "tests.tasks.worker.killed_worker", str(bomb), *worker)
+    crashing = running.spawn(
+        "trade", sys.executable, "-m", "tests.tasks.worker.stopping.killed_worker", str(bomb), *worker
+    )
     hand_over(running, desk, action("AAPL"), action("IBM"))
     wait_for(lambda: crashing.poll() is not None, "the worker is killed")
     del running.running["trade"]

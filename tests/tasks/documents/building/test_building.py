@@ -11,8 +11,8 @@ from models.tables.runs import Run, Verdict
 from tasks.bootstrap import Desk
 from tasks.documents.building.day import day_document
 from tasks.documents.building.run import run_document
+from tests.browser.hostile import a_hostile_run
 from tests.tasks.views.chain import Chain
-from tests.tasks.web.page.hostile import a_hostile_run
 from tools.market.clock import NEW_YORK
 from tools.orders.records import events
 

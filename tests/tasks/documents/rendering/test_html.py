@@ -16,10 +16,10 @@ from tasks.documents.building.run import run_document
 from tasks.documents.building.symbol import symbol_document
 from tasks.documents.rendering.html import html
 from tasks.documents.rendering.markdown import markdown
+from tests.browser.hostile import MARKUP, SHOWN, a_hostile_run
 from tests.builders import a_run
 from tests.tasks.documents.reading import Read, read
 from tests.tasks.views.chain import Chain, a_trade
-from tests.tasks.web.page.hostile import MARKUP, SHOWN, a_hostile_run
 
 
 def shown(desk: Desk, run_id: str) -> Read:

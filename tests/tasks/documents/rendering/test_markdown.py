@@ -15,8 +15,8 @@ from tasks.documents.building.run import run_document
 from tasks.documents.building.symbol import symbol_document
 from tasks.documents.rendering.markdown import markdown
 from tasks.documents.text import marked
+from tests.browser.hostile import MARKUP, SYMBOL, a_hostile_run
 from tests.tasks.views.chain import Chain
-from tests.tasks.web.page.hostile import MARKUP, SYMBOL, a_hostile_run
 
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 

@@ -14,8 +14,8 @@ from tasks.documents.files import write_run
 from tasks.documents.rendering.formats import rendered
 from tasks.documents.schema.documents import DayDocument, RunDocument, SymbolDocument
 from tasks.documents.schema.dossier import SymbolFile
+from tests.browser.hostile import a_hostile_run
 from tests.tasks.views.chain import Chain
-from tests.tasks.web.page.hostile import a_hostile_run
 
 DAY = dt.date(2010, 8, 12)
 

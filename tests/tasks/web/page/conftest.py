@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.tasks.web.page import kit
-from tests.tasks.web.page.browser import launched
-from tests.tasks.web.page.kit import DeskPage
+from tests.browser import kit
+from tests.browser.browser import launched
+from tests.browser.kit import DeskPage
 
 
 # Playwright leaves an event loop running in its thread as long as it is started, and no other test could

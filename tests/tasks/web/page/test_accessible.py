@@ -7,8 +7,8 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.tasks.web.page.kit import DeskPage, overflow, violations
-from tests.tasks.web.page.ways import all_ways
+from tests.browser.kit import DeskPage, overflow, violations
+from tests.browser.ways import all_ways
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")

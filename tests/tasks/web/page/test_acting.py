@@ -15,10 +15,10 @@ from models.tables.events import RuntimeApproval
 from models.tables.orders import Approval, Fill
 from models.tables.runs import Decision, Report, ScreenHit, ToolCall, Turn
 from tasks.approvals import requests
+from tests.browser import kit
+from tests.browser.kit import DeskPage
 from tests.stack import wait_for
 from tests.tasks.views.chain import a_chain
-from tests.tasks.web.page import kit
-from tests.tasks.web.page.kit import DeskPage
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\u202e"
 

@@ -9,9 +9,9 @@ from models.events.batch import batches
 from models.events.envelope import EventType, event
 from models.tables.runs import Run
 from tasks.events.publisher import Publisher
+from tests.browser.kit import DeskPage, short
 from tests.stack import wait_for
 from tests.tasks.web.kit import start
-from tests.tasks.web.page.kit import DeskPage, short
 
 # The first three answers are cut off in the middle of a message, after so many bytes.
 CUT = """async ([path, wanted]) => {

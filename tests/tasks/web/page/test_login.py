@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.kit import DeskPage, logged_in
+from tests.browser.kit import short as short_id
 from tests.patience import PATIENCE
-from tests.tasks.web.page.kit import DeskPage, logged_in
-from tests.tasks.web.page.kit import short as short_id
 
 
 def login(page: Page) -> None:

@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.tasks.web.page.kit import DeskPage
+from tests.browser.kit import DeskPage
 
 
 def panel(page: Page, name: str) -> Locator:

@@ -6,8 +6,8 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.tasks.web.page.kit import DeskPage, short
-from tests.tasks.web.page.record import Record
+from tests.browser.kit import DeskPage, short
+from tests.browser.record import Record
 
 
 def panel(page: Page, name: str) -> Locator:

@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.tasks.web.page.kit import DeskPage, overflow, short, violations
+from tests.browser.kit import DeskPage, overflow, short, violations
 
 
 def test_from_a_verdict_to_the_answer_of_a_tool(page: Page, desk_page: DeskPage) -> None:

@@ -9,9 +9,9 @@ from playwright.sync_api import Locator, Page, expect
 from models.events import event_log
 from models.events.envelope import EventType
 from tasks.workflows.research import open_research
+from tests.browser.hostile import SHOWN, a_hostile_run
+from tests.browser.kit import DeskPage, short
 from tests.stack import wait_for
-from tests.tasks.web.page.hostile import SHOWN, a_hostile_run
-from tests.tasks.web.page.kit import DeskPage, short
 
 
 def panel(page: Page, name: str) -> Locator:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.browser.kit import DeskPage, overflow, violations
 from tests.tasks.documents.reading import read
-from tests.tasks.web.page.kit import DeskPage, overflow, violations
 
 
 def test_a_report_is_saved_from_the_view_of_a_run(page: Page, desk_page: DeskPage) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from tests.tasks.web.page.kit import DeskPage, short
+from tests.browser.kit import DeskPage, short
 
 MARKUP = "<img src=x onerror=alert(1)>"
 REVERSED = "\u202egnp.exe"

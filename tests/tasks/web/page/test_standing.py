@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.kit import DeskPage, logged_in, violations
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.tasks.web.kit import service
-from tests.tasks.web.page.kit import DeskPage, logged_in, violations
 
 RED = "getComputedStyle(document.querySelector('header.top')).borderTopColor"
 

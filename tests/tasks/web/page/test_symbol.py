@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.tasks.web.page.kit import DeskPage
+from tests.browser.kit import DeskPage
 
 
 def test_a_symbol_shows_prices_and_all_that_the_desk_did_with_it(page: Page, desk_page: DeskPage) -> None:

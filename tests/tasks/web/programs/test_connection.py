@@ -21,7 +21,7 @@ from tests.tasks.web.routes.history.conftest import Screened, finished
 from tests.tasks.web.routes.history.conftest import screened as screened
 from tests.tasks.web.routes.test_stop import BY
 from tests.tasks.web.routes.test_stop import client as client_of
-from tests.tasks.worker.stop_kit import desk, research, run_of, wait_in_flight
+from tests.tasks.worker.stopping.stop_kit import desk, research, run_of, wait_in_flight
 
 
 @pytest.fixture(scope="module")

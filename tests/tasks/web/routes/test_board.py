@@ -13,7 +13,7 @@ from tests.stack import wait_for
 from tests.tasks.web.conftest import Floor
 from tests.tasks.web.routes.test_stop import BY, client
 from tests.tasks.web.test_security import problem
-from tests.tasks.worker.stop_kit import desk, run_of, wait_in_flight
+from tests.tasks.worker.stopping.stop_kit import desk, run_of, wait_in_flight
 
 
 def test_an_episode_is_started_shown_and_one_of_its_voices_stopped() -> None:

@@ -20,7 +20,7 @@ from tests.tasks.web.conftest import Floor
 from tests.tasks.web.kit import messages
 from tests.tasks.web.routes.test_stop import BY, client
 from tests.tasks.web.test_security import problem
-from tests.tasks.worker.stop_kit import Desk, desk, run_of
+from tests.tasks.worker.stopping.stop_kit import Desk, desk, run_of
 
 
 def test_a_run_is_started_and_one_of_its_turns_interrupted_and_tried_again() -> None:

@@ -11,7 +11,7 @@ from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.web.kit import messages, start
 from tests.tasks.web.test_security import problem
-from tests.tasks.worker.stop_kit import SYMBOLS, Desk, desk, nothing_is_left, research, run_of, wait_in_flight
+from tests.tasks.worker.stopping.stop_kit import SYMBOLS, Desk, desk, nothing_is_left, research, run_of, wait_in_flight
 
 BY = {"by": "Ann Lee"}
 

@@ -20,9 +20,9 @@ from tasks.worker.maintenance import sweep
 from tasks.workflows.episode.opening import open_episode
 from tests.fakes.responses import Refusal, Text
 from tests.stack import processes, wait_for
-from tests.tasks.worker.stop_kit import Desk as Waiting
-from tests.tasks.worker.stop_kit import desk as waiting_desk
-from tests.tasks.worker.stop_kit import nothing_is_left, run_of, stop, wait_in_flight
+from tests.tasks.worker.stopping.stop_kit import Desk as Waiting
+from tests.tasks.worker.stopping.stop_kit import desk as waiting_desk
+from tests.tasks.worker.stopping.stop_kit import nothing_is_left, run_of, stop, wait_in_flight
 from tests.tasks.workflows.episode.kit import SYMBOLS, Floor, Subject, VoiceModel, all_at, floor, forecast
 from tools.harvest.registry import HARVESTERS
 

@@ -12,7 +12,7 @@ import pytest
 from models.states import StepState
 from tasks.workflows.graphs import play
 from tests.patience import PATIENCE
-from tests.reached import no_request
+from tests.suite.reached import no_request
 from tests.tasks.workflows.tradingagents.kit import DAY, MANY, Tickers, tickers
 from tests.toy.checkout import needed
 

@@ -20,8 +20,8 @@ from tasks.workflows.graphs import play
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import Reply, Silence, Status
 from tests.patience import PATIENCE
-from tests.reached import no_request
 from tests.stack import wait_for
+from tests.suite.reached import no_request
 from tests.tasks.worker.steps import get
 from tests.tasks.workflows.tradingagents.kit import DAY, MANY, TURNS, Tickers, tickers
 from tests.toy.analyst import analyst

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tasks.web.page.assets import STATIC
-from tests.tasks.web.page.kit import DeskPage
+from tests.browser.kit import DeskPage
 
 # All views that have no parameters.
 _MENU = re.findall(r"path: '([^':]+)'", (STATIC / "views.js").read_text(encoding="utf-8"))

@@ -21,7 +21,7 @@ from tasks.bootstrap import desk_of
 from tasks.worker import control, stopping
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, wait_for
-from tests.tasks.worker.stop_kit import (
+from tests.tasks.worker.stopping.stop_kit import (
     SYMBOLS,
     Desk,
     app_servers,

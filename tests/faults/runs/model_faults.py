@@ -13,8 +13,8 @@ from tests.fakes.responses import Cut, Malformed, Reply, Silence, Status, Text, 
 from tests.faults.check import Expected, check
 from tests.faults.desk import FaultDesk
 from tests.faults.journal import FAULT, Asked
-from tests.faults.kills import ends_well
 from tests.faults.model import Fault, no_fault
+from tests.faults.runs.kills import ends_well
 from tests.faults.scenario import Result
 
 RETRY_AFTER = 4

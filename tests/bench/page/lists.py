@@ -13,12 +13,12 @@ from models.states import OrderState, RunState, StepState
 from models.tables.columns import utcnow
 from models.tables.runs import Decision, Verdict
 from tasks.web.page.sessions import new_code
-from tests.bench.page import events_of
+from tests.bench.page.cost import events_of
+from tests.browser.browser import launched
 from tests.builders import a_candidate, a_run, a_step, a_turn
 from tests.patience import PATIENCE
 from tests.tasks.views.chain import a_preview, an_action, an_order
 from tests.tasks.web.kit import Service, service
-from tests.tasks.web.page.browser import launched
 from tools.ledger import ensure_account
 
 RUNS, EVENTS_A_RUN, CASH = 500, 10, 100_000.0

@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 import redis
 
-from tests.fleet.certificates import ADDRESS, Authority
+from tests.fleet.machine.certificates import ADDRESS, Authority
 from tests.patience import PATIENCE
 from tests.postgres import tether, unprivileged
 from tests.stack import free_port

@@ -32,10 +32,10 @@ from models.tables.runs import (
     VerdictReport,
 )
 from tasks.web.page.sessions import new_code
+from tests.browser.browser import launched
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 from tests.patience import PATIENCE
 from tests.tasks.web.kit import Service, service
-from tests.tasks.web.page.browser import launched
 
 CANDIDATES, STEPS, ROLES = 20, 500, ("quick", "fundamentals", "risk", "catalyst")
 GROUNDED = {"figures": 7, "supported": 7, "share": 1.0, "citations": [], "unsupported": []}

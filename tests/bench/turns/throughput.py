@@ -74,7 +74,7 @@ def throughput(role: str, turns: int, at_once: int, rounds: int) -> Throughput:
 
 
 def _bare(desk: Processes, role: str, turns: int, at_once: int, folder: Path) -> float:
-    command = [sys.executable, "-m", "tests.bench.bare", "--role", role, "--turns", str(turns)]
+    command = [sys.executable, "-m", "tests.bench.turns.bare", "--role", role, "--turns", str(turns)]
     command += ["--at-once", str(at_once), "--folder", str(folder)]
     done = subprocess.run(command, cwd=REPOSITORY, env=desk.environ, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]

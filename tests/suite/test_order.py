@@ -7,7 +7,7 @@ from itertools import groupby
 
 import pytest
 
-from tests.order import BROWSER, long_first, unit_of
+from tests.suite.order import BROWSER, long_first, unit_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def library_cost(turns: int, rounds: int) -> LibraryCost:
         try:
             assert model.stdout is not None
             environ = {**os.environ, **environment(model.stdout.readline().strip())}
-            command = [sys.executable, "-m", "tests.bench.library", str(turns), str(rounds)]
+            command = [sys.executable, "-m", "tests.bench.turns.library", str(turns), str(rounds)]
             done = subprocess.run(command, cwd=REPOSITORY, env=environ, capture_output=True, text=True, check=True)
             return LibraryCost(**json.loads(done.stdout.splitlines()[-1]))
         finally:

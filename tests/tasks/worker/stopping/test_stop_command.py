@@ -14,7 +14,7 @@ from models.tables.runs import Run, Turn
 from tasks.bootstrap import desk_of
 from tests.patience import PATIENCE
 from tests.stack import wait_for
-from tests.tasks.worker.stop_kit import (
+from tests.tasks.worker.stopping.stop_kit import (
     SYMBOLS,
     Desk,
     app_servers,

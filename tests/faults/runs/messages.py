@@ -9,7 +9,7 @@ import time
 from models.tables.columns import utcnow
 from tasks.engine.kinds import task_name
 from tests.faults.desk import WORKERS, FaultDesk, until
-from tests.faults.kills import ends_well
+from tests.faults.runs.kills import ends_well
 from tests.faults.scenario import Result
 
 COPIES = 2

@@ -1,6 +1,6 @@
 """A trade worker that is killed while the broker has an order: once, when the file FILE is there.
 
-python -m tests.tasks.worker.killed_worker FILE COMMAND...
+python -m tests.tasks.worker.stopping.killed_worker FILE COMMAND...
 """
 
 from __future__ import annotations

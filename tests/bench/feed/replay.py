@@ -97,7 +97,7 @@ def replay(readers: int, events: int, pace: float | None) -> Replay:
 
 
 def _writer(desk: Processes, run_id: str, number: int, count: int, pace: float) -> None:
-    command = [sys.executable, "-m", "tests.bench.replay_writer", run_id, str(count), str(pace)]
+    command = [sys.executable, "-m", "tests.bench.feed.writer", run_id, str(count), str(pace)]
     desk.spawn(f"writer-{number}", *command)
 
 

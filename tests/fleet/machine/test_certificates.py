@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleet.certificates import ADDRESS, Authority, Pair
+from tests.fleet.machine.certificates import ADDRESS, Authority, Pair
 from tests.patience import PATIENCE
 
 

@@ -18,13 +18,13 @@ from models.errors import DatabaseDown
 from models.settings import Settings
 from tasks.redis_clients import client
 from tasks.worker.app import create_app
-from tests.fleet.certificates import ADDRESS, Authority
-from tests.fleet.programs import found
+from tests.fleet.machine.certificates import ADDRESS, Authority
+from tests.fleet.machine.programs import found
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 
 pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed")
-from tests.fleet.servers import Postgres, Prometheus, Redis
+from tests.fleet.machine.servers import Postgres, Prometheus, Redis
 
 PROGRAMS = found()
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.fleet import programs
-from tests.fleet.leftovers import MARK, Leftovers
+from tests.fleet.machine import programs
+from tests.fleet.machine.leftovers import MARK, Leftovers
 from tests.patience import PATIENCE
 from tests.stack import free_port, listens, wait_for
 

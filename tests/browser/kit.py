@@ -26,10 +26,10 @@ from tasks.bootstrap import desk_of
 from tasks.web.page.sessions import new_code
 from tasks.workflows.research import open_research
 from tasks.workflows.screen import open_screen
+from tests.browser.record import Record, a_record
 from tests.patience import PATIENCE
 from tests.stack import processes, wait_for
 from tests.tasks.web.kit import Service, start
-from tests.tasks.web.page.record import Record, a_record
 
 SYMBOLS = "AAPL,IBM,KO,MMM,XOM,JPM,GE,WMT"
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")

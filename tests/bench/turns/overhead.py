@@ -13,10 +13,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from tests.bench.names import markets
-from tests.bench.throughput import ANSWER, TOOL, Queued, queued
+from tests.bench.turns.throughput import ANSWER, TOOL, Queued, queued
 from tests.stack import Processes, free_port, processes
 
-WITH, WITHOUT = "tasks.cli.main", "tests.bench.quiet"
+WITH, WITHOUT = "tasks.cli.main", "tests.bench.turns.quiet"
 WARM = 1  # rounds that fill caches and are not counted
 
 

@@ -26,7 +26,7 @@ from tests.fakes.chat import FakeChat
 from tests.fakes.responses import Refusal, Status
 from tests.stack import processes, wait_for
 from tests.tasks.worker.steps import get_run
-from tests.tasks.workflows.test_analyze import OPTIONS, SELECTED, SYMBOLS
+from tests.tasks.workflows.analyze.test_analyze import OPTIONS, SELECTED, SYMBOLS
 
 PUTS = AnalysisRequest(research=False)
 MODEL = "litellm:openai/gpt-5.5"
