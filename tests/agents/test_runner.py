@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import dataclasses
-import datetime as dt
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ import redis
 from agents.codex.runtime import CodexRuntime
 from agents.role_models import RoleModel
 from agents.roles import ROLES, TOOLS
-from agents.runner import Assignment, RoleRun, Runner, storable, thread_scope
+from agents.runner import Assignment, RoleRun, Runner, storable
 from agents.runtime import Scope
 from agents.subjects import validator_subject
 from models.database.artifacts import path_in_home
@@ -367,37 +366,3 @@ def test_a_character_that_no_database_holds_is_replaced(ask: Ask) -> None:
     assert isinstance(done.outcome, Completed)
     assert (done.outcome.value["summary"], done.outcome.value["key_risks"]) == ("a\ufffdb", ["c\ufffd"])
     assert storable({"a": ["\x00", 1, None]}) == {"a": ["", 1, None]}
-
-
-def scope_of(here: Settings) -> str:
-    return thread_scope(here, build_market(here))
-
-
-def test_a_kept_thread_belongs_to_its_provider_market_and_replay_day(settings: Settings) -> None:
-    def scope(**values: Any) -> str:
-        return scope_of(Settings(home=settings.home, **values))
-
-    scopes = [
-        scope(),
-        scope(replay_date=dt.date(2010, 3, 1)),
-        scope(market="yahoo"),
-        scope(provider="codex"),
-        scope(provider="endpoint", provider_url="http://127.0.0.1:1/v1"),
-        scope(provider="endpoint", provider_url="http://127.0.0.1:2/v1"),
-    ]
-    assert len(set(scopes)) == len(scopes)
-    assert scopes[1] == "rulebook/replay-2010-03-01/paper"
-    assert scope(market="yahoo") == scope(market="yahoo", replay_date=dt.date(2010, 3, 1))
-
-
-def test_the_login_and_the_query_of_a_providers_address_are_no_part_of_a_threads_name(settings: Settings) -> None:
-    """The name is shown; and a key that is changed must not lose the threads."""
-
-    def scope(url: str) -> str:
-        return scope_of(Settings(home=settings.home, provider="endpoint", provider_url=url))
-
-    plain = scope("https://api.example:8443/v1")
-    assert plain.startswith("endpoint@https://api.example:8443/v1/")
-    for login in ("user:hunter2secret@", "user:hunter3secret@", "sk-123456@"):
-        for query in ("?api_key=sk-123456", "?code=other#sk-1", ""):
-            assert scope(f"https://{login}api.example:8443/v1{query}") == plain

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import structlog
 
 from models.errors import RpcError
 from models.research import Usage
-from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, run, running, spec, turn, until
+from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, run, running, spec, turn
 from tests.fakes.responses import (
     Call,
     Cut,
@@ -23,8 +22,6 @@ from tests.fakes.responses import (
     Malformed,
     Refusal,
     Reply,
-    Silence,
-    Slow,
     Status,
     Text,
     tool_then_final,
@@ -262,113 +259,6 @@ def test_a_call_without_figures_leaves_the_turn_without_them(
             result = await one_turn(runtime, spec())
         assert (result.status, result.text) == ("completed", FINAL)
         assert result.usage == Usage.unknown()
-
-    run(work())
-
-
-def test_a_silent_model_is_no_progress(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    model.script(Silence(30))
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, no_progress_seconds=QUIET) as runtime:
-            result = await one_turn(runtime, spec())
-            assert result.status == "failed"
-            assert result.failure is not None
-            assert (result.failure.kind, result.failure.retryable) == ("no_progress", True)
-            assert (await one_turn(runtime, spec())).status == "completed"
-            assert len(runtime.status()) == 1, "the process went on"
-
-    run(work())
-
-
-def test_a_slow_tool_is_progress(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    async def slow(_arguments: Mapping[str, Any]) -> dict[str, Any]:
-        await asyncio.sleep(QUIET + 1)
-        return {}
-
-    model.policy = tool_then_final("", "{}", FINAL)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, no_progress_seconds=QUIET) as runtime:
-            assert (await one_turn(runtime, spec(Kit(slow=slow)))).status == "completed"
-
-    run(work())
-
-
-def test_a_turn_ends_at_the_deadline(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    """Though every tool call is progress."""
-
-    async def slow(_arguments: Mapping[str, Any]) -> dict[str, Any]:
-        await asyncio.sleep(0.3)
-        return {}
-
-    model.policy = lambda _body: Call("slow")
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec(Kit(slow=slow)), seconds=4)
-            assert result.failure is not None
-            assert (result.failure.kind, result.failure.retryable) == ("timeout", True)
-            calls = len(model.requests)
-            await asyncio.sleep(1)
-            assert len(model.requests) <= calls + 1, "the turn went on after its end"
-
-    run(work())
-
-
-def test_a_cancelled_caller_ends_the_turn(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    model.policy = lambda _body: Slow(0.2, Call("quotes_get"))
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            task = asyncio.create_task(one_turn(runtime, spec()))
-            await until(lambda: len(model.requests) >= 2)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            calls = len(model.requests)
-            await asyncio.sleep(1)
-            assert len(model.requests) <= calls + 1
-            assert runtime.status()[0].in_flight == 0
-
-    run(work())
-
-
-def test_an_interrupt_ends_the_turn(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    model.script(Silence(30))
-
-    async def work() -> None:
-        async with (
-            running(model, tmp_path, registry) as runtime,
-            runtime.conversation(spec(), deadline()) as conversation,
-        ):
-            task = asyncio.create_task(turn(conversation))
-            await until(lambda: bool(model.requests))
-            conversation.interrupt()
-            result = await task
-            assert result.status == "interrupted"
-            assert result.failure is not None
-            assert result.failure.retryable
-
-    run(work())
-
-
-def test_a_killed_process_fails_its_turns_at_once_and_the_next_works(
-    model: FakeResponses, tmp_path: Path, registry: str
-) -> None:
-    model.policy = lambda _body: Silence(30)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            turns = [asyncio.create_task(one_turn(runtime, spec(subject=str(number)))) for number in range(5)]
-            await until(lambda: len(model.requests) == 5)
-            psutil.Process(runtime.status()[0].pid).kill()
-            results = await asyncio.gather(*turns)
-            for result in results:
-                assert result.failure is not None
-                assert (result.failure.kind, result.failure.retryable) == ("process_died", True)
-            model.policy = lambda _body: Text(FINAL)
-            assert (await one_turn(runtime, spec())).status == "completed"
 
     run(work())
 
