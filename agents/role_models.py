@@ -17,9 +17,11 @@ from models.settings.accounts import is_backtest
 from models.settings.secret_files import secret
 
 # Names of the runtimes, and the package that each one needs.
-RUNTIMES: Mapping[str, str] = {"codex": "codex_cli_bin", "litellm": "litellm"}
+# `codex` is the app-server with the provider of the settings, `local` the app-server with a model server.
+RUNTIMES: Mapping[str, str] = {"codex": "codex_cli_bin", "local": "codex_cli_bin", "litellm": "litellm"}
 DEFAULT_RUNTIME = "codex"
-KEEPING = frozenset({"codex"})  # runtimes that keep a thread from one run to the next
+LOCAL = "local"
+APP_SERVERS = frozenset({"codex", LOCAL})  # runtimes of the app-server; they keep a thread from one run to the next
 # How to install the package of a runtime that is an extra of the desk.
 _EXTRAS = {"litellm": "pip install 'chordesk[litellm]'"}
 # Variables with the key of a provider, for a check before anything starts; the library knows more providers.
@@ -59,14 +61,15 @@ class RoleModel:
         return (self.model, *self.fallbacks)
 
     def provider(self, settings: Settings) -> str:
-        """Return the provider of its turns: the settings' own, or that of a runtime which has its own models."""
+        """Return the provider of its turns: the settings' own, or that of a runtime which has its own models. Beside
+        local models `codex` is the login."""
         if self.runtime == DEFAULT_RUNTIME:
-            return settings.provider
+            return "codex" if settings.provider == LOCAL else settings.provider
         return "rulebook" if self.model == RULES_MODEL else self.runtime
 
     def label(self, settings: Settings) -> str:
         """Return the model's name as reports and tables show it."""
-        if self.runtime == DEFAULT_RUNTIME:
+        if self.runtime == DEFAULT_RUNTIME and self.provider(settings) == settings.provider:
             return settings.label_of(self.model)
         return RULES_LABEL if self.model == RULES_MODEL else f"{self.runtime}:{self.model}"
 
@@ -82,7 +85,7 @@ RULES = RoleModel("rules", RULES_MODEL)
 def role_models(settings: Settings) -> Mapping[str, RoleModel]:
     """Return the model of every role, of one that a graph plays where the settings name it. Raises SettingError for an
     entry that cannot be read or served here."""
-    default = RoleModel(DEFAULT_RUNTIME, settings.model, settings.effort)
+    default = default_model(settings)
     if is_backtest(settings.account) and settings.provider == RULES_MODEL:
         default = RULES
     found = dict.fromkeys((*ROLES, *(key for key in GRAPH_ROLES if key in (settings.research_roles or ()))), default)
@@ -96,9 +99,20 @@ def role_models(settings: Settings) -> Mapping[str, RoleModel]:
     return found
 
 
+def default_model(settings: Settings) -> RoleModel:
+    """Return the model of roles without an entry of their own."""
+    runtime = LOCAL if settings.provider == LOCAL else DEFAULT_RUNTIME
+    return RoleModel(runtime, settings.model, settings.effort)
+
+
 def graph_model(settings: Settings, role: str) -> RoleModel:
     """Return the model of a role that a graph plays. Raises SettingError."""
-    return role_models(settings).get(role) or RoleModel(DEFAULT_RUNTIME, settings.model, settings.effort)
+    return role_models(settings).get(role) or default_model(settings)
+
+
+def local_url(settings: Settings) -> str | None:
+    """Return the base URL of the local model server; None where none is set."""
+    return settings.provider_url if settings.provider == LOCAL else settings.local_url
 
 
 def voice_tiers(settings: Settings) -> tuple[RoleModel, ...]:
@@ -117,8 +131,14 @@ def tier_of(settings: Settings, role: str, tier: int | None) -> RoleModel | None
 
 def models_in_use(settings: Settings) -> tuple[RoleModel, ...]:
     """Return the models of all roles, the tiers of voices and the further models of graphs. Raises SettingError."""
-    graphs = (RoleModel(DEFAULT_RUNTIME, name, settings.effort) for name in settings.graph_models)
-    return (*role_models(settings).values(), *voice_tiers(settings), *graphs)
+    graphs = (replace(default_model(settings), model=name) for name in settings.graph_models)
+    found = (*role_models(settings).values(), *voice_tiers(settings), *graphs)
+    if any(one.runtime == LOCAL for one in found) and local_url(settings) is None:
+        raise _wrong(
+            "a model of the runtime local, and there is no server",
+            "set DESK_LOCAL_URL, such as http://127.0.0.1:11434/v1",
+        )
+    return found
 
 
 def keeps(role: Role, settings: Settings) -> bool:
@@ -169,10 +189,9 @@ def _parse(entry: str, effort: str | None) -> tuple[str, RoleModel]:
     if role not in ROLES and role not in GRAPH_ROLES:
         raise _wrong(f"{entry!r}: there is no role {role!r}", f"roles are {', '.join((*ROLES, *GRAPH_ROLES))}")
     model = _model(entry, rest, effort, (_SETTING, _FORM))
-    if role in GRAPH_ROLES and model.runtime != DEFAULT_RUNTIME:
-        raise _wrong(
-            f"{entry!r}: graphs ask the runtime {DEFAULT_RUNTIME} alone", f"write {role}={DEFAULT_RUNTIME}:MODEL"
-        )
+    if role in GRAPH_ROLES and model.runtime not in APP_SERVERS:
+        runtimes = ", ".join(sorted(APP_SERVERS))
+        raise _wrong(f"{entry!r}: graphs ask the runtimes {runtimes} alone", f"write {role}={DEFAULT_RUNTIME}:MODEL")
     return role, model
 
 
@@ -188,8 +207,8 @@ def _model(entry: str, text: str, effort: str | None, place: tuple[str, str]) ->
     if find_spec(RUNTIMES[runtime]) is None:
         remedy = f"{_EXTRAS.get(runtime, f'install its package {RUNTIMES[runtime]}')}, or choose another runtime"
         raise wrong(f"{entry!r}: the runtime {runtime} is not installed", remedy)
-    if ":" in model:
-        # The effort is what follows the last colon: a model's name may have colons of its own.
+    if ":" in model and not (runtime == LOCAL and model.rpartition(":")[2].strip() not in EFFORTS):
+        # The effort is what follows the last colon: a model's name may have colons of its own, such as qwen3:8b.
         model, _, effort = (part.strip() for part in model.rpartition(":"))
         if not model or effort not in EFFORTS:
             raise wrong(f"{entry!r}: there is no effort {effort!r}", f"{form}; efforts are {', '.join(EFFORTS)}")

@@ -19,7 +19,7 @@ from sqlmodel import SQLModel
 from agents.answers import AnswerError, RecordedCall
 from agents.gate import Gate, OpenGate
 from agents.prompting import Prompt, render
-from agents.role_models import KEEPING, RoleModel, keeps, role_models
+from agents.role_models import APP_SERVERS, RoleModel, keeps, role_models
 from agents.roles import Role, role_approvals
 from agents.runtime import (
     ApprovalKind,
@@ -288,7 +288,7 @@ class _Record:
             ordinal=len(self.turns),
             role=self.job.role.key,
             subject=self.job.subject,
-            kept=keeps(self.job.role, self.settings) and self.model.runtime in KEEPING,
+            kept=keeps(self.job.role, self.settings) and self.model.runtime in APP_SERVERS,
             provider=self.model.provider(self.settings),
             model=(answered_by or self.model).label(self.settings),
             status=status,

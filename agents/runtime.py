@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from agents.pulse import TurnLimits
 from models.events.envelope import DESK, Envelope
 from models.events.lifecycle import ConversationRef, ItemLifecycle, TurnLifecycle
 from models.research import Failure, Usage
@@ -49,7 +50,8 @@ class ConversationSpec:
     fallbacks: models that a call goes to, in this order, when the provider of `model` cannot serve it. model_calls:
     most model calls of one turn, the last of which must answer. Both are of runtimes that make the calls themselves.
     items: the conversation so far, as items of the Responses API, which an ephemeral thread of Codex starts with; a
-    turn without text of its own goes on from them. summary, verbosity: over those of the runtime's configuration.
+    turn without text of its own goes on from them. summary, verbosity, limits: over those of the runtime's
+    configuration.
     """
 
     role: str
@@ -71,6 +73,7 @@ class ConversationSpec:
     items: tuple[Mapping[str, Any], ...] = ()
     summary: str | None = None
     verbosity: str | None = None
+    limits: TurnLimits | None = None
 
 
 def has_history(reason: str) -> bool:
@@ -111,6 +114,8 @@ class TurnResult:
     model: str | None = None
     cost_usd: float | None = None
     searches: tuple[WebSearch, ...] = ()
+    way: str | None = None
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,9 +213,17 @@ class Settings(Surroundings):
     trader_thread_tokens: Count | None = of_desk(None, description="thread_tokens of the trader")
     rpc_seconds: Seconds = of_desk(10.0, description="limit of one app-server request")
     tool_seconds: Seconds = of_desk(20.0, description="limit of one tool call")
-    no_progress_seconds: Seconds = of_desk(90.0, description="limit of silence within a turn")
-    turn_seconds: Seconds = of_desk(180.0, description="limit of one turn")
-    step_deadline_seconds: Seconds = of_desk(240.0, description="limit of one step, enforced by the lease loop")
+    turn_seconds: Seconds = of_desk(1200.0, description="limit of one turn")
+    first_token_seconds: Seconds = of_desk(
+        300.0, description="limit of the wait for a model call's first token; any sign of the provider begins it anew"
+    )
+    silence_seconds: Seconds = of_desk(120.0, description="limit of a provider's silence once a token has come")
+    output_tokens: Count = of_desk(8000, description="most tokens that one model call may write beyond its reasoning")
+    turn_limits: str = of_desk(
+        "",
+        description="own limits of roles or models: NAME=turn:S,first_token:S,silence:S,output:TOKENS, separated by ;",
+    )
+    step_deadline_seconds: Seconds = of_desk(1500.0, description="limit of one step, enforced by the lease loop")
 
     # The queue
     worker_threads: Count = of_desk(128, description="tasks at once in the research worker; codex_turns at the most")
@@ -319,11 +327,11 @@ class Settings(Surroundings):
         if self.account != self.broker:
             message = f"account={self.account} is not that of broker={self.broker}: leave DESK_ACCOUNT out"
             raise _together(message, "account", "broker")
-        for name in ("rpc_seconds", "tool_seconds", "no_progress_seconds", "turn_seconds"):
+        for name in ("rpc_seconds", "tool_seconds", "first_token_seconds", "silence_seconds", "turn_seconds"):
             if getattr(self, name) >= self.step_deadline_seconds:
                 raise _together(f"{name} must be shorter than step_deadline_seconds", name, "step_deadline_seconds")
-        if self.provider == "endpoint" and not self.provider_url:
-            raise _together("the provider endpoint needs a URL", "provider", "provider_url")
+        if self.provider in ("endpoint", "local") and not self.provider_url:
+            raise _together(f"the provider {self.provider} needs a URL", "provider", "provider_url")
         return self
 
     @property

@@ -18,10 +18,10 @@ from models.urls import without_login
 # It follows from the broker.
 _DERIVED = frozenset({"account"})
 # A worker's own: of a URL a snapshot lacks the login, and of a folder it is the content that must agree.
-_OF_THE_WORKER = frozenset({"provider_url", "data", "data_prices"})
+_OF_THE_WORKER = frozenset({"provider_url", "local_url", "data", "data_prices"})
 # Settings that have an effect with some values of another one alone.
 _NEEDS: Mapping[str, tuple[str, frozenset[str]]] = {
-    "provider_url": ("provider", frozenset({"endpoint"})),
+    "provider_url": ("provider", frozenset({"endpoint", "local"})),
     "replay_date": ("market", frozenset(REPLAYING)),
     "data": ("market", frozenset({"files"})),
     "data_prices": ("market", frozenset({"files"})),

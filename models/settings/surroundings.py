@@ -26,7 +26,7 @@ class Surroundings(BaseModel):
     )
 
     # The model
-    provider: Literal["rulebook", "codex", "endpoint"] = of_run("rulebook", description="provider of the model")
+    provider: Literal["rulebook", "codex", "endpoint", "local"] = of_run("rulebook", description="provider of the model")
     model: str = of_run("gpt-5.5", min_length=1, description="model name sent to the provider")
     role_models: str = of_run(
         "", description="roles with a model of their own: ROLE=RUNTIME:MODEL[:EFFORT], separated by ;"
@@ -44,8 +44,13 @@ class Surroundings(BaseModel):
     personality: Literal["none", "friendly", "pragmatic"] | None = of_desk(
         None, description="passed on to Codex, whose current binary takes it and changes nothing"
     )
-    provider_url: WebUrl | None = of_run(None, description="base URL of a Responses endpoint (provider=endpoint)")
-    provider_key: SecretStr | None = of_desk(None, description="API key of that endpoint")
+    provider_url: WebUrl | None = of_run(
+        None, description="base URL of a Responses endpoint (provider=endpoint) or of a model server (provider=local)"
+    )
+    provider_key: SecretStr | None = of_desk(None, description="API key of that endpoint or server")
+    local_url: WebUrl | None = of_run(
+        None, description="base URL of the model server of roles that name local:MODEL beside another provider"
+    )
     rulebook_url: WebUrl | None = of_process(
         None, description="base URL of the rulebook model; `desk up` brings its own"
     )

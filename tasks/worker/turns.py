@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlmodel import Session
 
-from agents.role_models import KEEPING, RoleModel, keeps, role_models
+from agents.role_models import APP_SERVERS, RoleModel, keeps, role_models
 from agents.roles import ROLES
 from agents.runner import Assignment, InterruptSignal, RoleRun
 from models.analysis import Depth
@@ -160,7 +160,7 @@ def skipped(desk: Desk, step: ClaimedStep, role: str, subject: str, outcome: Ski
         ordinal=0,
         role=role,
         subject=subject,
-        kept=keeps(ROLES[role], desk.settings_of(step.run_id)) and model.runtime in KEEPING,
+        kept=keeps(ROLES[role], desk.settings_of(step.run_id)) and model.runtime in APP_SERVERS,
         provider=model.provider(desk.settings),
         model=model.label(desk.settings),
         status="skipped",

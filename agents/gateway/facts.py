@@ -1,0 +1,72 @@
+"""What a model server can do, as it was found by asking it; kept for its URL, version and model."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from models.files import replacing
+from models.research import Frozen
+
+# How an answer is made to fit its schema, the surest first.
+SchemaWay = Literal["json_schema", "forced_tool", "json_object", "words"]
+# How tools are put to the model: by the server's own tool calls, or as a part of the answer's schema.
+ToolWay = Literal["native", "schema"]
+
+
+class ServerFacts(Frozen):
+    """Facts of one model on one server. None: it could not be found out.
+
+    server: such as llama.cpp, ollama, vllm, lmstudio, or unknown. models: those that the server has. context: tokens
+    of one conversation. slots: turns it works on at once. read_speed, write_speed: tokens a second at the time of
+    asking, by one call. why: the reason for each fact that is worse than the best, by the fact's name.
+    """
+
+    url: str
+    server: str
+    version: str
+    model: str
+    models: tuple[str, ...] = ()
+    context: int | None = None
+    slots: int | None = None
+    schema_way: SchemaWay = "json_schema"
+    tool_way: ToolWay = "native"
+    parallel_tools: bool | None = None
+    images: bool | None = None
+    reasoning: bool | None = None
+    streaming: bool | None = None
+    usage: bool | None = None
+    cached_tokens: bool | None = None
+    read_speed: float | None = None
+    write_speed: float | None = None
+    why: dict[str, str] = {}
+    asked_at: dt.datetime
+
+    @property
+    def way(self) -> str:
+        """Return the ways in one line, as a turn's record has them."""
+        return f"chat completions; answer by {self.schema_way}; tools by {self.tool_way}"
+
+
+def facts_path(home: Path, url: str, model: str) -> Path:
+    name = hashlib.sha256(f"{url}\n{model}".encode()).hexdigest()[:16]
+    return home / "servers" / f"{name}.json"
+
+
+def known_facts(home: Path, url: str, model: str) -> ServerFacts | None:
+    """Return the facts that were kept, whatever their age; None where there are none that can be read."""
+    try:
+        return ServerFacts.model_validate_json(facts_path(home, url, model).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def keep_facts(home: Path, facts: ServerFacts) -> None:
+    path = facts_path(home, facts.url, facts.model)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(facts.model_dump_json(indent=1).encode())

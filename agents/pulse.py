@@ -1,0 +1,138 @@
+"""Life signs of one turn: what its provider sends, since when it is silent, and the limit that ends it.
+
+A turn lives while its provider sends anything. Whoever sees the provider's stream (the gateway, the LiteLLM client, or
+the app-server's notifications where the stream is out of sight) reports here; whoever waits for the turn asks here.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from agents.failures import failure
+from models.research import Failure
+
+# waiting: for the first token of a model call. reasoning, writing: tokens come. tools: the desk answers a tool call.
+Phase = Literal["waiting", "reasoning", "writing", "tools"]
+CHARS_PER_TOKEN = 4  # of text that comes in pieces of unknown size, and only there
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    """Limits of one turn. Times are seconds.
+
+    first_token_seconds: from a model call to the first token of its answer; anything the provider sends meanwhile
+    begins it anew. silence_seconds: without anything from the provider once a token has come. output_tokens: of one
+    model call, beyond what it reasons.
+    """
+
+    turn_seconds: float = 1200.0
+    first_token_seconds: float = 300.0
+    silence_seconds: float = 120.0
+    output_tokens: int = 8000
+
+
+class Pulse:
+    """Life signs of one turn; for one event loop.
+
+    phase: what the turn does now, since `since` (time.monotonic). reasoned, written: tokens of the current model call,
+    estimated from its pieces where the provider counts none. calls: model calls so far. way: how the answer's schema
+    and the tools were put to the server, of those that a gateway translates for. cut: the answer was cut off at its
+    length.
+    """
+
+    def __init__(self, limits: TurnLimits) -> None:
+        self.limits = limits
+        self.phase: Phase = "waiting"
+        self.calls = 0
+        self.reasoned = 0.0
+        self.written = 0.0
+        self.way: str | None = None
+        self.cut = False
+        self.since = self.touched = time.monotonic()
+
+    def requested(self) -> None:
+        """A model call went to the provider."""
+        self.calls += 1
+        self.reasoned = self.written = 0.0
+        self._enter("waiting")
+
+    def heard(self) -> None:
+        """The provider sent something that is no token of an answer, such as a heartbeat."""
+        self.touched = time.monotonic()
+
+    def reasons(self, text: str = "") -> None:
+        """A piece of the model's reasoning came; empty where the provider hides its text."""
+        self.reasoned += _tokens(text)
+        self._enter("reasoning")
+
+    def writes(self, text: str = "") -> None:
+        """A piece of the answer, or of a tool call's arguments, came."""
+        self.written += _tokens(text)
+        self._enter("writing")
+
+    def uses_tools(self) -> None:
+        """The desk answers a tool call, which has a limit of its own."""
+        self._enter("tools")
+
+    @property
+    def due(self) -> float:
+        """Return the time (time.monotonic) at which the provider has been silent for too long."""
+        if self.phase == "tools":
+            return float("inf")
+        limits = self.limits
+        return self.touched + (limits.first_token_seconds if self.phase == "waiting" else limits.silence_seconds)
+
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of the current model call so far, estimated."""
+        return round(self.reasoned + self.written)
+
+    @property
+    def too_long(self) -> bool:
+        """Return whether the current model call wrote more than it may."""
+        return self.written > self.limits.output_tokens
+
+    def overdue(self) -> Failure | None:
+        """Return why the turn has to end now, None while it may go on."""
+        limits = self.limits
+        if self.too_long:
+            return self.length()
+        if time.monotonic() < self.due:
+            return None
+        if self.phase == "waiting":
+            what = f"no first token for {limits.first_token_seconds:g} s"
+            return failure("no_first_token", f"{what} of model call {self.calls or 1}; {RAISE['first_token']}")
+        what = f"silent for {limits.silence_seconds:g} s after {self.tokens:,} tokens"
+        return failure("silent", f"{what} of model call {self.calls or 1}; {RAISE['silence']}")
+
+    def length(self) -> Failure:
+        """Return the failure of an answer that is longer than it may be."""
+        what = f"the model wrote more than {self.limits.output_tokens:,} tokens in one answer"
+        return failure("length", f"{what}; {RAISE['output']}")
+
+    def timeout(self) -> Failure:
+        """Return the failure of a turn that did not end in time."""
+        what = f"the turn did not end within {self.limits.turn_seconds:g} s; it was {self.phase}"
+        return failure("timeout", f"{what}, after {self.calls} model calls; {RAISE['turn']}")
+
+    def _enter(self, phase: Phase) -> None:
+        now = time.monotonic()
+        if phase != self.phase:
+            self.phase, self.since = phase, now
+        self.touched = now
+
+
+# What lifts each limit, for all turns or for a role's or model's own.
+RAISE = {
+    "turn": "raise DESK_TURN_SECONDS, or turn in DESK_TURN_LIMITS",
+    "first_token": "raise DESK_FIRST_TOKEN_SECONDS, or first_token in DESK_TURN_LIMITS",
+    "silence": "raise DESK_SILENCE_SECONDS, or silence in DESK_TURN_LIMITS",
+    "output": "raise DESK_OUTPUT_TOKENS, or output in DESK_TURN_LIMITS",
+}
+
+
+def _tokens(text: str) -> float:
+    """A piece of a stream is one token at the least."""
+    return max(1.0, len(text) / CHARS_PER_TOKEN)
