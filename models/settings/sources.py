@@ -68,15 +68,16 @@ def load(
     agree: bool = True,
     but: Collection[str] = (),
     own_switch: bool = False,
+    dotenv: Mapping[str, str | None] | None = None,
 ) -> Loaded:
     """Return the settings and where each came from.
 
     join: take unset values from the `desk up` that runs on this home; a value that contradicts the desk's own is a
     SettingError. `desk up` itself joins none. agree=False: such a value is used. but: settings that
     may differ all the same. own_switch: the live switch is this
-    process's environment's alone, as what sends orders needs it.
+    process's environment's alone, as what sends orders needs it. dotenv: variables in place of those of the `.env`.
     """
-    return _load(environ, cwd, _raised, join=join, agree=agree, but=but, own_switch=own_switch)
+    return _load(environ, cwd, _raised, join=join, agree=agree, but=but, own_switch=own_switch, dotenv=dotenv)
 
 
 def load_for_halt(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> tuple[Loaded, list[str]]:
@@ -99,11 +100,12 @@ def _load(
     agree: bool = True,
     but: Collection[str] = (),
     own_switch: bool = False,
+    dotenv: Mapping[str, str | None] | None = None,
 ) -> Loaded:
     """report: called with each problem; when it returns, what is wrong is left out."""
     environ = os.environ if environ is None else environ
     cwd = cwd or Path.cwd()
-    dotenv = _dotenv(cwd)
+    dotenv = _dotenv(cwd) if dotenv is None else dotenv
     origins = _read(lambda: from_pinned(environ), report)
     _under(origins, from_variables(environ, "environment", report))
     _under(origins, from_variables(dotenv, ".env", report))
