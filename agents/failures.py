@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from models.masking import redacted
 from models.research import Failure
 
-# Kinds worth another attempt: the same request may well succeed later.
+# Kinds worth another attempt: the same request may well succeed later. A turn that a limit of the desk ended is not
+# among them: it would be paid for again, and end in the same way.
 RETRYABLE = frozenset(
     {
-        "rate_limited", "server_error", "overloaded", "stream_cut", "unreachable", "process_died", "timeout",
-        "no_progress", "interrupted", "rpc_timeout", "thread_in_use",
+        "rate_limited", "server_error", "overloaded", "stream_cut", "unreachable", "process_died", "interrupted",
+        "rpc_timeout", "thread_in_use",
     }
 )  # fmt: skip
 MESSAGE_LIMIT = 500

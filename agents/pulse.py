@@ -7,14 +7,18 @@ the app-server's notifications where the stream is out of sight) reports here; w
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from agents.failures import failure
 from models.research import Failure
 
 # waiting: for the first token of a model call. reasoning, writing: tokens come. tools: the desk answers a tool call.
 Phase = Literal["waiting", "reasoning", "writing", "tools"]
+LIMITS = frozenset({"timeout", "no_first_token", "silent", "length"})  # kinds of failures by a limit of the desk
+QUICK_SECONDS = 3.0  # a phase that is over sooner is not reported
+REPORT_SECONDS = 60.0
 CHARS_PER_TOKEN = 4  # of text that comes in pieces of unknown size, and only there
 
 
@@ -55,6 +59,10 @@ class Pulse:
     def requested(self) -> None:
         """A model call went to the provider."""
         self.calls += 1
+        self.waits()
+
+    def waits(self) -> None:
+        """A model call is due: the turn waits for its first token."""
         self.reasoned = self.written = 0.0
         self._enter("waiting")
 
@@ -64,7 +72,7 @@ class Pulse:
 
     def reasons(self, text: str = "") -> None:
         """A piece of the model's reasoning came; empty where the provider hides its text."""
-        self.reasoned += _tokens(text)
+        self.reasoned += _tokens(text) if text else 0.0
         self._enter("reasoning")
 
     def writes(self, text: str = "") -> None:
@@ -81,8 +89,16 @@ class Pulse:
         """Return the time (time.monotonic) at which the provider has been silent for too long."""
         if self.phase == "tools":
             return float("inf")
+        return self.touched + self._quiet_seconds
+
+    @property
+    def _quiet_seconds(self) -> float:
+        """A model whose reasoning is hidden is as silent as one that has not begun."""
         limits = self.limits
-        return self.touched + (limits.first_token_seconds if self.phase == "waiting" else limits.silence_seconds)
+        hidden = self.phase == "reasoning" and not self.reasoned
+        if self.phase == "waiting" or hidden:
+            return max(limits.first_token_seconds, limits.silence_seconds) if hidden else limits.first_token_seconds
+        return limits.silence_seconds
 
     @property
     def tokens(self) -> int:
@@ -96,25 +112,33 @@ class Pulse:
 
     def overdue(self) -> Failure | None:
         """Return why the turn has to end now, None while it may go on."""
-        limits = self.limits
         if self.too_long:
             return self.length()
         if time.monotonic() < self.due:
             return None
+        quiet, call = f"{self._quiet_seconds:g} s", f"of model call {self.calls or 1}"
         if self.phase == "waiting":
-            what = f"no first token for {limits.first_token_seconds:g} s"
-            return failure("no_first_token", f"{what} of model call {self.calls or 1}; {RAISE['first_token']}")
-        what = f"silent for {limits.silence_seconds:g} s after {self.tokens:,} tokens"
-        return failure("silent", f"{what} of model call {self.calls or 1}; {RAISE['silence']}")
+            return failure("no_first_token", f"no first token for {quiet} {call}; {RAISE['first_token']}")
+        if not self.tokens:
+            what, raises = "while it reasoned out of sight", RAISE["first_token"]
+        else:
+            what, raises = f"after {self.tokens:,} tokens", RAISE["silence"]
+        return failure("silent", f"silent for {quiet} {what} {call}; {raises}")
+
+    def state(self) -> dict[str, Any]:
+        """Return what the turn does now, for events. seconds: for how long."""
+        seconds = round(time.monotonic() - self.since, 1)
+        return {"phase": self.phase, "seconds": seconds, "tokens": self.tokens, "calls": self.calls}
 
     def length(self) -> Failure:
         """Return the failure of an answer that is longer than it may be."""
         what = f"the model wrote more than {self.limits.output_tokens:,} tokens in one answer"
         return failure("length", f"{what}; {RAISE['output']}")
 
-    def timeout(self) -> Failure:
-        """Return the failure of a turn that did not end in time."""
-        what = f"the turn did not end within {self.limits.turn_seconds:g} s; it was {self.phase}"
+    def timeout(self, seconds: float | None = None) -> Failure:
+        """Return the failure of a turn that did not end in time. seconds: what it had, where that was less than its
+        limit."""
+        what = f"the turn did not end within {seconds or self.limits.turn_seconds:.0f} s; it was {self.phase}"
         return failure("timeout", f"{what}, after {self.calls} model calls; {RAISE['turn']}")
 
     def _enter(self, phase: Phase) -> None:
@@ -122,6 +146,23 @@ class Pulse:
         if phase != self.phase:
             self.phase, self.since = phase, now
         self.touched = now
+
+
+class Progress:
+    """Reports a turn that takes long: when its phase changes, and else once in REPORT_SECONDS. report: gets the
+    pulse."""
+
+    def __init__(self, pulse: Pulse, report: Callable[[Pulse], None]) -> None:
+        self._pulse, self._report = pulse, report
+        self._began = self._at = time.monotonic()
+        self._phase: Phase | None = None
+
+    def report(self) -> None:
+        now, pulse = time.monotonic(), self._pulse
+        changed = pulse.phase != self._phase and now - pulse.since >= QUICK_SECONDS
+        if changed or (now - self._at >= REPORT_SECONDS and now - self._began >= QUICK_SECONDS):
+            self._at, self._phase = now, pulse.phase
+            self._report(pulse)
 
 
 # What lifts each limit, for all turns or for a role's or model's own.

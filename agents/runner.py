@@ -18,8 +18,9 @@ from sqlmodel import SQLModel
 
 from agents.answers import AnswerError, RecordedCall
 from agents.gate import Gate, OpenGate
+from agents.limits import limits_of
 from agents.prompting import Prompt, render
-from agents.role_models import APP_SERVERS, RoleModel, keeps, role_models
+from agents.role_models import APP_SERVERS, LOCAL, RoleModel, keeps, local_url, role_models
 from agents.roles import Role, role_approvals
 from agents.runtime import (
     ApprovalKind,
@@ -152,7 +153,7 @@ class Runner:
         record = _Record(job, settings, model, search_hosts(settings, job.role.key, context.clock.day))
         tools = toolset_for(job.role.tools, context, settings.tool_seconds, record.answered)
         try:
-            scope = thread_scope(settings, context.market)
+            scope = thread_scope(settings, model, context.market)
             outcome = await self._converse(job, scope, tools, record, halt, gate)
         except Postponed:
             raise
@@ -174,7 +175,8 @@ class Runner:
         spec = self._spec(job, scope, tools, record, prompt)
         schema = output_schema(job.role.schema)
         metadata = {"run_id": job.run_id, "step_id": job.step_id, "attempt": str(job.attempt), "role": job.role.key}
-        deadline = asyncio.get_running_loop().time() + gate.wait_seconds + record.settings.turn_seconds
+        limits = limits_of(record.settings, job.role.key, record.model)
+        deadline = asyncio.get_running_loop().time() + gate.wait_seconds + limits.turn_seconds
         # The slot is taken last: a turn that waits for its app-server would keep others from theirs.
         async with self._runtimes[record.model.runtime].conversation(spec, deadline) as conversation, gate.turn():
             halt.by(conversation.interrupt)
@@ -210,6 +212,7 @@ class Runner:
             fallbacks=model.fallbacks,
             model_calls=MODEL_CALLS[record.settings.depth],
             web_search=record.web_search,
+            limits=limits_of(record.settings, job.role.key, model),
         )
 
 
@@ -240,6 +243,7 @@ class _Record:
             text=storable(result.text[:KEPT_TEXT_CHARS]),
             answered_by=self.model.answered_by(result.model),
             cost_usd=result.cost_usd,
+            way=result.way,
             **result.usage.model_dump(),
         )
         self.turns.append(row)
@@ -371,12 +375,13 @@ def repair_text(problem: str) -> str:
     )
 
 
-def thread_scope(settings: Settings, market: MarketData) -> str:
+def thread_scope(settings: Settings, model: RoleModel, market: MarketData) -> str:
     """Return the part of a kept thread's key beside role and subject: provider, market and account. A replay's day is
     part of it, or an earlier day would be shown what a later one has left in the history. Of the provider's URL it is
     what leads to the endpoint: the scope is shown, and outlives a password or key that is changed."""
-    url = settings.provider_url
-    provider = settings.provider if url is None else f"{settings.provider}@{without_login(url)}"
+    provider = model.provider(settings)
+    url = local_url(settings) if provider == LOCAL else settings.provider_url
+    provider = provider if url is None else f"{provider}@{without_login(url)}"
     day = market.clock.day
     place = market.name if day is None else f"{market.name}-{day}"
     return f"{provider}/{place}/{settings.account}"

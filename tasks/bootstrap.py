@@ -10,6 +10,7 @@ import threading
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar
 
@@ -18,16 +19,17 @@ import redis.asyncio
 import structlog
 from celery import Celery
 
-from agents.codex.config import runtime_config
+from agents.codex.config import RuntimeConfig, runtime_config
 from agents.codex.runtime import CodexRuntime
 from agents.codex.server.catalog import find_binary, find_login, prepare
 from agents.codex.threads.registry import ThreadRegistry
 from agents.codex.threads.vault import ThreadVault
 from agents.kept_threads import ThreadRecords, ThreadRuntime
+from agents.limits import check_limits
 from agents.litellm.config import litellm_config
 from agents.litellm.library import library
 from agents.litellm.runtime import LitellmRuntime
-from agents.role_models import RULES_MODEL, models_in_use, require_keys, runtimes_of
+from agents.role_models import APP_SERVERS, LOCAL, RULES_MODEL, models_in_use, require_keys, runtimes_of
 from agents.roles import check_roles
 from agents.rulebook.runtime import RulesRuntime
 from agents.runner import Runner
@@ -64,7 +66,7 @@ log = structlog.get_logger(__name__)
 START_SECONDS = 60.0
 LIBRARY_SECONDS = 300.0  # it takes five of a processor of its own, and all workers of a host load it at once
 # The runtimes by name, and the part of a desk that is each one.
-RUNTIME_PARTS = {"codex": "runtime", "litellm": "litellm", "rules": "rules"}
+RUNTIME_PARTS = {"codex": "runtime", LOCAL: "local_runtime", "litellm": "litellm", "rules": "rules"}
 REDIS_SECONDS = 3.0
 # A market view is small, but what tools compute on it is kept with it.
 MARKETS_KEPT = 64
@@ -264,7 +266,24 @@ class Desk:
 
     @part
     def runtime(self) -> ThreadRuntime:
-        config, url = runtime_config(self.settings, self.name), self.settings.redis_url
+        return self._app_servers(runtime_config(self.settings, self.name))
+
+    @part
+    def local_runtime(self) -> ThreadRuntime:
+        """Return the runtime of the app-servers whose models a local server runs."""
+        from agents.gateway.probe import KnownServer  # its library is for desks with such a server alone
+
+        config = runtime_config(self.settings, f"{self.name}-{LOCAL}", LOCAL)
+        assert config.provider_url is not None, "models_in_use refuses a local model without a server"
+        known = KnownServer(self.settings.home, config.provider_url, config.provider_key)
+        return self._app_servers(replace(config, facts=known))
+
+    def runtime_of(self, runtime: str) -> ThreadRuntime:
+        """Return the runtime of app-servers of this name."""
+        return self.local_runtime if runtime == LOCAL else self.runtime
+
+    def _app_servers(self, config: RuntimeConfig) -> ThreadRuntime:
+        url = self.settings.redis_url
         registry = redis.asyncio.from_url(url.get_secret_value()) if url is not None else None
         asker = ApprovalAsker(self.store, self.settings)
         observer = self.recorder if self._records else None
@@ -364,17 +383,16 @@ def require_runtimes(settings: Settings) -> None:
     """Check what every worker needs to run models' turns. Raises SettingError, BinaryMissing, LoginMissing,
     CodexError."""
     require_keys(settings, os.environ)
-    if "codex" not in runtimes_of(settings):
-        return
-    config = runtime_config(settings, "check")
-    find_login(config)
-    asyncio.run(prepare(config))
+    for runtime in sorted(APP_SERVERS & runtimes_of(settings)):
+        config = runtime_config(settings, "check", runtime)
+        find_login(config)
+        asyncio.run(prepare(config))
 
 
 def require_roles(settings: Settings) -> None:
     """Check the settings that name roles. Raises SettingError."""
     check_roles(settings)
-    models_in_use(settings)
+    check_limits(settings, {name for one in models_in_use(settings) for name in one.models})
     check_web_search(settings)
 
 

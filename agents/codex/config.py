@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from agents.role_models import models_in_use, models_of
+from agents.gateway.facts import ServerFacts
+from agents.limits import general_limits
+from agents.pulse import TurnLimits
+from agents.role_models import DEFAULT_RUNTIME, LOCAL, default_model, local_url, models_in_use, models_of
 from models.errors import SettingError
 from models.settings import Settings
 from models.states import MODES, RunMode
@@ -62,8 +65,7 @@ class RuntimeConfig:
     mode_limits: Mapping[str, ThreadLimits] = field(default_factory=dict)
     rollout_days: float = 14.0
     rpc_seconds: float = 10.0
-    no_progress_seconds: float = 90.0
-    turn_seconds: float = 180.0
+    limits: TurnLimits = field(default_factory=TurnLimits)
     lease_seconds: float = 9.0
     health_seconds: float = 15.0
     deltas: bool = False
@@ -71,6 +73,12 @@ class RuntimeConfig:
     summary: str | None = None
     verbosity: str | None = None
     personality: str | None = None
+    facts: Callable[[str], Awaitable[ServerFacts]] | None = None
+
+    @property
+    def gated(self) -> bool:
+        """Return whether model calls go through the gateway, which sees all that the provider sends."""
+        return self.provider in ("endpoint", LOCAL)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -94,14 +102,16 @@ class RuntimeConfig:
         return parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS
 
 
-def runtime_config(settings: Settings, worker: str) -> RuntimeConfig:
-    """Return the runtime's part of the settings. worker: the home's name; the same name finds its threads again.
+def runtime_config(settings: Settings, worker: str, runtime: str = DEFAULT_RUNTIME) -> RuntimeConfig:
+    """Return the settings' part of a runtime of app-servers. worker: the home's name; the same name finds its threads
+    again.
 
     Raises SettingError when the chosen provider has no address.
     """
-    urls = {"rulebook": settings.rulebook_url, "endpoint": settings.provider_url, "codex": None}
-    url = urls[settings.provider]
-    if url is None and settings.provider == "rulebook":
+    provider = LOCAL if runtime == LOCAL else "codex" if settings.provider == LOCAL else settings.provider
+    urls = {"rulebook": settings.rulebook_url, "endpoint": settings.provider_url, LOCAL: local_url(settings)}
+    url = urls.get(provider)
+    if url is None and provider == "rulebook":
         raise SettingError(
             "rulebook_url (DESK_RULEBOOK_URL) is empty",
             remedy="start the services with `desk up`, which serves the rulebook model, or set its URL",
@@ -109,13 +119,17 @@ def runtime_config(settings: Settings, worker: str) -> RuntimeConfig:
     key = settings.provider_key.get_secret_value() if settings.provider_key else None
     names = {one.name for one in fields(RuntimeConfig)}
     same = {name: value for key, value in settings if (name := key.removeprefix("codex_")) in names}
+    models = models_of(models_in_use(settings), runtime)
     own: dict[str, Any] = {
         "worker": worker,
+        "provider": provider,
+        "model": models[0] if runtime != default_model(settings).runtime and models else settings.model,
         "provider_url": url,
-        "provider_key": key if settings.provider == "endpoint" else None,
+        "provider_key": key if provider == settings.provider and provider in ("endpoint", LOCAL) else None,
+        "limits": general_limits(settings),
         "mode_limits": {mode: _limits(settings, mode) for mode in MODES},
         "deltas": settings.event_deltas,
-        "roles_models": models_of(models_in_use(settings), "codex"),
+        "roles_models": models,
     }
     return RuntimeConfig(**same | own)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -16,15 +16,21 @@ from agents.codex.server.router import ApprovalRouter
 from agents.codex.server.watch import TurnWatch
 from agents.codex.threads.gateway import OpenedThread, interrupt, start_turn
 from agents.failures import failure
+from agents.pulse import LIMITS, Progress, Pulse, TurnLimits
 from agents.runtime import Asker, ConversationSpec, TurnResult, TurnStatus
-from models.errors import CodexError, RpcError
+from models.errors import CodexError, ProcessDied, RpcError
 from models.research import Failure, Usage
+
+if TYPE_CHECKING:
+    from agents.gateway.service import Gateway
 
 log = structlog.get_logger(__name__)
 
 STARTED_SECONDS = 2.0  # wait for turn/started before an interrupt: an earlier one often fails
 INTERRUPT_SECONDS = 2.0  # limit of the interrupt request; it is answered in about 10 ms
 UNLOADED = "thread not found"
+LOOK_SECONDS = 5.0  # between two looks at a turn that goes on
+STOOD_STILL_SECONDS = 10.0
 ENDED_SECONDS = 4.0  # from the interrupt to the end of its turn; then the process is killed
 
 
@@ -42,6 +48,7 @@ class CodexConversation:
         reopen: Callable[[], Awaitable[object]] | None = None,
         after_turn: Callable[[TurnResult], Awaitable[None]] | None = None,
         asker: Asker | None = None,
+        gateway: Gateway | None = None,
     ) -> None:
         self.thread_id = opened.thread_id
         self.reason = opened.reason
@@ -50,7 +57,7 @@ class CodexConversation:
         self.running_turn_id: str | None = None
         self.last_failure: Failure | None = None
         self._server, self._spec, self._deadline, self._config = server, spec, deadline, config
-        self._reopen, self._after_turn = reopen, after_turn
+        self._reopen, self._after_turn, self._gateway = reopen, after_turn, gateway
         self._listener = listener
         self._router = ApprovalRouter(spec.scope, spec.approvals, asker, listener.declined)
         self._options = {
@@ -74,15 +81,19 @@ class CodexConversation:
 
         metadata goes with every model call of the turn. on_started gets the turn's id; on_limited is called when the
         provider limits its rate, with the seconds it named. The turn ends at the conversation's deadline, at the turn's
-        own limit, or when there was no progress for the no-progress limit.
+        own limit, or when its provider is silent for too long.
         """
         async with self._one_turn:
             watch, result = None, None
+            pulse = Pulse(self._limits)
             try:
                 if self._stop.done():
                     return self._result("", None, "interrupted", _interrupted())
-                watch = self._server.watch(self.thread_id, self._spec.tools, self._router, self._listener.notified)
+                tools = self._spec.tools
+                watch = self._server.watch(self.thread_id, tools, self._router, self._listener.notified, pulse)
                 watch.on_limited, watch.until = on_limited, self._limit()
+                if self._gateway is not None:
+                    self._gateway.watch(self.thread_id, pulse)
                 turn_id = await self._start_resumed(watch, text, output_schema, metadata)
                 self.turns += 1
                 self.running_turn_id = turn_id
@@ -94,6 +105,8 @@ class CodexConversation:
                 self.running_turn_id = None
                 if watch is not None:
                     self._server.unwatch(self.thread_id)
+                if self._gateway is not None:
+                    self._gateway.unwatch(self.thread_id)
                 status, why = (result.status, result.failure) if result else ("interrupted", None)
                 self._listener.turn_ended(status, why)
             self.last_failure = result.failure
@@ -169,11 +182,12 @@ class CodexConversation:
 
     async def _wait_for_end(self, watch: TurnWatch) -> Failure | None:
         """Wait for the turn's end; return the failure for which it has to be ended, or None. Raises ProcessDied."""
-        limit = watch.until = self._limit()
-        quiet = self._config.no_progress_seconds
+        limit, pulse, began = watch.until, watch.pulse, self._loop.time()
+        progress = Progress(pulse, self._listener.progressed)
         while True:
-            until = min(limit, watch.touched + quiet)
-            left = until - self._loop.time()
+            until = min(limit, pulse.due)
+            looked = self._loop.time()
+            left = min(until - looked, LOOK_SECONDS)
             if left > 0:
                 await asyncio.wait((watch.done, self._stop), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if watch.done.done():
@@ -182,19 +196,34 @@ class CodexConversation:
             if self._stop.done():
                 return _interrupted()
             now = self._loop.time()
+            if now - looked > left + STOOD_STILL_SECONDS:
+                pulse.heard()  # this process stood still, and has not read what came meanwhile
+                continue
             if watch.limited_at is not None and now >= until:
                 why = "the provider limits its rate, and the app-server waited as long as it may"
                 return failure("rate_limited", why, watch.provider_wait())
             if now >= limit:
-                return failure("timeout", "the turn did not end before its deadline")
-            if now >= watch.touched + quiet and not watch.calls:
-                return failure("no_progress", f"nothing happened in the turn for {quiet:g} s")
+                return pulse.timeout(limit - began)
             if watch.calls:
-                watch.touched = now  # a tool call has a limit of its own, and so has a person
+                continue  # a tool call has a limit of its own, and so has a person
+            if (why := pulse.overdue()) is not None:
+                await self._require_alive()
+                return why
+            progress.report()
+
+    async def _require_alive(self) -> None:
+        """Kill an app-server that does not answer: its silence is not the model's. Raises ProcessDied then."""
+        if not await self._server.healthy():
+            await self._server.client.kill()
+            raise self._server.client.died or ProcessDied("the app-server did not answer and was killed")
+
+    @property
+    def _limits(self) -> TurnLimits:
+        return self._spec.limits or self._config.limits
 
     def _limit(self) -> float:
         """Loop time at which a turn that starts now is ended."""
-        return min(self._deadline, self._loop.time() + self._config.turn_seconds)
+        return min(self._deadline, self._loop.time() + self._limits.turn_seconds)
 
     async def _end(self, watch: TurnWatch, turn_id: str) -> bool:
         """Interrupt the turn once, and kill the process when the turn does not end; return whether it ended."""
@@ -235,10 +264,14 @@ class CodexConversation:
         if watch is None:
             return TurnResult(self.thread_id, turn_id, status, "", Usage(), why, refusal)
         spent = watch.spent(completed=status == "completed")
-        context, searches = watch.context_tokens, tuple(watch.searches)
-        text = watch.text or ""
+        if why is not None and why.kind in LIMITS and spent.total_tokens:
+            why = why.model_copy(update={"message": f"{why.message}; {spent.total_tokens:,} tokens were spent"})
         return TurnResult(
-            self.thread_id, turn_id, status, text, spent, why, refusal, context_tokens=context, searches=searches
+            *(self.thread_id, turn_id, status, watch.text or "", spent, why, refusal),
+            context_tokens=watch.context_tokens,
+            searches=tuple(watch.searches),
+            way=watch.pulse.way,
+            cut=watch.pulse.cut,
         )
 
 

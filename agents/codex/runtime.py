@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import redis.asyncio
 
@@ -14,7 +15,7 @@ from agents.codex.config import RuntimeConfig
 from agents.codex.conversation import CodexConversation
 from agents.codex.events.listener import ConversationListener
 from agents.codex.recorder import ThreadRecorder, UnregisteredRecorder
-from agents.codex.server.catalog import prepare
+from agents.codex.server.catalog import find_binary, prepare
 from agents.codex.server.homes import Home, claim_home
 from agents.codex.server.pool import AppServerPool
 from agents.codex.server.process import AppServer, Kind
@@ -27,6 +28,9 @@ from agents.codex.threads.vault import ThreadVault
 from agents.kept_threads import ThreadRecord
 from agents.runtime import Asker, ConversationSpec, Observer, ProcessStatus
 from models.errors import CodexError, ProcessDied, RedisDown, RpcTimeout, UsageError
+
+if TYPE_CHECKING:
+    from agents.gateway.service import Gateway
 
 INTERRUPTED_SECONDS = 9.0  # an interrupted turn ends within this, or its process is killed
 
@@ -55,24 +59,41 @@ class CodexRuntime:
         self._home: Home | None = None
         self._files: RolloutFiles | None = None
         self._pools: dict[Kind, AppServerPool] = {}
+        self._preparing = asyncio.Lock()
+        self._gateway: Gateway | None = None
         self._active = ActiveConversations()
         self._closing = False
 
     async def start(self) -> None:
-        """Find the binary, write the catalog and claim a home. Raises BinaryMissing, LoginMissing, CodexError."""
-        launch = await prepare(self._config)
-        self._home = claim_home(self._config.home, self._config.worker)
-        key = self._config.provider_key
+        """Find the binary, write the catalog and claim a home; a model server is not asked before the first
+        conversation. Raises BinaryMissing, LoginMissing, CodexError."""
+        config = self._config
+        find_binary(config.binary)
+        self._home = claim_home(config.home, config.worker)
+        key = config.provider_key
         self._files = RolloutFiles(self._home, self._vault, [key] if key else ())
-        sizes: dict[Kind, int] = {"kept": self._config.kept_processes, "ephemeral": 1}
-        for kind, size in sizes.items():
-            self._pools[kind] = AppServerPool(kind, launch, self._home.of(kind), self._config, size)
+        if config.gated:
+            self._gateway = await _gateway(config)
+        if config.facts is None:
+            await self._prepare(self._home)
+
+    async def _prepare(self, home: Home) -> None:
+        """Make the pools, once."""
+        async with self._preparing:
+            if self._pools:
+                return
+            launch = await prepare(self._config, self._gateway.url if self._gateway is not None else None)
+            sizes: dict[Kind, int] = {"kept": self._config.kept_processes, "ephemeral": 1}
+            for kind, size in sizes.items():
+                self._pools[kind] = AppServerPool(kind, launch, home.of(kind), self._config, size)
 
     async def close(self, grace_seconds: float) -> None:
         """Let running turns end within the grace time, interrupt the rest, end the processes and release the home."""
         self._closing = True
         await self._active.close(grace_seconds, INTERRUPTED_SECONDS)
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+        if self._gateway is not None:
+            await self._gateway.close()
         if self._files is not None:
             self._files.close()
         if self._home is not None:
@@ -99,7 +120,7 @@ class CodexRuntime:
         first half of the time until then; in the second half a fork runs instead. Raises CodexError, RedisDown; those
         with `retryable` may be tried again.
         """
-        home, files = self._started()
+        home, files = await self._started()
         if not spec.keep:
             async with self._leased("ephemeral", deadline) as server:
                 opened = await start(server, spec, "initial")
@@ -134,7 +155,7 @@ class CodexRuntime:
 
         Raises CodexError, RedisDown, UsageError.
         """
-        home, files = self._started()
+        home, files = await self._started()
         async with (
             self._registry().hold(spec.role, spec.subject, lambda: 0.0) as lease,
             self._leased("kept", deadline) as server,
@@ -167,7 +188,7 @@ class CodexRuntime:
         listener = ConversationListener(self._observer, spec, opened, self._config.worker)
         after = recorder.after_turn if recorder is not None else None
         conversation = CodexConversation(
-            server, spec, opened, deadline, self._config, listener, reopen, after, self._asker
+            server, spec, opened, deadline, self._config, listener, reopen, after, self._asker, self._gateway
         )
         with self._active.holding(conversation):
             listener.opened()
@@ -184,9 +205,28 @@ class CodexRuntime:
             raise RedisDown("a kept thread needs a Redis, and none is configured", remedy="set DESK_REDIS_URL")
         return ThreadRegistry(self._redis, self._config.lease_seconds)
 
-    def _started(self) -> tuple[Home, RolloutFiles]:
+    async def _started(self) -> tuple[Home, RolloutFiles]:
         if self._closing:
             raise ProcessDied("the Codex runtime is closing")
         if self._home is None or self._files is None:
             raise CodexError("the Codex runtime was not started")
+        await self._prepare(self._home)
         return self._home, self._files
+
+
+async def _gateway(config: RuntimeConfig) -> Gateway:
+    """Start the gateway to the provider. Its library is loaded by the runtimes alone that have one."""
+    from agents.gateway.service import Gateway, Upstream
+
+    assert config.provider_url is not None
+    gateway = Gateway(
+        Upstream(
+            config.provider_url,
+            config.provider_key,
+            chat=config.facts is not None,
+            facts=config.facts,
+            ca_file=config.ca_file,
+        )
+    )
+    await gateway.start()
+    return gateway

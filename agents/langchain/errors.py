@@ -87,7 +87,8 @@ _CLASSES: Mapping[str, type[ChatError]] = {
     "login_missing": LoginError,
     "not_found": ModelUnavailable,
     "timeout": TimedOut,
-    "no_progress": TimedOut,
+    "no_first_token": TimedOut,
+    "silent": TimedOut,
     "interrupted": CallInterrupted,
     "policy": RefusalError,
 }

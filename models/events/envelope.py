@@ -51,6 +51,7 @@ class EventType(StrEnum):
     TURN_REFUSED = "turn.refused"
     TURN_ERROR = "turn.error"  # the provider failed a call; payload.will_retry
     TURN_USAGE = "turn.usage"
+    TURN_PROGRESS = "turn.progress"  # of a turn that takes long. payload.phase, seconds, tokens, calls
     ITEM_STARTED = "item.started"
     ITEM_COMPLETED = "item.completed"
     ITEM_DELTA = "item.delta"  # on the stream alone: never stored, without a sequence

@@ -45,8 +45,17 @@ class _Lifecycle(Frozen):
 
 
 class TurnLifecycle(_Lifecycle):
+    """phase, tokens: of a turn that takes long, what it did when it was last looked at, and how many tokens of its
+    current model call had come by then."""
+
     turn_id: str
     thread_id: str
+    phase: str | None = None
+    tokens: int = 0
+
+    def during(self, phase: str, tokens: int) -> Self:
+        """Return the same turn in this phase."""
+        return type(self)(**{**self.__dict__, "phase": phase, "tokens": tokens})
 
 
 class ItemLifecycle(_Lifecycle):

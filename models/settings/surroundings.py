@@ -26,7 +26,9 @@ class Surroundings(BaseModel):
     )
 
     # The model
-    provider: Literal["rulebook", "codex", "endpoint", "local"] = of_run("rulebook", description="provider of the model")
+    provider: Literal["rulebook", "codex", "endpoint", "local"] = of_run(
+        "rulebook", description="provider of the model"
+    )
     model: str = of_run("gpt-5.5", min_length=1, description="model name sent to the provider")
     role_models: str = of_run(
         "", description="roles with a model of their own: ROLE=RUNTIME:MODEL[:EFFORT], separated by ;"

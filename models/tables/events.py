@@ -55,12 +55,15 @@ class RuntimeConversation(Identified, table=True):
 
 
 class RuntimeTurn(DeskTable, table=True):
-    """A turn as the runtime reports it, also while it runs. The desk's own record of its outcome is `turn`."""
+    """A turn as the runtime reports it, also while it runs. The desk's own record of its outcome is `turn`. phase,
+    tokens: of one that takes long, as it was last looked at."""
 
     thread_id: str = Field(primary_key=True)
     turn_id: str = Field(primary_key=True)
     run_id: str = Field(index=True)
     status: str
+    phase: str | None = None
+    tokens: int = 0
     started_at: dt.datetime = Field(sa_type=Utc)
     ended_at: dt.datetime | None = Field(default=None, sa_type=Utc)
 

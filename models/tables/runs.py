@@ -117,7 +117,8 @@ class Sweep(DeskTable, table=True):
 
 class Turn(Identified, table=True):
     """One turn on one thread. thread_id and codex_turn_id are the runtime's own ids. Tokens are null where the provider
-    gave no usable figure. cost_usd: as the runtime knows it, null where only the list of prices can estimate it."""
+    gave no usable figure. cost_usd: as the runtime knows it, null where only the list of prices can estimate it.
+    way: how the answer's schema and the tools were put to a server, where the runtime had to choose."""
 
     # Budgets are summed before each turn: from an index alone.
     __table_args__ = (
@@ -147,6 +148,7 @@ class Turn(Identified, table=True):
     reasoning_tokens: int | None = _tokens()
     total_tokens: int | None = _tokens()
     cost_usd: float | None = None
+    way: str | None = None
     started_at: dt.datetime = Field(sa_type=Utc)
     finished_at: dt.datetime = Field(sa_type=Utc)
 

@@ -83,8 +83,11 @@ POLICY: Mapping[str, Retry] = {
     "invalid_output": _NEVER,
     # The turn and its process
     "process_died": Retry(How.FORK),
-    "timeout": Retry(How.FORK),
-    "no_progress": Retry(How.FORK),
+    # Limits of the desk itself: with the same limit the turn would be paid for again, and end in the same way.
+    "timeout": _NEVER,
+    "no_first_token": _NEVER,
+    "silent": _NEVER,
+    "length": _NEVER,
     "interrupted": Retry(How.FORK),
     "deadline": Retry(How.FORK),
     "rpc_timeout": Retry(How.SAME),

@@ -10,6 +10,7 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from models.errors import UsageError
+from models.research import ReportStatus
 from models.settings import Settings
 from models.settings.snapshots import in_run
 from models.states import OrderState, RunState, StepState
@@ -20,6 +21,7 @@ from models.tables.runs import Candidate, Report, Run, ScreenHit, Step, ToolCall
 from tasks.engine import kinds
 from tasks.engine.budgets import cost_of, skipped, usage_of_budgets, was_run
 
+_REASONS = 3  # shown of a run whose every report failed
 GOES_ON = "goes_on"  # in the result of a step that goes on in another one: it is no end
 
 
@@ -38,6 +40,16 @@ def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
     if all(step.state != StepState.FAILED for step in steps):
         return (RunState.PARTIAL if skipped(steps) else RunState.DONE), notes
     return (RunState.FAILED if _all_failed(steps) else RunState.PARTIAL), notes
+
+
+def without_reports(session: Session, run_id: str) -> str | None:
+    """Return why a run whose every report failed has none, the most frequent reasons first; None for any other run."""
+    found = session.exec(select(Report.status, Report.reason).where(Report.run_id == run_id)).all()
+    if not found or any(status != ReportStatus.FAILED for status, _ in found):
+        return None
+    reasons = Counter(reason or "failed" for _, reason in found).most_common(_REASONS)
+    shown = "; ".join(f"{reason} ({count} of {len(found)})" for reason, count in reasons)
+    return f"every report failed: {shown}"
 
 
 def _all_failed(steps: Sequence[Step]) -> bool:

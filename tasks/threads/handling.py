@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from sqlmodel import Session, col, select
 
-from agents.kept_threads import Registered, ThreadRecord
+from agents.kept_threads import Registered, ThreadRecord, ThreadRuntime
 from agents.prompting import instructions
-from agents.role_models import models_of, role_models
+from agents.role_models import DEFAULT_RUNTIME, LOCAL, models_in_use
 from agents.roles import Role, role_of
 from agents.runner import toolset_hash
 from agents.runtime import ConversationSpec, Scope, TurnResult
@@ -103,7 +103,7 @@ def fork(desk: Desk, thread_id: str, before_turn: int, model: str | None = None)
     at = ids[before_turn - 1] if before_turn <= len(ids) else None
     market = market_of_thread(desk, thread_id, at)
     spec = _spec(desk, role, subject, model or kept.model, source.toolset_hash, market)
-    work = desk.runtime.fork(spec, source.model_copy(update=where), at, _deadline(desk))
+    work = _runtime(desk, subject).fork(spec, source.model_copy(update=where), at, _deadline(desk))
     made = _run(desk, work)
     _publish(
         desk, EventType.THREAD_FORKED, made.thread_id, kept.role, subject=subject, reason=made.reason, kept=True,
@@ -121,7 +121,7 @@ def ask(desk: Desk, thread_id: str, text: str) -> TurnResult:
             f"thread {thread_id} is not a fork: a question in it would become part of its role's memory",
             remedy=f"`desk threads fork {thread_id} --before-turn N` makes one",
         )
-    if one.record.model in {desk.settings.model, *models_of(role_models(desk.settings).values(), "codex")}:
+    if one.record.model in {desk.settings.model, *(used.model for used in models_in_use(desk.settings))}:
         return _ask(desk, one, text)
     # An app-server serves the tools in the form of the models of its settings alone.
     other = Desk(desk.settings.model_copy(update={"model": one.record.model}), desk.name)
@@ -140,7 +140,7 @@ def _ask(desk: Desk, one: Registered, text: str) -> TurnResult:
     market = market_of_thread(desk, one.record.thread_id)
     spec = _spec(desk, role, one.subject, one.record.model, one.record.toolset_hash, market)
     metadata = {"role": role.key, "thread_id": one.record.thread_id}
-    runtime = desk.runtime  # created here, because its creation waits for the loop
+    runtime = _runtime(desk, one.subject)  # created here, because its creation waits for the loop
 
     async def turn() -> TurnResult:
         async with runtime.conversation(spec, _deadline(desk)) as conversation:
@@ -208,6 +208,11 @@ def _record_of(kept: KeptThread) -> ThreadRecord:
 
 def _deadline(desk: Desk) -> float:
     return desk.loop.loop.time() + desk.settings.turn_seconds
+
+
+def _runtime(desk: Desk, subject: str) -> ThreadRuntime:
+    """Return the runtime of a thread: its subject begins with its provider."""
+    return desk.runtime_of(LOCAL if subject.startswith(f"{LOCAL}@") else DEFAULT_RUNTIME)
 
 
 def _run(desk: Desk, work: Coroutine[Any, Any, T]) -> T:

@@ -15,6 +15,7 @@ from models.research import Frozen
 from models.settings.standing import Standing, standing_of_run
 from models.states import RUN_FINAL, STEP_FINAL, Phase, RunKind, StepKind, StepState
 from models.tables.columns import utcnow
+from models.tables.events import RuntimeTurn
 from models.tables.orders import Order, Preview
 from models.tables.runs import Candidate, CandidateHit, Decision, Run, ScreenHit, Step, ToolCall, Turn, Verdict
 from tasks.engine import kinds
@@ -88,7 +89,8 @@ class Portfolio(Frozen):
 
 
 class Progress(Frozen):
-    """The progress of a run. Steps by kind as (final, all); candidates by phase. `begun`: a worker has started it."""
+    """The progress of a run. Steps by kind as (final, all); candidates by phase. `begun`: a worker has started it.
+    phases: how many of the turns that take long wait for a first token, reason, write or wait for a tool."""
 
     run_id: str
     kind: str
@@ -98,6 +100,7 @@ class Progress(Frozen):
     steps: dict[str, tuple[int, int]]
     candidates: dict[str, int]
     turns_in_flight: int
+    phases: dict[str, int] = {}
     turns: int
     tokens: int
     seconds: float
@@ -186,11 +189,19 @@ def progress(session: Session, run_id: str) -> Progress:
         steps={kind: (done, total) for kind, (done, total) in steps.items()},
         candidates=_phases(session, run_id) if run.kind != RunKind.GRAPH else {},
         turns_in_flight=in_flight,
+        phases=turn_phases(session, [run_id]) if in_flight else {},
         turns=turns,
         tokens=tokens,
         seconds=((run.finished_at or utcnow()) - run.created_at).total_seconds(),
         final=run.state in RUN_FINAL,
     )
+
+
+def turn_phases(session: Session, runs: Any) -> dict[str, int]:
+    """Return how many of the slow turns of these runs are in each phase."""
+    slow = (col(RuntimeTurn.run_id).in_(runs), col(RuntimeTurn.ended_at).is_(None), col(RuntimeTurn.phase).is_not(None))
+    counted = session.exec(select(RuntimeTurn.phase, func.count()).where(*slow).group_by(col(RuntimeTurn.phase))).all()
+    return {str(phase): count for phase, count in sorted(counted)}
 
 
 def runs_counted(run: Run) -> Any:

@@ -34,6 +34,7 @@ from tasks.engine.kinds import QUEUES
 from tasks.engine.limits.admission import parked_models, turns_in_flight
 from tasks.notifications import record
 from tasks.notifications.record import NotificationsState
+from tasks.views.run_view import turn_phases
 from tasks.worker.app import create_app
 from tasks.worker.control import STATUS
 from tasks.worker.schedule import BeatState, beat_state
@@ -124,13 +125,14 @@ class UnprotectedShares(Frozen):
 class DatabaseState(Frozen):
     """Runs that have not ended, their steps by state, the oldest unfinished step, the last sweep.
 
-    trading: whether the account may trade; why: the reason where it may not. unprotected: shares without the stop that
-    they ought to have. notifications: how each channel stands."""
+    phases: turns that take long, by what they do. trading: whether the account may trade; why: the reason where it may
+    not. unprotected: shares without the stop that they ought to have. notifications: how each channel stands."""
 
     trading: TradingState
     why: str
     runs: dict[str, int]
     steps: dict[str, int]
+    phases: dict[str, int] = {}
     oldest: OldestStep | None
     sweep: LastSweep
     unprotected: list[UnprotectedShares]
@@ -274,6 +276,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
         why=why,
         runs=_runs(session),
         steps=_steps(session),
+        phases=turn_phases(session, select(Run.id).where(col(Run.state).not_in(RUN_FINAL))),
         oldest=_oldest(session),
         sweep=_sweep(session),
         unprotected=[UnprotectedShares.of(row) for row in unprotected(session, settings)],

@@ -19,7 +19,7 @@ from tasks.engine import graph, kinds
 from tasks.engine.kinds import StepSpec
 from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
-from tasks.engine.summary import run_state, summarise
+from tasks.engine.summary import run_state, summarise, without_reports
 from tasks.worker.dispatch import send
 from tasks.worker.labels import label_of
 from tasks.worker.work import Done, Ending
@@ -84,6 +84,8 @@ def close_run_step(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         run = session.get_one(Run, step.run_id)
         steps = session.exec(select(Step).where(Step.run_id == run.id, Step.id != step.id)).all()
         state, notes = run_state(steps)
+        if (why := without_reports(session, run.id)) is not None:
+            state, notes = RunState.FAILED, [why, *notes]
         summary = summarise(session, run, desk.settings)
     return Done({"state": state}, also=lambda one: graph.close_run(one, run.id, state, summary, notes, sends=True))
 

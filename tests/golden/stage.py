@@ -21,6 +21,7 @@ from agents.codex.events.listener import ConversationListener
 from agents.codex.server.catalog import prepare
 from agents.codex.server.process import AppServer
 from agents.codex.threads.gateway import OpenedThread, resume, unsubscribe
+from agents.pulse import TurnLimits
 from agents.runtime import (
     ApprovalDecision,
     ApprovalRequest,
@@ -139,7 +140,7 @@ async def stage(mode: str, stream: Path, folder: Path, url: str, **changes: Any)
     binary.chmod(0o700)
     config = RuntimeConfig(
         home=folder, worker="w", provider="rulebook", model="gpt-5.5", provider_url=url, binary=binary,
-        no_progress_seconds=20, turn_seconds=30, **changes,
+        limits=TurnLimits(turn_seconds=30, first_token_seconds=20, silence_seconds=20), **changes,
     )  # fmt: skip
     launch = await prepare(config)
     home = folder / "home"

@@ -8,6 +8,7 @@ from typing import Any
 
 from agents.codex.events.translator import TOOL_ITEM, USER_ITEM, translate
 from agents.codex.threads.gateway import OpenedThread
+from agents.pulse import Pulse
 from agents.runtime import ApprovalRequest, ConversationSpec, ConversationState, Lifecycle, Observer
 from models.events.envelope import Envelope, EventType, event, short
 from models.events.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
@@ -69,6 +70,15 @@ class ConversationListener:
         payload = {"kind": request.kind, "decision": "declined", "by": "desk", "why": why}
         keys = {"turn_id": request.turn_id, "item_id": request.item_id, "approval_id": request.approval_id}
         self._record([self._event(EventType.APPROVAL_DECIDED, utcnow(), **keys, **payload)])
+
+    def progressed(self, pulse: Pulse) -> None:
+        """Record what a long turn does now."""
+        if self._turn is None:
+            return
+        self._turn = self._turn.during(pulse.phase, pulse.tokens)
+        payload = {"subject": self._scope.subject, **pulse.state()}
+        progress = self._event(EventType.TURN_PROGRESS, utcnow(), turn_id=self._turn.turn_id, **payload)
+        self._record([progress], [self._turn])
 
     def turn_ended(self, status: str, failure: Failure | None) -> None:
         """Record the desk's own end of a turn that the app-server did not end."""

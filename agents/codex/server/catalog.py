@@ -20,13 +20,14 @@ import orjson
 
 from agents.codex.config import RuntimeConfig
 from agents.codex.server.certificate import write_loopback_pem
+from agents.gateway.facts import ServerFacts
 from models.errors import BinaryMissing, CodexError, LoginMissing
 from models.files import replacing
 
 TEMPLATE = "gpt-5.5"  # entry used for a model the binary does not know: it takes plain function tools
-KEY_VARIABLE = "CHORDESK_PROVIDER_KEY"
 PROVIDER = "desk"
 COMMAND_SECONDS = 30.0
+IDLE_MS = 86_400_000
 
 _FEATURES_OFF = (
     "shell_tool", "unified_exec", "apps", "multi_agent", "goals", "view_image", "plugins", "hooks", "shell_snapshot",
@@ -89,17 +90,19 @@ class Launch:
 PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})  # also in small letters
 
 
-async def prepare(config: RuntimeConfig) -> Launch:
-    """Find the binary, write the model catalog and the certificate file, and compute the flags.
+async def prepare(config: RuntimeConfig, url: str | None = None) -> Launch:
+    """Find the binary, write the model catalog and the certificate file, and compute the flags. url: of the gateway,
+    where model calls go through one.
 
-    Raises BinaryMissing, CodexError.
+    Raises BinaryMissing, CodexError, and what asking a model server raises.
     """
     binary = find_binary(config.binary)
     folder = config.home / "codex" / "catalog"
     folder.mkdir(parents=True, exist_ok=True)
     version = (await _output(binary, folder, "--version")).decode().split()[-1]
-    catalog = await _catalog(binary, version, config.models, folder)
-    provider, provider_flags = _provider(config)
+    facts = [await config.facts(model) for model in config.models] if config.facts is not None else []
+    catalog = await _catalog(binary, version, config.models, folder, facts)
+    provider, provider_flags = _provider(config, url or config.provider_url)
     flags: dict[str, Any] = {
         **STRIP,
         **provider_flags,
@@ -128,14 +131,34 @@ def find_binary(configured: Path | None) -> str:
     return str(path)
 
 
-def slim_catalog(bundled: Mapping[str, Any], models: Sequence[str]) -> dict[str, Any]:
-    """Return a catalog of the wanted models; a model that the binary does not know gets the template's entry.
+def slim_catalog(
+    bundled: Mapping[str, Any], models: Sequence[str], facts: Sequence[ServerFacts] = ()
+) -> dict[str, Any]:
+    """Return a catalog of the wanted models; a model that the binary does not know gets the template's entry, with what
+    the facts of its server say.
 
     Prompts of the entries are dropped: every thread brings its own base instructions.
     Raises CodexError when the bundled catalog has neither a model nor the template.
     """
     entries = {entry["slug"]: entry for entry in bundled.get("models", [])}
-    return {"models": [_entry(entries, model) for model in models]}
+    served = {one.model: _served(one) for one in facts}
+    return {"models": [_entry(entries, model) | served.get(model, {}) for model in models]}
+
+
+def _served(facts: ServerFacts) -> dict[str, Any]:
+    """Return the traits of a model by what its server can do."""
+    found: dict[str, Any] = {
+        "supports_parallel_tool_calls": bool(facts.parallel_tools),
+        "input_modalities": ["text", "image"] if facts.images else ["text"],
+        "support_verbosity": False,
+    }
+    if not facts.reasoning:
+        found |= {"default_reasoning_level": None, "supported_reasoning_levels": []}
+    if facts.context is not None:
+        # The desk fits a turn to the context itself, before it begins.
+        tokens = {"context_window": facts.context, "max_context_window": facts.context}
+        found |= {**tokens, "effective_context_window_percent": 100}
+    return found
 
 
 def _entry(entries: Mapping[str, Mapping[str, Any]], model: str) -> dict[str, Any]:
@@ -183,42 +206,43 @@ def link_login(config: RuntimeConfig, codex_home: Path) -> None:
     link.symlink_to(source)
 
 
-async def _catalog(binary: str, version: str, models: Sequence[str], folder: Path) -> Path:
-    path = folder / f"{version}-{_file_name(models)}.json"
+async def _catalog(
+    binary: str, version: str, models: Sequence[str], folder: Path, facts: Sequence[ServerFacts]
+) -> Path:
+    path = folder / f"{version}-{_file_name([*models, *(str(_served(one)) for one in facts)])}.json"
     if not path.exists():
         raw = await _output(binary, folder, "debug", "models", "--bundled")
         with replacing(path) as file:
-            file.write(orjson.dumps(slim_catalog(orjson.loads(raw), models)))
+            file.write(orjson.dumps(slim_catalog(orjson.loads(raw), models, facts)))
     return path
 
 
-def _provider(config: RuntimeConfig) -> tuple[str, dict[str, Any]]:
+def _provider(config: RuntimeConfig, url: str | None) -> tuple[str, dict[str, Any]]:
     if config.provider == "codex":
         return "openai", {"cli_auth_credentials_store": "file"}
     entry: dict[str, Any] = {
         "name": config.provider,
-        "base_url": config.provider_url,
+        "base_url": url,
         "wire_api": "responses",
         "request_max_retries": 1,
-        "stream_max_retries": 1,
-        "stream_idle_timeout_ms": int(config.no_progress_seconds * 1000),
+        # The desk sees a silent stream itself, and knows how long this one may be silent. A call that the app-server
+        # began again would be paid for again.
+        "stream_max_retries": 0 if config.gated else 1,
+        "stream_idle_timeout_ms": IDLE_MS,
     }
-    if config.provider_key:
-        entry["env_key"] = KEY_VARIABLE
     return PROVIDER, {f"model_providers.{PROVIDER}": entry}
 
 
 def _environment(config: RuntimeConfig, folder: Path) -> dict[str, str]:
     env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", ALLOCATOR: LEAN}
-    if not config.loopback:  # a proxy has no business between us and loopback
+    near = config.loopback or config.gated
+    if not near:  # a proxy has no business between us and loopback
         env |= {name: value for name, value in os.environ.items() if name.upper() in PROXIES}
     env |= config.environ
-    if config.ca_file is not None:
-        env["SSL_CERT_FILE"] = str(config.ca_file)
-    elif config.loopback:
+    if near:
         env["SSL_CERT_FILE"] = str(write_loopback_pem(folder))
-    if config.provider_key:
-        env[KEY_VARIABLE] = config.provider_key
+    elif config.ca_file is not None:
+        env["SSL_CERT_FILE"] = str(config.ca_file)
     return env
 
 

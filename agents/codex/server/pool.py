@@ -160,11 +160,11 @@ class AppServerPool:
     async def _watch_health(self) -> None:
         while True:
             await asyncio.sleep(self._config.health_seconds)
-            await asyncio.gather(*(self._check_one(server) for server in list(self._serving)))
+            await asyncio.gather(*(self._check_one(server) for server in self.processes))
 
     async def _check_one(self, server: AppServer) -> None:
         rss = server.rss_mb()
-        if rss > self._config.recycle_rss_mb:
+        if rss > self._config.recycle_rss_mb and not server.retired:
             self._retire(server, f"{rss:.0f} MiB resident")
         else:
             await self._check(server)

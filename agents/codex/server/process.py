@@ -18,7 +18,8 @@ from agents.codex.server.catalog import Launch, link_login
 from agents.codex.server.client import Client, Params
 from agents.codex.server.homes import set_aside
 from agents.codex.server.router import ApprovalRouter
-from agents.codex.server.watch import NotificationListener, TurnWatch
+from agents.codex.server.watch import LIFE_SIGNS, NotificationListener, TurnWatch
+from agents.pulse import Pulse
 from models.errors import CodexError, ProcessDied
 from tools.registry import ToolAnswer, Toolset, failed
 
@@ -30,7 +31,7 @@ STOP_SECONDS = 2.0
 _numbers = itertools.count(1)
 
 # Parts of an answer as they come: for readers that follow the desk live, at a cost.
-DELTAS = ("item/agentMessage/delta", "item/reasoning/summaryTextDelta")
+DELTAS = frozenset({"item/agentMessage/delta", "item/reasoning/summaryTextDelta"})
 # Every notification costs a write there and a parse here; a turn needs six of them: error, item/started,
 # item/completed, thread/tokenUsage/updated, turn/started, turn/completed. item/started is 1% of an ephemeral turn.
 OPT_OUT = (
@@ -89,7 +90,9 @@ class AppServer:
         self.work.mkdir(exist_ok=True)
         link_login(self._config, self.home)
         await asyncio.to_thread(self._set_aside)
-        await self.client.start([name for name in OPT_OUT if not (self._config.deltas and name in DELTAS)])
+        # Where no gateway sees the provider's stream, what the app-server passes on of it are the only signs of life.
+        wanted = (DELTAS if self._config.deltas else frozenset()) | (frozenset() if self._config.gated else LIFE_SIGNS)
+        await self.client.start([name for name in OPT_OUT if name not in wanted])
         log.info("app_server.started", pid=self.pid, kind=self.kind, home=str(self.home))
 
     def _set_aside(self) -> None:
@@ -120,12 +123,12 @@ class AppServer:
             return 0.0
 
     def watch(
-        self, thread_id: str, tools: Toolset, router: ApprovalRouter, listener: NotificationListener
+        self, thread_id: str, tools: Toolset, router: ApprovalRouter, listener: NotificationListener, pulse: Pulse
     ) -> TurnWatch:
         """Route the thread's notifications and requests to a new watch. A thread runs one turn at a time."""
         if thread_id in self._watches:
             raise CodexError(f"thread {thread_id} already runs a turn")
-        watch = TurnWatch(tools, router, listener)
+        watch = TurnWatch(tools, router, listener, pulse, gated=self._config.gated, deltas=self._config.deltas)
         if self.client.died is not None:
             watch.fail(self.client.died)
         self._watches[thread_id] = watch

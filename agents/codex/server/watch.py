@@ -12,6 +12,7 @@ import structlog
 from agents.codex.failures import is_limit
 from agents.codex.server.router import ApprovalRouter
 from agents.failures import reset_in
+from agents.pulse import Pulse
 from agents.runtime import WebSearch
 from models.research import Usage
 from models.tables.columns import utcnow
@@ -29,6 +30,11 @@ _USAGE_FIELDS = {
 
 
 SEARCH_ITEM = "webSearch"
+_REASONING = frozenset(
+    {"item/reasoning/textDelta", "item/reasoning/summaryTextDelta", "item/reasoning/summaryPartAdded"}
+)
+# Notifications of pieces of the provider's stream.
+LIFE_SIGNS = _REASONING | {"item/agentMessage/delta"}
 # A shorter wait before the app-server's own retry is its own, not one that the provider asked for.
 ASKED_SECONDS = 1.0
 
@@ -46,18 +52,28 @@ class TurnWatch:
     context_tokens: input tokens of the last model call that was counted. limited_at: loop time since when the
     app-server waits for the provider's limit to pass; None when it does not.
     on_limited: called when that starts, with the seconds that the provider named, if it did. until: loop time at which
-    the turn is ended. calls: the calls that the app-server waits for, each with a limit of its own.
+    the turn is ended. calls: the calls that the app-server waits for, each with a limit of its own. pulse: the turn's
+    life signs; with `gated` the gateway reports those of the provider. deltas: pieces of the answer are recorded.
     """
 
-    def __init__(self, tools: Toolset, router: ApprovalRouter, listener: NotificationListener) -> None:
+    def __init__(
+        self,
+        tools: Toolset,
+        router: ApprovalRouter,
+        listener: NotificationListener,
+        pulse: Pulse,
+        *,
+        gated: bool = False,
+        deltas: bool = False,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
+        self.pulse, self._gated, self._deltas = pulse, gated, deltas
         self.tools = tools
         self.until = math.inf
         self._router, self._listener = router, listener
         self._items: dict[str, Mapping[str, Any]] = {}
         self.done: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self.started: asyncio.Future[None] = self._loop.create_future()
-        self.touched = self._loop.time()
         self.turn_id: str | None = None
         self.text: str | None = None
         self.error: dict[str, Any] | None = None
@@ -77,15 +93,20 @@ class TurnWatch:
             self.turn_id = params["turn"]["id"]
             if not self.started.done():
                 self.started.set_result(None)
+            if not self._gated:
+                self.pulse.requested()
             self._record(method, params)
         elif method == "turn/completed":
             if self.turn_id in (None, params["turn"]["id"]) and not self.done.done():
                 self.done.set_result(params["turn"])
                 self._record(method, params)
         elif params.get("turnId") == self.turn_id:
+            if not self._gated:
+                self._sign(method, params)
+            if method in LIFE_SIGNS and not self._deltas:
+                return
             self._progress(method, params)
             self._record(method, params)
-        self.touched = self._loop.time()
 
     def spent(self, *, completed: bool) -> Usage:
         """Return the tokens of the turn: unknown if fewer model calls were counted than there were at the least. An
@@ -124,6 +145,7 @@ class TurnWatch:
     async def _answer(self, work: Coroutine[Any, Any, T], late: T) -> T:
         call = asyncio.ensure_future(work)
         self.calls.add(call)
+        self.pulse.uses_tools()
         call.add_done_callback(self.calls.discard)
         try:
             return await call
@@ -132,7 +154,12 @@ class TurnWatch:
                 raise  # the client is closing
             return late
         finally:
-            self.touched = self._loop.time()
+            self._resume()
+
+    def _resume(self) -> None:
+        """The app-server goes on with the next model call, once no other answer is due."""
+        if len(self.calls) <= 1:
+            (self.pulse.waits if self._gated else self.pulse.requested)()
 
     def _record(self, method: str, params: Mapping[str, Any]) -> None:
         try:
@@ -140,6 +167,17 @@ class TurnWatch:
         except Exception:
             # The turn does not depend on its record.
             log.exception("notification.not_recorded", method=method)
+
+    def _sign(self, method: str, params: Mapping[str, Any]) -> None:
+        """Report what a notification says of the provider's stream."""
+        if method == "item/agentMessage/delta":
+            self.pulse.writes(str(params.get("delta") or ""))
+        elif method in _REASONING:
+            self.pulse.reasons(str(params.get("delta") or ""))
+        elif method == "item/started" and params["item"].get("type") == "reasoning":
+            self.pulse.reasons()
+        else:
+            self.pulse.heard()
 
     def _progress(self, method: str, params: Mapping[str, Any]) -> None:
         if method != "error":

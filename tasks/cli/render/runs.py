@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from models.database.artifacts import removal_note
-from models.states import OrderState, RunKind, StepKind
+from models.states import OrderState, RunKind, RunState, StepKind
 from tasks.cli.output import inert, paragraph
 from tasks.cli.render import spending
 from tasks.cli.render.indented import Indented
@@ -69,8 +69,22 @@ def progress_line(seen: Progress) -> str:
         return f"{' | '.join(phases)} | about {_span(left)} left | turns {seen.turns} | tokens {seen.tokens}"
     candidates = " ".join(f"{name}:{count}" for name, count in seen.candidates.items()) or "none yet"
     parts = [" | ".join(phases) or "queued", *([f"candidates {candidates}"] if _has_candidates(seen) else [])]
-    turns = f"turns {seen.turns} (+{seen.turns_in_flight} in flight)"
+    turns = f"turns {seen.turns} (+{in_flight(seen)})"
     return " | ".join([*parts, turns, f"tokens {seen.tokens}"])
+
+
+PHASES = {
+    "waiting": "waiting for a first token",
+    "reasoning": "reasoning",
+    "writing": "writing",
+    "tools": "waiting for a tool",
+}
+
+
+def in_flight(seen: Progress) -> str:
+    """Return the turns in flight; those that take long by what they do."""
+    slow = ", ".join(f"{count} {PHASES.get(phase, phase)}" for phase, count in seen.phases.items())
+    return f"{seen.turns_in_flight} in flight" + (f": {slow}" if slow else "")
 
 
 def _has_candidates(seen: Progress) -> bool:
@@ -102,7 +116,7 @@ def progress_panel(seen: Progress) -> RenderableType:
         table.add_row("left", f"about {_span(left)}")
     elif _has_candidates(seen):
         table.add_row("candidates", _phases(seen.candidates))
-    table.add_row("turns", f"{seen.turns} done, {seen.turns_in_flight} in flight")
+    table.add_row("turns", f"{seen.turns} done, {in_flight(seen)}")
     table.add_row("tokens", f"{seen.tokens:,}")
     table.add_row("elapsed", f"{seen.seconds:.1f} s" if seen.begun else f"{seen.seconds:.1f} s, not started yet")
     title = f"{seen.kind} {seen.run_id[:SHORT_ID]} {seen.state}"
@@ -142,11 +156,13 @@ def run_list(runs: Sequence[RunRow]) -> Table:
 def run_report(run: RunView, home: Path | None = None) -> RenderableType:
     """Return the whole report of a run, as far as it has come. home: the data folder of this shell, which its pictures
     are in; without it their paths are relative."""
-    parts: list[RenderableType] = [_headline(run), *(Text(line) for line in spending.figures(run.summary))]
+    # Why a run came to nothing is the first thing to know of it.
+    failed = [Text(paragraph(run.notes[0]), style="red")] if run.state == RunState.FAILED and run.notes else []
+    parts: list[RenderableType] = [*failed, _headline(run), *(Text(line) for line in spending.figures(run.summary))]
     if run.candidates:
         parts += ["", _candidates(run)]
     parts += [Text(f"missing {line}", style="dim") for line in _missing(run.candidates)]
-    parts += [Text(f"note: {paragraph(note)}", style="dim") for note in run.notes]
+    parts += [Text(f"note: {paragraph(note)}", style="dim") for note in run.notes[len(failed) :]]
     if run.portfolio_research:
         parts += ["", portfolio_research(run.portfolio_research)]
     if run.backtest:

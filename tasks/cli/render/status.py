@@ -10,7 +10,7 @@ from rich.text import Text
 from models.settings.standing import Standing
 from models.states import TradingState
 from tasks.cli.output import paragraph, table
-from tasks.cli.render.runs import SHORT_ID
+from tasks.cli.render.runs import PHASES, SHORT_ID
 from tasks.cli.render.standing import desk_line, standing_line
 from tasks.notifications.record import NotificationsState
 from tasks.views.status import DatabaseState, DeskStatus, RedisState, WorkerRow
@@ -85,6 +85,9 @@ def _beat(found: BeatState) -> Text:
 
 def _database(found: DatabaseState) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(f"runs: {_tally(found.runs)}; steps: {_tally(found.steps)}")]
+    if found.phases:
+        slow = ", ".join(f"{count} {PHASES.get(phase, phase)}" for phase, count in found.phases.items())
+        parts.append(Text(f"turns that take long: {slow}"))
     if (step := found.oldest) is not None:
         name = " ".join(part for part in (step.kind, step.role, step.subject) if part)
         held = f" on {step.owner.partition(':')[0]}" if step.owner else ""

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from agents.langchain.bridge import ChatAnswer, ChatCall, Exchange, OnText, spec_of
 from agents.langchain.errors import ChatError, ModelUnavailable, RateLimited, error_from
 from agents.langchain.reply import InvalidReply
-from agents.role_models import DEFAULT_RUNTIME, RoleModel, models_in_use
+from agents.limits import limits_of
+from agents.role_models import APP_SERVERS, RoleModel, models_in_use
 from agents.runner import KEPT_TEXT_CHARS, RoleRun, storable
 from agents.runtime import Conversation, Scope, TurnResult
 from models.database.store import new_row
@@ -38,13 +39,14 @@ class StepBridge:
     def __init__(self, desk: Desk, step: ClaimedStep, thread: str, record: Record) -> None:
         self._desk, self._step, self._thread = desk, step, thread
         self._settings = desk.settings_of(step.run_id)
-        self._served = {one.model: one for one in models_in_use(desk.settings) if one.runtime == DEFAULT_RUNTIME}
+        self._served = {one.model: one for one in models_in_use(desk.settings) if one.runtime in APP_SERVERS}
         self._calls: dict[asyncio.Task[Any], Conversation | None] = {}
         self.record = record
         self.ended: DeskError | None = None
         self.model = ""
         self.runs: list[RoleRun] = []
-        _ = desk.runtime, desk.admission  # the first use of a runtime waits for the loop
+        # The first use of a runtime waits for the loop.
+        _ = desk.admission, [desk.runtime_of(one.runtime) for one in self._served.values()]
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         return self._desk.loop.submit(work)
@@ -100,15 +102,17 @@ class StepBridge:
         model, node = self._model_of(call), storable(call.node) or ROLE
         gate = self._desk.admission.of(model.model)
         await gate.check()
-        seconds = min(call.seconds, self._settings.turn_seconds)
+        limits = limits_of(self._settings, node, model)
+        seconds = min(call.seconds, limits.turn_seconds)
         deadline = asyncio.get_running_loop().time() + gate.wait_seconds + seconds
         step = self._step
         scope = Scope(step.run_id, step.id, step.attempt, node, step.subject)
         spec = spec_of(
-            call, role=node, subject=self._thread, model=model.model, effort=call.effort or model.effort, scope=scope
-        )
+            call, role=node, subject=self._thread, model=model.model, effort=call.effort or model.effort, scope=scope,
+            limits=limits,
+        )  # fmt: skip
         metadata = {"run_id": step.run_id, "step_id": step.id, "attempt": str(step.attempt), "role": node}
-        async with self._desk.runtime.conversation(spec, deadline) as conversation, gate.turn():
+        async with self._desk.runtime_of(model.runtime).conversation(spec, deadline) as conversation, gate.turn():
             self._calls[task] = conversation
             self.require_going()
             recorded = _Recorded(conversation, partial(self._record, call, model, node))

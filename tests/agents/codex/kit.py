@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from agents.codex.config import RuntimeConfig
 from agents.codex.conversation import CodexConversation
 from agents.codex.runtime import CodexRuntime
 from agents.codex.threads.vault import ThreadVault
+from agents.pulse import TurnLimits
 from agents.runtime import ApprovalRequest, Asker, ConversationSpec, Observer, Opening, TurnResult
 from models.states import Mode
 from tests.fakes.responses import FakeResponses
@@ -93,10 +95,11 @@ def config(served: FakeResponses | str, home: Path, /, **changes: Any) -> Runtim
     url = served if isinstance(served, str) else served.url
     values: dict[str, Any] = {
         "home": home, "worker": "w", "provider": "rulebook", "model": "gpt-5.5", "provider_url": url,
-        "no_progress_seconds": PATIENCE, "turn_seconds": PATIENCE, "lease_seconds": 20.0, "rpc_seconds": PATIENCE,
-        "thread_answers": None,
+        "lease_seconds": 20.0, "rpc_seconds": PATIENCE, "thread_answers": None,
     }  # fmt: skip
-    return RuntimeConfig(**{**values, **changes})
+    limits = {name: changes.pop(name) for name in list(changes) if name in TurnLimits.__dataclass_fields__}
+    patient = TurnLimits(PATIENCE, PATIENCE, PATIENCE)
+    return RuntimeConfig(**{**values, "limits": replace(patient, **limits), **changes})
 
 
 @asynccontextmanager

@@ -73,7 +73,9 @@ def test_a_turn_that_will_not_end_costs_the_process(
     model.script(Text(FINAL), Silence(60))
 
     async def work() -> None:
-        async with running(model, tmp_path, registry, no_progress_seconds=4.0, health_seconds=60) as runtime:
+        async with running(
+            model, tmp_path, registry, first_token_seconds=4.0, health_seconds=60, rpc_seconds=4.0
+        ) as runtime:
             await one_turn(runtime, spec())
             pid = runtime.status()[0].pid
             held = asyncio.create_task(one_turn(runtime, spec()))
@@ -81,7 +83,7 @@ def test_a_turn_that_will_not_end_costs_the_process(
             os.kill(pid, signal.SIGSTOP)
             result = await held
             assert result.failure is not None
-            assert (result.failure.kind, result.failure.retryable) == ("no_progress", True)
+            assert (result.failure.kind, result.failure.retryable) == ("process_died", True)
             assert not psutil.pid_exists(pid)
             assert (await one_turn(runtime, spec())).status == "completed"
 

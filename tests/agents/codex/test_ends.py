@@ -23,15 +23,16 @@ from tests.fakes.responses import (
 QUIET = 3.0  # seconds of silence after which a turn is given up: what an app-server needs on a busy machine
 
 
-def test_a_silent_model_is_no_progress(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+def test_a_model_that_does_not_begin_is_given_up_once(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     model.script(Silence(30))
 
     async def work() -> None:
-        async with running(model, tmp_path, registry, no_progress_seconds=QUIET) as runtime:
+        async with running(model, tmp_path, registry, first_token_seconds=QUIET) as runtime:
             result = await one_turn(runtime, spec())
             assert result.status == "failed"
             assert result.failure is not None
-            assert (result.failure.kind, result.failure.retryable) == ("no_progress", True)
+            assert (result.failure.kind, result.failure.retryable) == ("no_first_token", False)
+            assert "DESK_FIRST_TOKEN_SECONDS" in result.failure.message
             assert (await one_turn(runtime, spec())).status == "completed"
             assert len(runtime.status()) == 1, "the process went on"
 
@@ -46,7 +47,7 @@ def test_a_slow_tool_is_progress(model: FakeResponses, tmp_path: Path, registry:
     model.policy = tool_then_final("", "{}", FINAL)
 
     async def work() -> None:
-        async with running(model, tmp_path, registry, no_progress_seconds=QUIET) as runtime:
+        async with running(model, tmp_path, registry, first_token_seconds=QUIET) as runtime:
             assert (await one_turn(runtime, spec(Kit(slow=slow)))).status == "completed"
 
     run(work())
@@ -65,7 +66,7 @@ def test_a_turn_ends_at_the_deadline(model: FakeResponses, tmp_path: Path, regis
         async with running(model, tmp_path, registry) as runtime:
             result = await one_turn(runtime, spec(Kit(slow=slow)), seconds=4)
             assert result.failure is not None
-            assert (result.failure.kind, result.failure.retryable) == ("timeout", True)
+            assert (result.failure.kind, result.failure.retryable) == ("timeout", False)
             calls = len(model.requests)
             await asyncio.sleep(1)
             assert len(model.requests) <= calls + 1, "the turn went on after its end"

@@ -93,11 +93,11 @@ def test_a_limit_inside_a_stream_names_its_reset_time(model: FakeResponses, tmp_
     run(work())
 
 
-def test_waiting_out_a_long_limit_is_not_no_progress(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+def test_waiting_out_a_long_limit_is_no_silence(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     model.policy = lambda _body: Status(429, {"error": {"message": "slow"}}, {"Retry-After": "60"})
 
     async def work() -> None:
-        async with running(model, tmp_path, registry, no_progress_seconds=4.0) as runtime:
+        async with running(model, tmp_path, registry, first_token_seconds=4.0) as runtime:
             result = await one_turn(runtime, spec())
         assert result.failure is not None
         assert result.failure.kind == "rate_limited"

@@ -56,7 +56,7 @@ def test_a_command_waits_for_a_person_beyond_the_limit_of_silence(
 
     async def work() -> None:
         person = DelayedApprover()
-        async with running(model, tmp_path, registry, grace=0.5, asker=person, no_progress_seconds=4.0) as runtime:
+        async with running(model, tmp_path, registry, grace=0.5, asker=person, first_token_seconds=4.0) as runtime:
             model.script(TOUCH)
             waiting = asyncio.create_task(one_turn(runtime, asking("command")))
             await until(lambda: bool(person.asked))

@@ -81,7 +81,13 @@ def test_the_text_of_a_call_reaches_the_live_events_while_it_is_written() -> Non
 
 
 def test_a_node_that_asks_for_ever_ends_with_the_time_of_its_step() -> None:
-    shorter = ("DESK_RPC_SECONDS", "DESK_TURN_SECONDS", "DESK_TOOL_SECONDS", "DESK_NO_PROGRESS_SECONDS")
+    shorter = (
+        "DESK_RPC_SECONDS",
+        "DESK_TURN_SECONDS",
+        "DESK_TOOL_SECONDS",
+        "DESK_FIRST_TOKEN_SECONDS",
+        "DESK_SILENCE_SECONDS",
+    )
     limits = dict.fromkeys(shorter, "2")
     with graphs(DESK_STEP_DEADLINE_SECONDS="4", DESK_STEP_ATTEMPTS="1", **limits) as desk:
         run_id = desk.open("asking_for_ever", {"n": 1})

@@ -97,7 +97,7 @@ function Head({ run }) {
       ['Began', html`<${Time} at=${run.created_at} />`],
       ['Took', html`<span class="num">${span(between(run.created_at, run.finished_at))}</span>${run.finished_at ? '' : ' so far'}`],
       ['Steps', html`<span class="num">${count(ended)} of ${count(steps)}</span>`],
-      ['Turns', html`<span class="num">${count(progress.turns)}</span>${progress.turns_in_flight ? html` <span class="quiet">+ ${count(progress.turns_in_flight)} in flight</span>` : ''}`],
+      ['Turns', html`<span class="num">${count(progress.turns)}</span>${progress.turns_in_flight ? html` <span class="quiet">+ ${count(progress.turns_in_flight)} in flight${slow(progress.phases)}</span>` : ''}`],
       ['Tokens', html`<span class="num" title=${count(progress.tokens)}>${compact(progress.tokens)}</span>`],
       ['Money', html`<${Cost} cost=${run.cost} />`],
       ['Market', html`<${Text}>${run.market}<//> <${Time} at=${run.market_now} parts="both" />`],
@@ -108,6 +108,14 @@ function Head({ run }) {
     ]} />
     ${run.notes?.length > 0 && html`<ul class="notes">${run.notes.map((note) => html`<li><${Badge} tone="warn">note<//> <${Text}>${note}<//></li>`)}</ul>`}
   </div></section>`;
+}
+
+const PHASES = { waiting: 'waiting for a first token', reasoning: 'reasoning', writing: 'writing', tools: 'waiting for a tool' };
+
+/** What those of a run's turns do that take long. */
+function slow(phases) {
+  const parts = Object.entries(phases ?? {}).map(([phase, turns]) => `${count(turns)} ${PHASES[phase] ?? phase}`);
+  return parts.length ? `: ${parts.join(', ')}` : '';
 }
 
 /** What the turns cost: known, partly known, or why not. */

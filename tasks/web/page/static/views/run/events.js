@@ -48,7 +48,7 @@ export function keepText(texts, event) {
     texts.delete(key);
     texts.set(key, { text, item: event.item_id, thread: event.thread_id, turn: event.turn_id, role: event.payload.role ?? before?.role });
     if (texts.size > MOST_TURNS) texts.delete(texts.keys().next().value);
-  } else if (event.type.startsWith('turn.') && event.type !== 'turn.started' && event.type !== 'turn.usage') {
+  } else if (event.type.startsWith('turn.') && !['turn.started', 'turn.usage', 'turn.progress'].includes(event.type)) {
     texts.delete(event.turn_id);
   }
 }
@@ -99,6 +99,7 @@ export function about({ type, payload }) {
     'tool.started': () => `${payload.tool} ${payload.arguments ?? ''}`,
     'tool.completed': () => `${payload.tool} ${payload.success ? '' : 'failed '}${payload.answer ?? ''}`,
     'turn.usage': () => `${compact(payload.total_tokens)} tokens`,
+    'turn.progress': () => `${subject} ${payload.phase} for ${span(payload.seconds * 1000)}, ${compact(payload.tokens)} tokens, call ${payload.calls}`,
     'turn.completed': () => `${subject} ${span(payload.ms)}`,
     'item.completed': () => `${payload.type ?? ''} ${payload.text ?? ''}`,
     'item.started': () => payload.type ?? '',
