@@ -14,6 +14,7 @@ from agents.codex.events.translator import translate
 from agents.codex.server.approvals import KINDS
 from agents.codex.server.router import ApprovalRouter
 from agents.codex.server.watch import TurnWatch
+from agents.pulse import Pulse, TurnLimits
 from agents.runtime import ApprovalDecision
 from models.events.envelope import Envelope, EventType
 from models.tables.columns import utcnow
@@ -100,7 +101,8 @@ async def _through_the_parts(name: str) -> list[Envelope]:
         if method is None:
             continue
         if method == "turn/started":
-            watch = TurnWatch(Kit(), ApprovalRouter(SCOPE, frozenset(asked), person, ignore), listener.notified)
+            router = ApprovalRouter(SCOPE, frozenset(asked), person, ignore)
+            watch = TurnWatch(Kit(), router, listener.notified, Pulse(TurnLimits()), deltas=True)
             watch.until = asyncio.get_running_loop().time() + 30
         assert watch is not None
         if "id" not in message:

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from agents.codex.config import runtime_config
+from agents.codex.config import RuntimeConfig
 from agents.codex.server.catalog import ALLOCATOR, LEAN, STRIP, link_login, login_digest, prepare, slim_catalog
 from agents.codex.server.certificate import LOOPBACK_PEM
 from models.errors import BinaryMissing, CodexError, LoginMissing, SettingError
@@ -69,6 +70,7 @@ def test_a_key_goes_out_as_a_bearer_token_and_nowhere_else(model: FakeResponses,
             await one_turn(runtime, spec())
             assert model.requests[-1].headers["authorization"] == "Bearer sk-secret"
             assert "sk-secret" not in " ".join(psutil.Process(runtime.status()[0].pid).cmdline())
+            assert "sk-secret" not in str(psutil.Process(runtime.status()[0].pid).environ())
         assert "sk-secret" not in repr(config(model, tmp_path, **changes))
 
     run(work())
@@ -96,39 +98,48 @@ def test_the_environment_is_minimal(
 
 
 @pytest.mark.parametrize(
-    ("url", "ca_file", "expected"),
+    ("provider", "ca_file", "expected"),
     [
-        ("http://127.0.0.1:8000/v1", None, "loopback.pem"),
-        ("http://localhost:8000/v1", None, "loopback.pem"),
-        ("https://localhost:8000/v1", None, None),
-        ("https://api.example.com/v1", None, None),
-        ("https://api.example.com/v1", Path("/etc/roots.pem"), "roots.pem"),
-        ("http://127.0.0.1:8000/v1", Path("/etc/roots.pem"), "roots.pem"),
+        ("rulebook", None, "loopback.pem"),
+        ("endpoint", None, "loopback.pem"),
+        ("endpoint", Path("/etc/roots.pem"), "loopback.pem"),
+        ("codex", None, None),
+        ("codex", Path("/etc/roots.pem"), "roots.pem"),
     ],
 )
-def test_which_certificates_are_trusted(tmp_path: Path, url: str, ca_file: Path | None, expected: str | None) -> None:
+def test_an_app_server_trusts_roots_of_the_login_alone(
+    tmp_path: Path, provider: str, ca_file: Path | None, expected: str | None
+) -> None:
+    """Any other model is on loopback for it, where loading roots would be most of a turn's cost."""
+
     async def work() -> None:
-        launch = await prepare(config(url, tmp_path, provider="endpoint", ca_file=ca_file))
+        launch = await prepare(_hosted(tmp_path, provider, ca_file))
         found = launch.env.get("SSL_CERT_FILE")
         assert (Path(found).name if found else None) == expected
 
     run(work())
 
 
-@pytest.mark.parametrize(("url", "passed"), [("https://api.example.com/v1", True), ("http://127.0.0.1:8000/v1", False)])
-def test_proxies_reach_a_hosted_model_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, passed: bool
+@pytest.mark.parametrize(("provider", "passed"), [("codex", True), ("endpoint", False), ("rulebook", False)])
+def test_proxies_reach_the_login_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: str, passed: bool
 ) -> None:
     proxies = {"HTTPS_PROXY": "http://proxy:1", "no_proxy": "example.org"}
     for name, value in proxies.items():
         monkeypatch.setenv(name, value)
 
     async def work() -> None:
-        launch = await prepare(config(url, tmp_path, provider="endpoint"))
+        launch = await prepare(_hosted(tmp_path, provider))
         found = {name: launch.env.get(name) for name in proxies}
         assert found == (proxies if passed else dict.fromkeys(proxies))
 
     run(work())
+
+
+def _hosted(tmp_path: Path, provider: str, ca_file: Path | None = None) -> RuntimeConfig:
+    (tmp_path / "auth.json").write_text("{}")
+    url = "http://127.0.0.1:8000/v1" if provider == "rulebook" else "https://api.example.com/v1"
+    return config(url, tmp_path, provider=provider, ca_file=ca_file, login_home=tmp_path)
 
 
 def test_every_strip_flag_is_on_the_command_line(tmp_path: Path) -> None:
