@@ -55,8 +55,9 @@ def _trust_roots() -> Path | None:
 class ChatCodex(BaseChatModel):
     """A chat model on the Codex app-server, by the host's Codex login or any Responses endpoint.
 
-    model: name sent to the provider. provider: `codex` (the login of `codex login`) or `endpoint`; a base_url means
-    the latter. base_url, api_key: of the endpoint. effort, verbosity, summary: None leaves the model's own. timeout:
+    model: name sent to the provider. provider: `codex` (the login of `codex login`), `endpoint` (a Responses API; a
+    base_url alone means it) or `local` (a server of chat completions, such as Ollama). base_url, api_key: of the two
+    latter. effort, verbosity, summary: None leaves the model's own. timeout:
     seconds of a call, its repair included. max_retries: further tries of a call that failed for a passing reason; a
     rate limit is raised at once. home: data folder; the desk's own by default. binary: of Codex; that of the pinned
     wheel by default. ca_file: PEM of trust roots; that of DESK_CODEX_CA_FILE by default. Each call is a thread of its
@@ -68,7 +69,7 @@ class ChatCodex(BaseChatModel):
     model_config = ConfigDict(populate_by_name=True, arbitrary_types_allowed=True)
 
     model_name: str = Field(default="gpt-5.5", alias="model")
-    provider: Literal["codex", "endpoint"] = "codex"
+    provider: Literal["codex", "endpoint", "local"] = "codex"
     base_url: str | None = None
     api_key: SecretStr | None = None
     effort: str | None = Field(default=None, alias="reasoning_effort")
@@ -93,8 +94,8 @@ class ChatCodex(BaseChatModel):
             _warn(name for name in IGNORED if name in data)
         if found.get("base_url"):
             found.setdefault("provider", "endpoint")
-        if found.get("provider") == "endpoint" and not found.get("base_url"):
-            raise ValueError("provider='endpoint' needs a base_url")
+        if (provider := found.get("provider")) in ("endpoint", "local") and not found.get("base_url"):
+            raise ValueError(f"provider={provider!r} needs a base_url")
         return found
 
     @property

@@ -8,7 +8,7 @@ import concurrent.futures
 import os
 import threading
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,8 @@ from agents.codex.config import RuntimeConfig
 from agents.codex.runtime import CodexRuntime
 from agents.langchain.bridge import ChatAnswer, ChatCall, OnText, exchange
 from agents.langchain.errors import error_from
+from agents.pulse import TurnLimits
+from agents.role_models import LOCAL
 from agents.runtime import Conversation, Lifecycle, Scope
 from models.errors import DeskError, SettingError
 from models.events.envelope import Envelope, EventType
@@ -120,8 +122,12 @@ class OwnBridge:
             )
         config = RuntimeConfig(
             one.home, WORKER, one.provider, one.model, one.url, one.key, binary=one.binary, deltas=True,
-            ca_file=one.ca_file, turn_seconds=3600.0, kept_processes=1,
+            ca_file=one.ca_file, limits=TurnLimits(turn_seconds=3600.0), kept_processes=1,
         )  # fmt: skip
+        if one.provider == LOCAL and one.url is not None:
+            from agents.gateway.probe import KnownServer  # its library is for model servers alone
+
+            config = replace(config, facts=KnownServer(one.home, one.url, one.key))
         runtime = CodexRuntime(config, observer=self._deltas)
         async with asyncio.timeout(START_SECONDS):
             await runtime.start()

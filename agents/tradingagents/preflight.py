@@ -18,6 +18,7 @@ from agents.codex.config import RuntimeConfig
 from agents.codex.server.catalog import find_binary, find_login, link_login
 from agents.codex.server.client import Client
 from agents.tradingagents.provider import Options
+from agents.role_models import LOCAL
 from models.errors import BinaryMissing, CodexError, LoginMissing, RpcError
 
 RPC_SECONDS = 30.0  # the account's limits and models are asked of its service
@@ -43,9 +44,8 @@ class CheckResult:
 
 def config_of(options: Options, model: str) -> RuntimeConfig:
     """Return the configuration of a runtime with these options."""
-    provider = "endpoint" if options.url else "codex"
     return RuntimeConfig(
-        options.home, "chat", provider, model, options.url, options.key, options.binary, rpc_seconds=RPC_SECONDS
+        options.home, "chat", options.provider, model, options.url, options.key, options.binary, rpc_seconds=RPC_SECONDS
     )
 
 
@@ -82,7 +82,7 @@ async def _checks(config: RuntimeConfig, models: Sequence[str]) -> list[CheckRes
             remedy = f"run `{binary} --version`; where that fails, {INSTALL_REMEDY}"
             return [*found, CheckResult("app-server", f"does not start: {error.args[0]}", remedy)]
         found.append(CheckResult("app-server", "starts"))
-        if config.provider == "endpoint":
+        if config.provider in ("endpoint", LOCAL):
             detail = f"none needed at {config.provider_url}; its first call shows that the models are there"
             return [*found, CheckResult("login", detail)]
         return [*found, *await _of_account(client, models)]

@@ -21,6 +21,7 @@ from agents.langchain.chat import ChatCodex
 from agents.langchain.codec import items_of
 from agents.langchain.errors import CallInterrupted, ChatError, LoginError, ModelUnavailable, RateLimited, RefusalError
 from agents.tradingagents.project import TESTED, Project, find_project
+from agents.role_models import LOCAL
 from models.errors import UsageError
 from models.settings import Effort, Settings
 
@@ -38,7 +39,8 @@ MOST_HELD = 256
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The desk's part of a chat model. url, key: of an endpoint; None for the Codex login. seconds: limit of a call."""
+    """The desk's part of a chat model. url, key: of an endpoint or, with `local`, a model server; None for the Codex
+    login. seconds: limit of a call."""
 
     home: Path
     seconds: float
@@ -48,6 +50,11 @@ class Options:
     effort: str | None = None
     verbosity: str | None = None
     summary: str | None = None
+    local: bool = False
+
+    @property
+    def provider(self) -> str:
+        return LOCAL if self.local else "endpoint" if self.url else "codex"
 
 
 def options_of(
@@ -55,16 +62,17 @@ def options_of(
 ) -> Options:
     """Return the options of the desk's settings, with what was given in place of theirs. Raises UsageError for a value
     that is none. A desk on the rulebook has the Codex login here: rules cannot hold a debate."""
-    endpoint = settings.provider == "endpoint"
+    served = settings.provider in ("endpoint", LOCAL)
     return Options(
         settings.home,
         settings.turn_seconds,
         settings.codex_binary,
-        str(settings.provider_url) if endpoint else None,
-        settings.provider_key.get_secret_value() if endpoint and settings.provider_key else None,
+        str(settings.provider_url) if served else None,
+        settings.provider_key.get_secret_value() if served and settings.provider_key else None,
         _chosen("effort", effort) or settings.effort,
         _chosen("verbosity", verbosity) or settings.verbosity,
         _chosen("summary", summary) or settings.summary,
+        local=settings.provider == LOCAL,
     )
 
 
@@ -122,6 +130,7 @@ class ProviderChat(ChatCodex):
             "verbosity": options.verbosity,
             "summary": options.summary,
             "base_url": url,
+            "provider": LOCAL if options.local and url == options.url else None,
         }
         if url and url == options.url and options.key is not None:
             found["api_key"] = options.key  # no other address gets it

@@ -56,9 +56,10 @@ def _require_models(desk: Desk, run: Run) -> None:
         if (one.runtime, one.model) not in served:
             raise UsageError(f"run {run.id} has voices on {one.model}; this worker does not", remedy=REMEDY)
     kept = run.settings or {}
-    url = snapshot(desk.settings)["provider_url"]
-    if kept.get("provider_url", url) != url:
-        raise UsageError(f"run {run.id} is for {kept['provider_url']}; this worker has {url}", remedy=REMEDY)
+    for name in ("provider_url", "local_url"):
+        url = snapshot(desk.settings)[name]
+        if kept.get(name, url) != url:
+            raise UsageError(f"run {run.id} is for {kept[name]}; this worker has {url}", remedy=REMEDY)
 
 
 def moment(market: str, at: dt.datetime) -> str:
