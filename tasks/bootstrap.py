@@ -396,6 +396,19 @@ def require_roles(settings: Settings) -> None:
     check_web_search(settings)
 
 
+def require_login(settings: Settings) -> None:
+    """Check that this host has the Codex login, where the provider needs it. Raises LoginMissing."""
+    find_login(runtime_config(settings, "check"))
+
+
+def login_command(settings: Settings) -> tuple[list[str], dict[str, str]]:
+    """Return the command by which a person logs in on this host, and the variables that it needs beside the
+    environment. Raises BinaryMissing."""
+    home = runtime_config(settings, "check").login_home
+    store = 'cli_auth_credentials_store="file"'  # not a keyring, which app-servers would not look into
+    return [codex_binary(settings), "-c", store, "login", "--device-auth"], {"CODEX_HOME": str(home)}
+
+
 def codex_binary(settings: Settings) -> str:
     """Return the path of the Codex binary. Raises BinaryMissing."""
     return find_binary(settings.codex_binary)
