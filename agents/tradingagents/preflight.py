@@ -17,8 +17,8 @@ from typing import Any
 from agents.codex.config import RuntimeConfig
 from agents.codex.server.catalog import find_binary, find_login, link_login
 from agents.codex.server.client import Client
-from agents.tradingagents.provider import Options
 from agents.role_models import LOCAL
+from agents.tradingagents.provider import Options
 from models.errors import BinaryMissing, CodexError, LoginMissing, RpcError
 
 RPC_SECONDS = 30.0  # the account's limits and models are asked of its service

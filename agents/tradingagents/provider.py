@@ -20,8 +20,8 @@ from agents.langchain.bridge import ChatCall
 from agents.langchain.chat import ChatCodex
 from agents.langchain.codec import items_of
 from agents.langchain.errors import CallInterrupted, ChatError, LoginError, ModelUnavailable, RateLimited, RefusalError
-from agents.tradingagents.project import TESTED, Project, find_project
 from agents.role_models import LOCAL
+from agents.tradingagents.project import TESTED, Project, find_project
 from models.errors import UsageError
 from models.settings import Effort, Settings
 

@@ -10,8 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from agents.codex.config import runtime_config
-from agents.codex.config import RuntimeConfig
+from agents.codex.config import RuntimeConfig, runtime_config
 from agents.codex.server.catalog import ALLOCATOR, LEAN, STRIP, link_login, login_digest, prepare, slim_catalog
 from agents.codex.server.certificate import LOOPBACK_PEM
 from models.errors import BinaryMissing, CodexError, LoginMissing, SettingError
