@@ -397,8 +397,9 @@ def require_roles(settings: Settings) -> None:
 
 
 def require_login(settings: Settings) -> None:
-    """Check that this host has the Codex login, where the provider needs it. Raises LoginMissing."""
-    find_login(runtime_config(settings, "check"))
+    """Check that this host has the Codex login, where some role needs it. Raises LoginMissing."""
+    if any(one.provider(settings) == "codex" for one in models_in_use(settings)):
+        find_login(runtime_config(settings, "check"))
 
 
 def login_command(settings: Settings) -> tuple[list[str], dict[str, str]]:
