@@ -30,7 +30,7 @@ STARTED_SECONDS = 2.0  # wait for turn/started before an interrupt: an earlier o
 INTERRUPT_SECONDS = 2.0  # limit of the interrupt request; it is answered in about 10 ms
 UNLOADED = "thread not found"
 LOOK_SECONDS = 5.0  # between two looks at a turn that goes on
-STOOD_STILL_SECONDS = 10.0
+STOOD_STILL_SECONDS = 2.0
 ENDED_SECONDS = 4.0  # from the interrupt to the end of its turn; then the process is killed
 
 

@@ -57,8 +57,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("two beats", kills.two_beats),
     Scenario("every message twice", messages.every_message_twice, times=2, short=True),
     Scenario("database away", database.database_away, times=3),
-    # No process would be silent for so long if the clock that counts its silence slept as well.
-    Scenario("desk suspended", kills.desk_suspended, times=2, environ={"DESK_NO_PROGRESS_SECONDS": "90"}),
+    Scenario("desk suspended", kills.desk_suspended, times=2),
     Scenario("clock moved", messages.clock_moved, times=2, launcher=CLOCK),
     Scenario("model: 429, Retry-After", model_faults.too_many_requests),
     Scenario("model: bursts of 500", model_faults.server_errors, short=True),

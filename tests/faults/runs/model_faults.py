@@ -9,6 +9,7 @@ from typing import Any
 
 from agents.roles import ROLES
 from models.research import ValidatorOutput
+from models.states import RunState
 from tests.fakes.responses import Cut, Malformed, Reply, Silence, Status, Text, answered
 from tests.faults.check import Expected, check
 from tests.faults.desk import FaultDesk
@@ -100,12 +101,8 @@ def broken_lines(desk: FaultDesk, chance: random.Random, result: Result) -> None
 
 
 def silence(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """No byte of an answer, in every third step's first attempt."""
-
-    def fault(asked: Asked, body: dict[str, Any]) -> Reply | None:
-        return Silence(120) if asked.attempt == 1 and _chosen(asked, 3) else None
-
-    survives(desk, result, fault)
+    """No byte of an answer to the catalyst role: its report fails by name, and its turn is paid for once."""
+    _asked_once(desk, result, "catalyst", Silence(120), frozenset({RunState.DONE, RunState.PARTIAL}))
 
 
 def invalid_answers(desk: FaultDesk, chance: random.Random, result: Result) -> None:
@@ -126,17 +123,24 @@ def invalid_answers(desk: FaultDesk, chance: random.Random, result: Result) -> N
 
 def refusals(desk: FaultDesk, chance: random.Random, result: Result) -> None:
     """The risk role declines: an outcome, asked for once and not argued with."""
+    _asked_once(desk, result, "risk", Text(DECLINED))
+
+
+def _asked_once(
+    desk: FaultDesk, result: Result, role: str, reply: Reply, states: frozenset[str] = frozenset({RunState.DONE})
+) -> None:
+    """A role gets this reply to everything, and no step of it is asked a second time."""
 
     def fault(asked: Asked, body: dict[str, Any]) -> Reply | None:
-        return Text(DECLINED) if asked.role == "risk" else None
+        return reply if asked.role == role else None
 
     with failing(desk, fault):
         run_id = desk.open_run()
         desk.await_end(run_id)
     result.runs += 1
-    result.findings.add(check(desk, [run_id], Expected(failing=frozenset({"risk"}))))
+    result.findings.add(check(desk, [run_id], Expected(states, failing=frozenset({role}))))
     calls = [call for call in desk.journal.of([run_id]) if call.answer == FAULT]
     for step in {call.step_id for call in calls}:
         count = sum(call.step_id == step for call in calls)
         if count > 1:
-            result.findings.doubled.append(f"step {step} was asked {count} times after it was refused")
+            result.findings.doubled.append(f"step {step} was asked {count} times")
