@@ -35,7 +35,7 @@ _STRING = r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(rf"\s+|{_STRING}|[{{}}\[\],:]|-?\d[\d.eE+-]*|true|false|null", re.DOTALL)
 _UNFINISHED = re.compile(r'"(?:[^"\\]|\\.)*\\?\Z|(?:t|tr|tru|f|fa|fal|fals|n|nu|nul|-)\Z', re.DOTALL)
 _NUMBER_END = re.compile(r"(?:\d[\d.eE+-]*|-)\Z")
-_OPENING = re.compile(r'\{\s*(?:["}]|\Z)')
+_OPENING = re.compile(r'\{\s*["}]')
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 _FENCE_OPENING = re.compile(r"\s*```[a-z]*\s*\n", re.IGNORECASE)
 
@@ -45,7 +45,8 @@ class AnswerText:
     """What a text has for an answer.
 
     text: its JSON; where there is none, the text without its reasoning. done: what was done to get it, for the record.
-    cut: the text is the beginning of a JSON object. problem: why it is no answer, None where it is one.
+    cut: the text is the beginning of a JSON object, with a part of its first name at least. problem: why it is no
+    answer, None where it is one.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Run of one role on one subject: prompt, conversation, turn, validation, at most one repair turn, and its rows.
+"""Run of one role on one subject: prompt, conversation, turn, validation, at most one turn more, and its rows.
 
 The result is an outcome and the rows that document it; nothing is written here.
 """
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ValidationError
 from sqlmodel import SQLModel
 
 from agents.answers import AnswerError, RecordedCall
 from agents.gate import Gate, OpenGate
+from agents.judging import judge, next_text, storable
 from agents.limits import limits_of
 from agents.prompting import Prompt, render
 from agents.role_models import APP_SERVERS, LOCAL, RoleModel, keeps, local_url, role_models
@@ -37,7 +37,7 @@ from models.analysis import Depth
 from models.database.artifacts import digest_of
 from models.database.store import new_row
 from models.errors import DeskError, Postponed, kind_of
-from models.research import Completed, Failed, Interrupted, Outcome, Refused, output_schema
+from models.research import Completed, Failed, Outcome, output_schema
 from models.settings import Settings
 from models.tables.columns import utcnow
 from models.tables.runs import Artifact, ToolCall, Turn
@@ -49,11 +49,8 @@ from tools.toolsets import toolset_for
 # Kept part of a tool's answer and of a turn's text; the whole is in the thread's rollout.
 KEPT_OUTPUT_CHARS = 8_000
 KEPT_TEXT_CHARS = 16_000
-_EXCERPT_CHARS = 300
 # Most model calls of a turn, by the setting `depth`, where the runtime makes the calls itself.
 MODEL_CALLS = {"quick": 8, "standard": 12, "deep": 20}
-# Stands between the fault of an answer and its first characters.
-_EXCERPT_MARK = "; the answer began: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +123,7 @@ class Runner:
         runtimes: Mapping[str, Runtime],
         settings: Settings,
         context: Callable[[str], ToolContext],
-        gate_of: Callable[[str], Gate] = lambda _model: OpenGate(),
+        gate_of: Callable[[RoleModel], Gate] = lambda _model: OpenGate(),
     ) -> None:
         self._runtimes = runtimes
         self._approvals = role_approvals(settings)
@@ -148,7 +145,7 @@ class Runner:
         if job.depth is not None:
             settings = settings.model_copy(update={"depth": job.depth})
         model = job.model or role_models(settings)[job.role.key]
-        gate = self._gate_of(model.model)
+        gate = self._gate_of(model)
         await gate.check()
         record = _Record(job, settings, model, search_hosts(settings, job.role.key, context.clock.day))
         tools = toolset_for(job.role.tools, context, settings.tool_seconds, record.answered)
@@ -176,21 +173,25 @@ class Runner:
         schema = output_schema(job.role.schema)
         metadata = {"run_id": job.run_id, "step_id": job.step_id, "attempt": str(job.attempt), "role": job.role.key}
         limits = limits_of(record.settings, job.role.key, record.model)
-        deadline = asyncio.get_running_loop().time() + gate.wait_seconds + limits.turn_seconds
+        until = asyncio.get_running_loop().time() + gate.wait(limits.turn_seconds)
+        opening = self._runtimes[record.model.runtime].conversation(spec, until + limits.turn_seconds)
         # The slot is taken last: a turn that waits for its app-server would keep others from theirs.
-        async with self._runtimes[record.model.runtime].conversation(spec, deadline) as conversation, gate.turn():
+        async with opening as conversation, gate.turn(job.step_id, until):
             halt.by(conversation.interrupt)
             # Only now is it known whether a kept thread was resumed.
             afresh = job.memory is not None and not has_history(conversation.reason)
             text = (question(job, record.settings, afresh=True) if afresh else prompt).user
-            for repair in (False, True):
+            begun: str | None = None
+            for last in (False, True):
                 started = utcnow()
                 result = await conversation.turn(text, schema, metadata, on_limited=gate.limited)
-                outcome = completed(judge(result, job.role.schema), job, record.answers)
-                record.turn(conversation, result, outcome, started)
-                if repair or not (isinstance(outcome, Failed) and outcome.kind == "invalid_output"):
+                judged = judge(result, job.role.schema, begun)
+                outcome = completed(judged.outcome, job, record.answers)
+                record.turn(conversation, result, outcome, started, judged.done)
+                again = next_text(outcome, judged.begun)
+                if last or again is None:
                     break
-                text = repair_text(outcome.message)
+                text, begun = again, judged.begun
         return outcome
 
     def _spec(self, job: Assignment, scope: str, tools: Toolset, record: _Record, prompt: Prompt) -> ConversationSpec:
@@ -232,7 +233,9 @@ class _Record:
     def answered(self, arguments: Mapping[str, Any], answer: ToolAnswer) -> None:
         self.answers.append(RecordedCall(arguments, answer, utcnow()))
 
-    def turn(self, conversation: Conversation, result: TurnResult, outcome: Outcome, started: Any) -> None:
+    def turn(
+        self, conversation: Conversation, result: TurnResult, outcome: Outcome, started: Any, done: Sequence[str] = ()
+    ) -> None:
         row = self._row(
             started,
             result.status,
@@ -243,7 +246,7 @@ class _Record:
             text=storable(result.text[:KEPT_TEXT_CHARS]),
             answered_by=self.model.answered_by(result.model),
             cost_usd=result.cost_usd,
-            way=result.way,
+            way="; ".join(filter(None, (result.way, *done))) or None,
             **result.usage.model_dump(),
         )
         self.turns.append(row)
@@ -314,25 +317,6 @@ def question(job: Assignment, settings: Settings, *, afresh: bool = False) -> Pr
     return render(job.role, subject, settings, afresh=afresh and memory is not None and job.role.keeps_thread)
 
 
-def judge(result: TurnResult, output: type[BaseModel]) -> Outcome:
-    """Return the outcome of one turn: an answer counts only when it fits the role's schema."""
-    if result.status == "interrupted":
-        return Interrupted()
-    if result.failure is not None:
-        return Failed(**storable(result.failure.model_dump()))
-    if result.refusal is not None:
-        return Refused(text=storable(result.refusal))
-    try:
-        value = output.model_validate_json(result.text)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the answer"
-        excerpt = result.text[:_EXCERPT_CHARS]
-        message = f"{where}: {first['msg']}{_EXCERPT_MARK}{excerpt!r}"
-        return Failed(kind="invalid_output", retryable=False, message=message)
-    return Completed(value=storable(value.model_dump(mode="json")))
-
-
 def completed(outcome: Outcome, job: Assignment, calls: Sequence[RecordedCall]) -> Outcome:
     """Return the outcome with the fields that code adds to an answer of the role; one that does not agree with the
     turn's tool answers is invalid."""
@@ -350,29 +334,6 @@ def rests_on_data(job: Assignment, calls: Sequence[RecordedCall]) -> bool:
     if job.role.evidence is not None:
         return job.role.evidence(job.brief, calls)
     return not job.role.tools or any(call.answer.has_data for call in calls)
-
-
-def fault(outcome: Failed) -> str:
-    """Return the reason of a failure, without the text of the answer."""
-    return outcome.message.partition(_EXCERPT_MARK)[0] if outcome.kind == "invalid_output" else outcome.message
-
-
-def storable(value: Any) -> Any:
-    """Return a value without NUL characters, which a model may write and Postgres cannot hold in text."""
-    if isinstance(value, str):
-        return value.replace("\x00", "")
-    if isinstance(value, list):
-        return [storable(item) for item in value]
-    if isinstance(value, dict):
-        return {key: storable(item) for key, item in value.items()}
-    return value
-
-
-def repair_text(problem: str) -> str:
-    return (
-        "Your last answer does not fit the required schema. Answer again with JSON that fits it and nothing else; "
-        f"change only what is wrong. The problem: {problem}"
-    )
 
 
 def thread_scope(settings: Settings, model: RoleModel, market: MarketData) -> str:

@@ -14,9 +14,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from agents.judging import repair_text
 from agents.langchain.errors import AnswerSchemaError, RefusalError, error_from, error_of
 from agents.langchain.reply import ChatReply, InvalidReply, ReplyFormat
-from agents.runner import repair_text
 from agents.runtime import Conversation, ConversationSpec, Runtime, TurnResult
 from models.errors import DeskError
 from models.research import Usage

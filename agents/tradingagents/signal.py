@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.runner import storable
+from agents.judging import storable
 from models.research import Confidence, GraphDebate, GraphReflection, GraphReport, GraphRisk, GraphSignal, Stance
 
 RATINGS = ("Buy", "Overweight", "Hold", "Underweight", "Sell")

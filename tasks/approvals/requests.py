@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from sqlmodel import Session, col, select
 
-from agents.runner import storable
+from agents.judging import storable
 from agents.runtime import ApprovalRequest, Scope
 from models.errors import NotFound, NotWaiting, UsageError
 from models.events import event_log

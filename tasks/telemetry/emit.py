@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from agents.runner import RoleRun, fault
+from agents.judging import fault
+from agents.runner import RoleRun
 from models.errors import SettingError
 from models.events.telemetry import (
     Canonical,

@@ -14,9 +14,10 @@ import pytest
 import redis
 
 from agents.codex.runtime import CodexRuntime
+from agents.judging import storable
 from agents.role_models import RoleModel
 from agents.roles import ROLES, TOOLS
-from agents.runner import Assignment, RoleRun, Runner, storable
+from agents.runner import Assignment, RoleRun, Runner
 from agents.runtime import Scope
 from agents.subjects import validator_subject
 from models.database.artifacts import path_in_home

@@ -15,7 +15,7 @@ import orjson
 from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
-from agents.runner import storable
+from agents.judging import storable
 from models.errors import GraphState
 
 MOST_BYTES = 4_000_000

@@ -13,7 +13,8 @@ from typing import Any
 import orjson
 from sqlmodel import Session, col, select
 
-from agents.runner import KEPT_OUTPUT_CHARS, storable
+from agents.judging import storable
+from agents.runner import KEPT_OUTPUT_CHARS
 from agents.tradingagents.data import EMPTY
 from models.database.store import insert_rows, new_row
 from models.tables.runs import ToolCall, Turn
