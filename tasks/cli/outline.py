@@ -7,6 +7,9 @@ So that its help loads none of them. A module's commands are added under their o
 from __future__ import annotations
 
 MODULES: dict[str, dict[str, str]] = {
+    "setup.command": {
+        "setup": "Choose the model and the market, try them with one turn, and write them into `.env`.",
+    },
     "services.up": {
         "up": "Start Redis, the rulebook model, the workers, the schedule and Flower; Ctrl-C stops all of them.",
     },

@@ -1,0 +1,1 @@
+"""`desk setup`: what the user has, tried with one turn and written into `.env`."""
