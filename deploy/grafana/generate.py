@@ -110,7 +110,11 @@ DASHBOARDS: Mapping[str, tuple[str, Sequence[Panel]]] = {
                 ("sum by (role, direction) (rate(desk_usage_missing_total[5m]))", "{{role}} {{direction}}"),
             ),
             lines("Parked models", ("max by (model) (desk_model_parked_seconds)", "{{model}}"), unit="s"),
-            lines("Turns with a place", ("max by (model) (desk_turns_reserved)", "{{model}}")),
+            lines(
+                "Turns with a place, and those that wait",
+                ("max by (model) (desk_turns_reserved)", "{{model}}"),
+                ("max by (model) (desk_turns_waiting)", "{{model}} waits"),
+            ),
             lines("Errors of providers, a second", ("sum by (kind) (rate(desk_codex_errors_total[5m]))", "{{kind}}")),
             lines(
                 "Figures that a tool supports",

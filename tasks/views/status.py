@@ -31,7 +31,7 @@ from models.tables.columns import utcnow
 from models.tables.runs import Run, Step, Sweep
 from tasks.bootstrap import desk_of, redis_url
 from tasks.engine.kinds import QUEUES
-from tasks.engine.limits.admission import parked_models, turns_in_flight
+from tasks.engine.limits.admission import parked_models, turns_in_flight, turns_waiting
 from tasks.notifications import record
 from tasks.notifications.record import NotificationsState
 from tasks.views.run_view import turn_phases
@@ -79,12 +79,13 @@ class ParkedModel(Frozen):
 
 
 class RedisState(Frozen):
-    """Messages waiting by queue, messages held by workers, turns with a reservation (only where they are limited), and
-    beat."""
+    """Messages waiting by queue, messages held by workers, and beat. places, waiting: turns with a reservation and those
+    that wait for one, by model or local server, only where they are limited."""
 
     queued: dict[str, int]
     held: int
     places: dict[str, int]
+    waiting: dict[str, int] = {}
     parked: list[ParkedModel]
     beat: BeatState
 
@@ -222,7 +223,8 @@ def redis_state(settings: Settings) -> RedisState:
         parked = [ParkedModel.of(one) for one in parked_models(client)]
         held = int(client.hlen(UNACKED))
         beat = beat_state(client)
-        return RedisState(queued=lengths, held=held, places=turns_in_flight(client), parked=parked, beat=beat)
+        places, waiting = turns_in_flight(client), turns_waiting(client)
+        return RedisState(queued=lengths, held=held, places=places, waiting=waiting, parked=parked, beat=beat)
 
 
 def ask_workers(settings: Settings, app: Callable[[], Celery] | None = None) -> list[WorkerRow]:

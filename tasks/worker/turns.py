@@ -120,17 +120,17 @@ def retry_of(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
 def _park(desk: Desk, run: RoleRun, outcome: Failed) -> float:
     turn = run.turns[-1]
     model = run.model or role_models(desk.settings_of(turn.run_id))[turn.role]
-    return park(desk, model.model, outcome.reset_seconds, outcome.message)
+    return park(desk, model, outcome.reset_seconds, outcome.message)
 
 
-def park(desk: Desk, model: str, reset_seconds: float | None, why: str) -> float:
+def park(desk: Desk, model: RoleModel, reset_seconds: float | None, why: str) -> float:
     """Park a model for every worker; return the seconds until the limited step may come back."""
     parking = desk.loop.submit(desk.admission.of(model).park(reset_seconds, why))
     try:
         parked = parking.result(PARK_ANSWER_SECONDS)
     except TimeoutError:
         parked = None
-    note_once(desk, _parked_notice(model, parked or PARK_SECONDS))
+    note_once(desk, _parked_notice(model.model, parked or PARK_SECONDS))
     return policy.jittered(parked if parked is not None else PARK_SECONDS)
 
 

@@ -69,6 +69,8 @@ def _redis(found: RedisState) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(f"queued: {_tally(found.queued)}; held by workers: {found.held}")]
     if found.places:
         parts.append(Text(f"places taken: {_tally(found.places)}"))
+    if found.waiting:
+        parts.append(Text(f"turns that wait for a place: {_tally(found.waiting)}"))
     parts += [
         Text(f"parked: {one.model} for {one.seconds:.0f} s ({paragraph(one.reason)})", style="yellow")
         for one in found.parked

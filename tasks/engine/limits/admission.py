@@ -1,12 +1,15 @@
-"""Admission of turns over all workers: a limit on those in flight on a model, and the parking of a model when its
-provider limits its rate.
+"""Admission of turns over all workers: a limit on those in flight on a model, first come first served, and the parking
+of a model when its provider limits its rate.
 
-desk:turns:{model}    a sorted set of the turns in flight; the score is the end of each one's lease, in milliseconds
+desk:turns:{line}     a sorted set of the turns in flight; the score is the end of each one's lease, in milliseconds
+desk:waiting:{line}   a sorted set of the tickets that wait for a place; the score is the time of arrival
+desk:kept:{line}      the same tickets with the time at which each one's place in the line is given up
+desk:here:{line}      those that wait now; the others were postponed, and are on their way back
 desk:parked:{model}   the reason why the model is parked; expires when turns may start again
 desk:parks:{model}    the number of recent parks, which makes the next one longer; expires
 
-Times are the server's, so that workers need not agree on one. Without Redis no turn starts: a limit that each worker
-kept for itself would not be one.
+A line is a model's, or a local server's (`agents.local_models`). Times are the server's, so that workers need not agree
+on one. Without Redis no turn starts: a limit that each worker kept for itself would not be one.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import random
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import redis
@@ -25,6 +28,8 @@ import redis.asyncio
 import redis.exceptions
 import structlog
 
+from agents.local_models import line_of, turns_at_once
+from agents.role_models import RoleModel
 from models.errors import Postponed, RedisDown
 from models.settings import Settings
 from tasks.engine.limits import limiter_keys
@@ -38,7 +43,14 @@ LEAST_SECONDS = 1.0
 _PARKS_KEPT = 4.0  # times the park: a limit that comes back later than this is a new one
 CHECK_SECONDS = 0.25  # a model that another worker parked is noticed within this
 AWAY_SECONDS = 2.0
-POLL_SECONDS = (0.02, 0.2)
+# A waiting turn asks the more seldom, the longer it waits: a slow model must not be slowed down by those that wait.
+FIRST_POLL_SECONDS, LAST_POLL_SECONDS = 0.02, 1.0
+NEXT_POLL_SECONDS = 0.2  # of those that are next in line
+HERE_SECONDS = 4.0  # one that has not asked for longer lets those behind it pass
+KEPT_SECONDS = 60.0  # and loses its place in line after so long
+# Turns that wait may take this part of a worker's threads; the rest is for models that have a place.
+WAITING_PART = 0.75
+PUT_OFF_SECONDS = (1.0, 300.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +74,22 @@ def parked_models(client: redis.Redis) -> list[Parked]:
 
 
 def turns_in_flight(client: redis.Redis) -> dict[str, int]:
-    """Return turns in flight by model, where they are limited (DESK_MODEL_TURNS). Raises
+    """Return turns in flight by line, where they are limited. Raises redis.exceptions.RedisError."""
+    return _running(client, limiter_keys.turns_key(""))
+
+
+def turns_waiting(client: redis.Redis) -> dict[str, int]:
+    """Return turns that wait for a place by line, with those that come back soon. Raises
     redis.exceptions.RedisError."""
-    prefix = limiter_keys.turns_key("")
+    return _running(client, limiter_keys.kept_key(""))
+
+
+def _running(client: redis.Redis, prefix: str) -> dict[str, int]:
+    """Return how many members of each set have not run out."""
     seconds, micros = client.time()
     now = seconds * 1000 + micros // 1000
     counts = {_text(key).removeprefix(prefix): client.zcount(key, now, "+inf") for key in _keys(client, prefix)}
-    return {model: count for model, count in counts.items() if count}
+    return {line: count for line, count in counts.items() if count}
 
 
 def _keys(client: redis.Redis, prefix: str) -> list[Any]:
@@ -79,27 +100,47 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
+@dataclass(slots=True)
+class Waiters:
+    """The turns of this process that wait, on all models. most: that may wait at once. before: by ticket, how many
+    others are before it."""
+
+    most: int
+    before: dict[str, int] = field(default_factory=dict)
+
+    def is_full(self, ticket: str) -> bool:
+        """Return whether too many wait here, and no other has more before it."""
+        return len(self.before) > self.most and self.before[ticket] == max(self.before.values())
+
+
 class Admission:
     """Admission control of one model in one worker process, on the loop of its Redis client.
 
-    A turn waits for a slot as long as the step's deadline leaves a whole turn's time after it.
+    A turn waits for a place as long as the step's deadline leaves a whole turn's time after it. A step that waits holds
+    a thread of its worker: where too many do, those with the most others before them are put off.
     """
 
-    def __init__(self, client: redis.asyncio.Redis, settings: Settings, model: str) -> None:
-        self._client = client
-        self._model = model
-        self._limit = settings.model_turns
+    def __init__(self, client: redis.asyncio.Redis, settings: Settings, model: RoleModel, waiters: Waiters) -> None:
+        self._client, self._settings = client, settings
+        self._served, self._model = model, model.model
+        self._line = line_of(settings, model)
+        self._waiters = waiters
         self._lease_ms = int(settings.lease_seconds * 1000)
-        self._wait = max(0.0, settings.step_deadline_seconds - settings.turn_seconds)
         self._tokens: set[str] = set()
         self._renewal: asyncio.Task[None] | None = None
         self._parks: set[asyncio.Task[float | None]] = set()
         self._checked_at = float("-inf")
         self._parked_until = float("-inf")
+        self._entered_at: float | None = None
+        self._pace = 0.0  # seconds from one entry here to the next, the last ones counting most
 
     @property
-    def wait_seconds(self) -> float:
-        return self._wait if self._limit is not None else 0.0
+    def limit(self) -> int | None:
+        """Return the limit on turns in flight as it is now known, None without one."""
+        return turns_at_once(self._settings, self._served)
+
+    def wait(self, turn_seconds: float) -> float:
+        return 0.0 if self.limit is None else max(0.0, self._settings.step_deadline_seconds - turn_seconds)
 
     async def check(self) -> None:
         """Raise Postponed while the model is parked. Queries Redis four times a second, not with each turn."""
@@ -115,13 +156,13 @@ class Admission:
         self._refuse_parked(self._parked_until - loop.time())
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Hold a slot among the turns in flight on the model. Raises Postponed when none is free in time."""
-        if self._limit is None:
+    async def turn(self, ticket: str, until: float) -> AsyncIterator[None]:
+        """Hold a place among the turns in flight on the model. Raises Postponed when none is free in time."""
+        if (limit := self.limit) is None:
             yield
             return
         token = secrets.token_hex(12)
-        await self._enter(token, self._limit)
+        await self._enter(token, ticket, limit, until)
         try:
             yield
         finally:
@@ -154,34 +195,69 @@ class Admission:
             if task is not None:
                 task.cancel()
 
-    async def _enter(self, token: str, limit: int) -> None:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._wait
-        keys = [limiter_keys.turns_key(self._model), limiter_keys.parked_key(self._model)]
-        while True:
-            # Counted as ours before Redis answers: should the answer be lost, or the wait be cancelled, it is
-            # taken back, and if that fails its lease runs out.
-            try:
-                entered, left = await self._answer(
-                    self._client.eval(limiter_keys.ENTER, 2, *keys, token, self._lease_ms, limit)
-                )
-            except BaseException:
-                await self._leave(token)
-                raise
-            if entered == 1:
-                break
-            self._refuse_parked(left / 1000)
-            if loop.time() >= until:
-                raise Postponed(f"no place among {limit} turns on {self._model} (DESK_MODEL_TURNS)", jittered(1.0))
-            await asyncio.sleep(random.uniform(*POLL_SECONDS))
+    async def _enter(self, token: str, ticket: str, limit: int, until: float) -> None:
+        # Counted as ours before Redis answers: should the answer be lost, or the wait be cancelled, it is taken back,
+        # and if that fails its lease runs out.
+        try:
+            await self._wait(token, ticket, limit, until)
+        except BaseException as error:
+            await self._leave(token)
+            await self._step_aside(ticket, error.seconds if isinstance(error, Postponed) else 0.0)
+            raise
+        finally:
+            self._waiters.before.pop(ticket, None)
+        now, before = asyncio.get_running_loop().time(), self._entered_at
+        self._entered_at = now
+        self._pace += 0.2 * (now - before - self._pace) if before is not None else 0.0
         self._tokens.add(token)
         if self._renewal is None:
             self._renewal = asyncio.create_task(self._renew())
 
+    async def _wait(self, token: str, ticket: str, limit: int, until: float) -> None:
+        """Wait in line for a place. Raises Postponed."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while not await self._ask(token, ticket, limit):
+            place = self._waiters.before[ticket]
+            if self._waiters.is_full(ticket):
+                least, most = PUT_OFF_SECONDS
+                ahead = place - self._waiters.most / 2
+                raise Postponed(self._no_place(limit, place), jittered(min(max(least, self._pace * ahead), most)))
+            if loop.time() >= until:
+                raise Postponed(self._no_place(limit, place), jittered(1.0))
+            most = NEXT_POLL_SECONDS if place < limit else LAST_POLL_SECONDS
+            pause = min(most, FIRST_POLL_SECONDS + (loop.time() - began) / 20)
+            await asyncio.sleep(pause * random.uniform(0.75, 1.25))
+
+    async def _ask(self, token: str, ticket: str, limit: int) -> bool:
+        """Ask for a place, and return whether there is one. Raises Postponed while the model is parked."""
+        keys = [limiter_keys.turns_key(self._line), *self._line_keys(), limiter_keys.parked_key(self._model)]
+        times = int(HERE_SECONDS * 1000), int(KEPT_SECONDS * 1000)
+        entered, left, place = await self._answer(
+            self._client.eval(limiter_keys.ENTER, len(keys), *keys, token, self._lease_ms, limit, ticket, *times)
+        )
+        self._refuse_parked(left / 1000)
+        self._waiters.before[ticket] = place
+        return bool(entered == 1)
+
+    async def _step_aside(self, ticket: str, seconds: float) -> None:
+        """Let those behind pass for so long, and keep the ticket's place."""
+        kept = int((seconds + KEPT_SECONDS) * 1000)
+        with contextlib.suppress(redis.exceptions.RedisError, OSError):
+            await self._client.eval(limiter_keys.ASIDE, 3, *self._line_keys(), ticket, kept)
+
+    def _line_keys(self) -> list[str]:
+        return [one(self._line) for one in (limiter_keys.waiting_key, limiter_keys.kept_key, limiter_keys.here_key)]
+
+    def _no_place(self, limit: int, place: int) -> str:
+        turns = "one turn" if limit == 1 else f"{limit} turns"
+        why = "DESK_MODEL_TURNS" if self._settings.model_turns is not None else "the server's slots"
+        return f"no place among {turns} at once on {self._line} ({why}); {place} are before it"
+
     async def _leave(self, token: str) -> None:
         self._tokens.discard(token)
         with contextlib.suppress(redis.exceptions.RedisError, OSError):
-            await self._client.zrem(limiter_keys.turns_key(self._model), token)
+            await self._client.zrem(limiter_keys.turns_key(self._line), token)
 
     async def _renew(self) -> None:
         while self._tokens:
@@ -190,10 +266,10 @@ class Admission:
             if not tokens:
                 break
             try:
-                turns = limiter_keys.turns_key(self._model)
+                turns = limiter_keys.turns_key(self._line)
                 await self._client.eval(limiter_keys.RENEW, 1, turns, self._lease_ms, *tokens)
                 if left := [token for token in tokens if token not in self._tokens]:
-                    await self._client.zrem(limiter_keys.turns_key(self._model), *left)
+                    await self._client.zrem(limiter_keys.turns_key(self._line), *left)
             except (redis.exceptions.RedisError, OSError) as error:
                 log.warning("admission.not_renewed", turns=len(tokens), error=str(error))
         self._renewal = None
@@ -217,13 +293,15 @@ class ModelAdmissions:
 
     def __init__(self, client: redis.asyncio.Redis, settings: Settings) -> None:
         self._client, self._settings = client, settings
-        self._gates: dict[str, Admission] = {}
+        self._gates: dict[tuple[str, str], Admission] = {}
+        self._waiters = Waiters(max(1, int(min(settings.worker_threads, settings.codex_turns) * WAITING_PART)))
 
-    def of(self, model: str) -> Admission:
+    def of(self, model: RoleModel) -> Admission:
         """Return the gate of a model's turns."""
-        if model not in self._gates:
-            self._gates[model] = Admission(self._client, self._settings, model)
-        return self._gates[model]
+        key = (model.runtime, model.model)
+        if key not in self._gates:
+            self._gates[key] = Admission(self._client, self._settings, model, self._waiters)
+        return self._gates[key]
 
     async def close(self) -> None:
         for gate in self._gates.values():

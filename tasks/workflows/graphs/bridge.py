@@ -10,12 +10,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+from agents.answer_text import answer_in
+from agents.judging import cut_off, storable
 from agents.langchain.bridge import ChatAnswer, ChatCall, Exchange, OnText, spec_of
 from agents.langchain.errors import ChatError, ModelUnavailable, RateLimited, error_from
 from agents.langchain.reply import InvalidReply
 from agents.limits import limits_of
 from agents.role_models import APP_SERVERS, RoleModel, models_in_use
-from agents.runner import KEPT_TEXT_CHARS, RoleRun, storable
+from agents.runner import KEPT_TEXT_CHARS, RoleRun
 from agents.runtime import Conversation, Scope, TurnResult
 from models.database.store import new_row
 from models.errors import BudgetUsed, DeskError, Postponed
@@ -43,7 +45,8 @@ class StepBridge:
         self._calls: dict[asyncio.Task[Any], Conversation | None] = {}
         self.record = record
         self.ended: DeskError | None = None
-        self.model = ""
+        self.model: RoleModel | None = None
+        self._asked = 0
         self.runs: list[RoleRun] = []
         # The first use of a runtime waits for the loop.
         _ = desk.admission, [desk.runtime_of(one.runtime) for one in self._served.values()]
@@ -100,19 +103,20 @@ class StepBridge:
         if (why := await asyncio.to_thread(self._used_up)) is not None:
             raise BudgetUsed(why)
         model, node = self._model_of(call), storable(call.node) or ROLE
-        gate = self._desk.admission.of(model.model)
+        gate = self._desk.admission.of(model)
         await gate.check()
         limits = limits_of(self._settings, node, model)
         seconds = min(call.seconds, limits.turn_seconds)
-        deadline = asyncio.get_running_loop().time() + gate.wait_seconds + seconds
-        step = self._step
+        until = asyncio.get_running_loop().time() + gate.wait(limits.turn_seconds)
+        step, self._asked = self._step, self._asked + 1
         scope = Scope(step.run_id, step.id, step.attempt, node, step.subject)
         spec = spec_of(
             call, role=node, subject=self._thread, model=model.model, effort=call.effort or model.effort, scope=scope,
             limits=limits,
         )  # fmt: skip
         metadata = {"run_id": step.run_id, "step_id": step.id, "attempt": str(step.attempt), "role": node}
-        async with self._desk.runtime_of(model.runtime).conversation(spec, deadline) as conversation, gate.turn():
+        opening = self._desk.runtime_of(model.runtime).conversation(spec, until + seconds)
+        async with opening as conversation, gate.turn(f"{step.id}:{self._asked}", until):
             self._calls[task] = conversation
             self.require_going()
             recorded = _Recorded(conversation, partial(self._record, call, model, node))
@@ -130,8 +134,8 @@ class StepBridge:
 
     def _model_of(self, call: ChatCall) -> RoleModel:
         """Return the model that a call names. Raises ModelUnavailable for one that the desk does not serve."""
-        self.model = call.model
-        if (found := self._served.get(call.model)) is None:
+        self.model = found = self._served.get(call.model)
+        if found is None:
             served = ", ".join(self._served)
             remedy = f"add it to DESK_GRAPH_MODELS where the desk is started, or ask one of {served}"
             raise ModelUnavailable(
@@ -141,9 +145,9 @@ class StepBridge:
 
     def _record(
         self, call: ChatCall, model: RoleModel, node: str, conversation: Conversation, result: TurnResult,
-        started: dt.datetime,
+        started: dt.datetime, begun: str | None,
     ) -> Turn:  # fmt: skip
-        outcome = _judged(call, result)
+        outcome = _judged(call, result, begun)
         step, settings = self._step, self._settings
         turn = self.record.turn(
             lambda ordinal: new_row(
@@ -177,10 +181,13 @@ class StepBridge:
 class _Recorded:
     """A conversation of which each turn is recorded. turns: their rows."""
 
-    def __init__(self, inner: Conversation, record: Callable[[Conversation, TurnResult, dt.datetime], Turn]) -> None:
+    def __init__(
+        self, inner: Conversation, record: Callable[[Conversation, TurnResult, dt.datetime, str | None], Turn]
+    ) -> None:
         self.thread_id, self.reason = inner.thread_id, inner.reason
         self.turns: list[Turn] = []
         self._inner, self._record = inner, record
+        self._begun: str | None = None  # of an answer that was cut off
 
     async def turn(
         self,
@@ -192,15 +199,17 @@ class _Recorded:
     ) -> TurnResult:
         started = utcnow()
         result = await self._inner.turn(text, output_schema, metadata, on_started, on_limited)
-        self.turns.append(self._record(self._inner, result, started))
+        turn = self._record(self._inner, result, started, self._begun)
+        self._begun = answer_in(result.text).text if turn.failure_kind == "length" else None
+        self.turns.append(turn)
         return result
 
     def interrupt(self) -> None:
         self._inner.interrupt()
 
 
-def _judged(call: ChatCall, result: TurnResult) -> Outcome:
-    """Return the outcome of a turn."""
+def _judged(call: ChatCall, result: TurnResult, begun: str | None) -> Outcome:
+    """Return the outcome of a turn. begun: the beginning of its answer, where the turn before was cut off."""
     if result.refusal is not None:
         return Refused(text=storable(result.refusal))
     if result.status == "interrupted":
@@ -208,7 +217,9 @@ def _judged(call: ChatCall, result: TurnResult) -> Outcome:
     if result.failure is not None:
         return Failed(**storable(result.failure.model_dump()))
     try:
-        call.format.read(result.text)
+        call.format.read(result.text, begun)
     except InvalidReply as error:
+        if begun is not None or result.cut or error.begun is not None:
+            return cut_off(result, begun, str(error))
         return Failed(kind="invalid_output", retryable=False, message=storable(str(error)))
     return Completed(value={})

@@ -165,8 +165,8 @@ class Chapter:
         if isinstance(cause, BudgetUsed):
             why = cause.args[0]
             return Done({"status": "skipped", "reason": why, **self._place}, rows, error=why)
-        if isinstance(cause, RateLimited):
-            seconds = park(self._desk, self._bridge.model, cause.reset_seconds, str(cause.args[0]))
+        if isinstance(cause, RateLimited) and (model := self._bridge.model) is not None:
+            seconds = park(self._desk, model, cause.reset_seconds, str(cause.args[0]))
             return self._again(cause.kind, str(cause), seconds)
         return self._again(*_kind_of(cause), 0.0)
 

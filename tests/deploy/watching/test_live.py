@@ -20,6 +20,7 @@ import redis.asyncio
 from sqlalchemy import update
 from sqlmodel import col, select
 
+from agents.role_models import RoleModel
 from models.notifications.kinds import NotificationState
 from models.states import ApprovalState, OrderState, StepState
 from models.tables.columns import utcnow
@@ -27,7 +28,7 @@ from models.tables.notifications import Notification
 from models.tables.orders import Approval, EquityMark, Order
 from models.tables.runs import Run, Step, Sweep
 from tasks.bootstrap import desk_of
-from tasks.engine.limits.admission import Admission
+from tasks.engine.limits.admission import ModelAdmissions
 from tasks.workflows.screen import open_screen
 from tests.deploy.watching.prometheus import Prometheus, alerts, metrics_in, queries, scraping
 from tests.fakes.channel import FakeChannel
@@ -38,7 +39,7 @@ SYMBOLS = "AAPL,IBM,TGT,GOOG,XOM,GE,JPM,BAC,WMT,PG"
 # These have a series once what they count has happened: an error, a missing figure, a priced turn, a limited turn.
 WITH_ITS_EVENT = {
     "desk_codex_errors_total", "desk_usage_missing_total", "desk_day_usd", "desk_turns_reserved",
-    "desk_model_parked_seconds",
+    "desk_turns_waiting", "desk_model_parked_seconds",
 }  # fmt: skip
 BY_SERIES_ALONE = {"DeskErrorRate", "DeskEventsDropped", "DeskDatabaseAway"}
 SETTINGS = {
@@ -183,7 +184,8 @@ async def _park(watched: Watched) -> None:
     """Park a model as a worker does on its provider's limit."""
     client = redis.asyncio.from_url(watched.desk.environ["DESK_REDIS_URL"])
     try:
-        assert await Admission(client, watched.desk.settings, "gpt-5.5").park(300.0, "a test") is not None
+        gate = ModelAdmissions(client, watched.desk.settings).of(RoleModel("codex", "gpt-5.5"))
+        assert await gate.park(300.0, "a test") is not None
     finally:
         await client.aclose()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import redis
 import redis.asyncio
 
+from agents.role_models import RoleModel
 from models.errors import Postponed
 from models.settings import Settings
 from models.settings.sources import load_settings
@@ -31,7 +33,7 @@ def server(redis_server: str) -> str:
 
 
 def settings(home: Path, **values: Any) -> Settings:
-    limits = {"LEASE_SECONDS": LEASE, "TURN_SECONDS": 99.5, "STEP_DEADLINE_SECONDS": 100, **values}
+    limits = {"LEASE_SECONDS": LEASE, **values}
     environ = {f"DESK_{name}": str(value) for name, value in limits.items()}
     return load_settings({"DESK_HOME": str(home), **environ}, home)
 
@@ -40,10 +42,15 @@ def settings(home: Path, **values: Any) -> Settings:
 async def gates(url: str, limits: Settings, count: int = 1) -> AsyncIterator[list[Admission]]:
     made = [ModelAdmissions(redis.asyncio.Redis.from_url(url), limits) for _ in range(count)]
     try:
-        yield [one.of("gpt-5.5") for one in made]
+        yield [one.of(RoleModel("codex", MODEL)) for one in made]
     finally:
         for one in made:
             await one.close()
+
+
+def held(gate: Admission, ticket: str = "", seconds: float = 0.5) -> AbstractAsyncContextManager[None]:
+    """Hold a place; waited for so long."""
+    return gate.turn(ticket or secrets.token_hex(4), asyncio.get_running_loop().time() + seconds)
 
 
 def run(work: Callable[[], Coroutine[Any, Any, None]], seconds: float = PATIENCE) -> None:
@@ -55,14 +62,14 @@ def test_two_workers_share_one_limit(server: str, tmp_path: Path) -> None:
 
     async def turn(gate: Admission) -> None:
         nonlocal inside, most
-        async with gate.turn():
+        async with held(gate, seconds=PATIENCE):
             inside += 1
             most = max(most, inside)
             await asyncio.sleep(0.05)
             inside -= 1
 
     async def work() -> None:
-        limits = settings(tmp_path, MODEL_TURNS=3, STEP_DEADLINE_SECONDS=120)
+        limits = settings(tmp_path, MODEL_TURNS=3)
         async with gates(server, limits, 2) as both:
             await asyncio.gather(*(turn(both[number % 2]) for number in range(16)))
 
@@ -74,9 +81,9 @@ def test_two_workers_share_one_limit(server: str, tmp_path: Path) -> None:
 
 def test_a_turn_that_finds_no_place_in_time_is_postponed(server: str, tmp_path: Path) -> None:
     async def work() -> None:
-        async with gates(server, settings(tmp_path, MODEL_TURNS=1), 2) as (one, other), one.turn():
+        async with gates(server, settings(tmp_path, MODEL_TURNS=1), 2) as (one, other), held(one):
             with pytest.raises(Postponed, match="DESK_MODEL_TURNS") as found:
-                async with other.turn():
+                async with held(other):
                     raise AssertionError("there was no place")
             assert 0 < found.value.seconds < 5
             with redis.Redis.from_url(server) as client:
@@ -88,15 +95,15 @@ def test_a_turn_that_finds_no_place_in_time_is_postponed(server: str, tmp_path: 
 def test_a_place_is_renewed_while_its_turn_runs_and_lost_with_its_worker(server: str, tmp_path: Path) -> None:
     async def work() -> None:
         limits = settings(tmp_path, MODEL_TURNS=1)
-        async with gates(server, limits, 2) as (one, other), one.turn():
+        async with gates(server, limits, 2) as (one, other), held(one):
             await asyncio.sleep(2 * LEASE)
             with pytest.raises(Postponed):
-                async with other.turn():
+                async with held(other):
                     raise AssertionError("the place was lost while its turn ran")
             assert one._renewal is not None
             one._renewal.cancel()  # as if its process had died
             await asyncio.sleep(1.2 * LEASE)
-            async with other.turn():
+            async with held(other):
                 pass
 
     run(work)
@@ -104,13 +111,13 @@ def test_a_place_is_renewed_while_its_turn_runs_and_lost_with_its_worker(server:
 
 def test_a_flushed_redis_gets_the_running_turns_again(server: str, tmp_path: Path) -> None:
     async def work() -> None:
-        async with gates(server, settings(tmp_path, MODEL_TURNS=1), 2) as (one, other), one.turn():
+        async with gates(server, settings(tmp_path, MODEL_TURNS=1), 2) as (one, other), held(one):
             with redis.Redis.from_url(server) as client:
                 client.flushall()
                 while turns_in_flight(client) != {MODEL: 1}:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
             with pytest.raises(Postponed):
-                async with other.turn():
+                async with held(other):
                     raise AssertionError("two turns ran")
 
     run(work)
@@ -120,7 +127,7 @@ def test_without_a_limit_nothing_is_written(server: str, tmp_path: Path) -> None
     async def work() -> None:
         async with gates(server, settings(tmp_path)) as (gate,):
             await gate.check()
-            async with gate.turn():
+            async with held(gate):
                 with redis.Redis.from_url(server) as client:
                     assert client.keys("*") == []
 
@@ -136,7 +143,7 @@ def test_one_worker_parks_the_model_for_the_others(server: str, tmp_path: Path) 
                 await one.check()
             assert 1.0 < found.value.seconds < 6
             with pytest.raises(Postponed, match="parked"):
-                async with other.turn():
+                async with held(other):
                     raise AssertionError("it was parked")
             await asyncio.sleep(0.3)  # what it knew is old now
             with pytest.raises(Postponed, match="parked"):
@@ -147,7 +154,7 @@ def test_one_worker_parks_the_model_for_the_others(server: str, tmp_path: Path) 
             assert 0 < parked.seconds <= 4
             await asyncio.sleep(4.1)
             await other.check()
-            async with other.turn():
+            async with held(other):
                 pass
 
     run(work)
@@ -190,7 +197,7 @@ def test_redis_away_postpones(tmp_path: Path) -> None:
             with pytest.raises(Postponed, match="desk up"):
                 await gate.check()
             with pytest.raises(Postponed, match="desk up"):
-                async with gate.turn():
+                async with held(gate):
                     raise AssertionError("no limit was reported")
             assert await gate.park(1, "429") is None
 
