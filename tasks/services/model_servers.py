@@ -41,9 +41,9 @@ class Found:
     name: str = ""
 
 
-def usual_places(environ: Mapping[str, str], usual: Sequence[tuple[str, int]] = USUAL) -> list[Found]:
+def usual_places(environ: Mapping[str, str]) -> list[Found]:
     """Return where servers usually are on loopback, and before them where OLLAMA_HOST says that Ollama is."""
-    found = [Found(f"http://{LOOPBACK}:{port}/v1", name=name) for name, port in usual]
+    found = [Found(f"http://{LOOPBACK}:{port}/v1", name=name) for name, port in USUAL]
     own = ollama_url(environ.get(OLLAMA_HOST, ""))
     return found if own is None else [Found(own, name="Ollama"), *(each for each in found if each.url != own)]
 
@@ -104,16 +104,15 @@ async def _answers(place: Found) -> Found | None:
 
 
 async def _look(access: Access, responses: bool) -> Found:
-    from agents.gateway.look import has_endpoint, require_chat
+    from agents.gateway.look import require_chat
     from agents.gateway.wire import reaching
 
     async with reaching(access.url, access.key, access.ca_file) as server:
         for url in (server.url, f"{server.url}/v1")[: 1 if urlsplit(server.url).path else 2]:
             if (models := await _listed(server, url)) is not None:
                 return Found(url, models)
-        page = await server.page(f"{server.url}/models")
-        if not responses or not has_endpoint(await server.page(f"{server.url}/responses", {})):
-            await require_chat(server, page)
+        if not responses or not await _takes_responses(server):
+            await require_chat(server, await server.page(f"{server.url}/models"))
     return Found(access.url)
 
 
@@ -125,8 +124,14 @@ async def _listed(server: ModelServer, url: str) -> tuple[str, ...] | None:
 
 
 async def _has_responses(access: Access) -> bool:
-    from agents.gateway.look import has_endpoint
     from agents.gateway.wire import reaching
 
     async with reaching(access.url, access.key, access.ca_file) as server:
-        return has_endpoint(await server.page(f"{server.url}/responses", {}))
+        return await _takes_responses(server)
+
+
+async def _takes_responses(server: ModelServer) -> bool:
+    from agents.gateway.look import has_endpoint
+
+    page = await server.page(f"{server.url}/responses", {})
+    return page.kind == "text/event-stream" or has_endpoint(page)

@@ -29,7 +29,7 @@ NO_TERMINAL = "is missing, and there is no terminal to ask at"
 
 
 def decide(flags: Flags, before: Before, person: Person) -> Choice:
-    """Return the choice. Raises UsageError for flags that are wrong, or missing without a terminal; ServerError and
+    """Return the choice. Raises UsageError for flags that are wrong, or missing without a terminal; ModelServerError and
     ModelMissing for what is not there."""
     flags.check()
     servers: list[Found] = []
@@ -80,7 +80,7 @@ def _endpoint(flags: Flags, before: Before, person: Person) -> Choice:
             raise WrongApi(reason, remedy="give --provider local, which asks it by chat completions")
         print_line(f"{reason}: it is asked by chat completions, as a model server of your own (DESK_PROVIDER=local)")
         provider = "local"
-    return Choice(provider, found.url, _model(flags, before, person, found), key)
+    return Choice(provider, found.url, _model(flags, before, person, found, strict=False), key)
 
 
 def _local(flags: Flags, before: Before, person: Person, servers: Sequence[Found]) -> Choice:
@@ -123,7 +123,7 @@ def _offer(server: Found, model: str | None) -> str:
 
 def _reached(flags: Flags, before: Before, person: Person, url: str, *, hosted: bool) -> tuple[Found, Key]:
     """Return what answers at a URL, and the key for it; a key that it wants or refuses is asked for again. hosted: it
-    will want one, and the Responses API will do. Raises ServerError."""
+    will want one, and the Responses API will do. Raises ModelServerError."""
     key = key_for(flags, before, person, url, needed=hosted)
     if not flags.look:
         return Found(url), key
@@ -141,17 +141,23 @@ def _access(before: Before, url: str, key: Key) -> Access:
     return Access(url, key.text, before.settings.codex_ca_file)
 
 
-def _model(flags: Flags, before: Before, person: Person, found: Found) -> str:
-    """Return the name of a model that the server has, as far as it lists any."""
+def _model(flags: Flags, before: Before, person: Person, found: Found, *, strict: bool = True) -> str:
+    """Return the name of a model that the server has, as far as it lists any. strict: it has no others; some endpoints
+    list none of the names that are a customer's own."""
+
+    def read(text: str) -> str:
+        return _of_list(model_name(text), found) if strict else model_name(text)
+
     if flags.model is not None:
-        return _of_list(model_name(flags.model), found)
+        return read(flags.model)
     if not person.terminal:
         has = f"; {masked(found.url)} has {_listed(found.models)}" if found.models else ""
         raise UsageError(f"--model {NO_TERMINAL}", remedy=f"add --model{has}")
     known = before.of(MODEL) if before.of(URL) == found.url else None
-    models = found.models or ()
+    models, usual = found.models or (), str(Settings.model_fields["model"].default)
+    known = known or (usual if usual in models else None)
     if not 0 < len(models) <= MOST_SHOWN:
-        return person.ask("Model", "--model", known, lambda text: _of_list(model_name(text), found))
+        return person.ask("Model", "--model", known, read)
     default = models.index(known) if known in models else 0 if len(models) == 1 else None
     return models[person.choose("Which model?", "--model", [inert(each) for each in models], default)]
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from models.errors import DeskError
 from models.settings import Settings
 from tasks.bootstrap import Desk
 from tasks.cli.output import inert, print_line
-from tasks.doctor.check import CheckContext, CheckStatus
+from tasks.doctor.check import Check, CheckContext, CheckStatus
 from tasks.doctor.mirror import request_mirror
 from tasks.doctor.model import model
+
+UNEXPECTED = "this is unexpected; please report it"
 
 
 def tried(settings: Settings) -> bool:
@@ -18,8 +21,18 @@ def tried(settings: Settings) -> bool:
     with ExitStack() as held:
         if settings.provider == "rulebook" and settings.rulebook_url is None:
             settings = settings.model_copy(update={"rulebook_url": held.enter_context(request_mirror()).url})
-        check = model(CheckContext(settings, Desk(settings, "setup", records=False)))
+        check = _checked(settings)
     print_line(inert(check.detail))
     if check.remedy:
         print_line(f"remedy: {inert(check.remedy)}")
     return check.status is not CheckStatus.FAIL
+
+
+def _checked(settings: Settings) -> Check:
+    """Return the doctor's check of the model. It runs in this thread, so that a stop signal ends its turn."""
+    try:
+        return model(CheckContext(settings, Desk(settings, "setup", records=False)))
+    except DeskError:
+        raise
+    except Exception as error:
+        return Check("model", CheckStatus.FAIL, f"{type(error).__name__}: {error}", UNEXPECTED)
