@@ -13,7 +13,7 @@ DeskError
     BinaryMissing
     LoginMissing
     ModelMissing
-    ServerError        a model server that does not serve the desk
+    ModelServerError        a model server that does not serve the desk
       ServerAway       it cannot be reached, or does not answer (retried)
       KeyRefused
       WrongApi         the address has a page, or an API that the desk does not speak
@@ -105,22 +105,22 @@ class ModelMissing(CodexError):
     remedy = "set DESK_MODEL to a model that the provider serves"
 
 
-class ServerError(CodexError):
+class ModelServerError(CodexError):
     """A model server that does not serve the desk."""
 
     remedy = "see the server's log"
 
 
-class ServerAway(ServerError):
+class ServerAway(ModelServerError):
     retryable = True
     remedy = "start the server, or set DESK_PROVIDER_URL to the address of one that runs"
 
 
-class KeyRefused(ServerError):
+class KeyRefused(ModelServerError):
     remedy = "check DESK_PROVIDER_KEY"
 
 
-class WrongApi(ServerError):
+class WrongApi(ModelServerError):
     remedy = "set DESK_PROVIDER_URL to the base URL of an API of chat completions, such as http://127.0.0.1:11434/v1"
 
 

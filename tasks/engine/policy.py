@@ -97,6 +97,11 @@ POLICY: Mapping[str, Retry] = {
     "binary_missing": _NEVER,
     "login_missing": _NEVER,
     "model_missing": _NEVER,
+    # A model server that is asked what it can do
+    "server_away": Retry(How.SAME, delay=5.0),
+    "model_server_error": _NEVER,
+    "key_refused": _NEVER,
+    "wrong_api": _NEVER,
     # Services
     "redis_down": Retry(How.SAME, attempts=None, delay=2.0),
     "database_down": Retry(How.SAME, attempts=None, delay=2.0),

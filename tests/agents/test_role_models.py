@@ -41,7 +41,7 @@ def test_a_graph_has_a_model_where_the_settings_name_it() -> None:
     given = Settings(role_models="tradingagents=codex:mini:low", effort="high")
     assert role_models.graph_model(given, "tradingagents") == RoleModel("codex", "mini", "low")
     assert role_models.graph_model(Settings(effort="high"), "tradingagents") == RoleModel("codex", "gpt-5.5", "high")
-    with pytest.raises(SettingError, match="graphs ask the runtime codex alone") as caught:
+    with pytest.raises(SettingError, match="graphs ask the runtimes codex, local alone") as caught:
         models("tradingagents=litellm:rulebook")
     assert caught.value.remedy == "write tradingagents=codex:MODEL"
 
@@ -75,7 +75,7 @@ def test_a_models_name_may_have_colons_before_its_effort() -> None:
         ("trader=codex", "'trader=codex'", "ROLE=RUNTIME:MODEL[:EFFORT]"),
         ("=codex:m", "'=codex:m'", "ROLE=RUNTIME:MODEL[:EFFORT]"),
         ("poet=codex:m", "no role 'poet'", "roles are"),
-        ("trader=other:m", "no runtime 'other'", "runtimes are codex, litellm"),
+        ("trader=other:m", "no runtime 'other'", "runtimes are codex, local, litellm"),
         ("trader=litellm:claude", "'claude' names no provider", "anthropic/claude"),
         ("trader=litellm:openai/a|b", "'b' names no provider", "PROVIDER/MODEL"),
         ("trader=litellm:openai/a|", "is no model's name", "ROLE=RUNTIME"),

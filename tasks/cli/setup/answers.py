@@ -29,8 +29,8 @@ NO_TERMINAL = "is missing, and there is no terminal to ask at"
 
 
 def decide(flags: Flags, before: Before, person: Person) -> Choice:
-    """Return the choice. Raises UsageError for flags that are wrong, or missing without a terminal; ModelServerError and
-    ModelMissing for what is not there."""
+    """Return the choice. Raises UsageError for flags that are wrong, or missing without a terminal; ModelServerError
+    and ModelMissing for what is not there."""
     flags.check()
     servers: list[Found] = []
     provider = flags.provider

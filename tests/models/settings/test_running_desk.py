@@ -106,7 +106,7 @@ def test_a_second_terminal_uses_the_settings_of_the_running_desk(here: Path, up:
         ({"DESK_EFFORT": "high"}, r"DESK_EFFORT='high'.*effort=None"),
         ({"TRADER_LIVE": "1"}, r"TRADER_LIVE=True \(from environment\).*trader_live=False"),
         # It could not be used beside the desk's turn_seconds either: the desk's value is what is named.
-        ({"DESK_STEP_DEADLINE_SECONDS": "5"}, r"DESK_STEP_DEADLINE_SECONDS=5.0.*step_deadline_seconds=240.0"),
+        ({"DESK_STEP_DEADLINE_SECONDS": "5"}, r"DESK_STEP_DEADLINE_SECONDS=5.0.*step_deadline_seconds=1500.0"),
     ],
 )
 def test_a_terminal_that_contradicts_the_running_desk_is_refused(
@@ -162,7 +162,7 @@ def test_a_halt_reads_what_it_can_and_names_the_rest(here: Path, up: Up) -> None
     found, problems = load_for_halt(environ, here)
     assert (found.settings.home, found.settings.log_level) == (here / "home", "ERROR")
     assert (found.settings.max_order_notional, found.settings.trader_live) == (10_000, False)
-    assert found.settings.step_deadline_seconds == 240
+    assert found.settings.step_deadline_seconds == 1500
     assert all(any(name in problem for problem in problems) for name in (*wrong, "AUTONOMOUS_CONFIG_JSON"))
     other, problems = load_for_halt({"DESK_HOME": str(here / "home"), "DESK_BROKER": "alpaca-paper"}, here)
     assert (other.settings.broker, other.settings.account, problems) == ("alpaca-paper", "alpaca-paper", [])

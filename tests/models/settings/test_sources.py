@@ -155,7 +155,7 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({"DESK_PROVIDER": "gpt"}, r"DESK_PROVIDER='gpt' \(from environment\).*'rulebook', 'codex' or 'endpoint'"),
+        ({"DESK_PROVIDER": "gpt"}, r"DESK_PROVIDER='gpt' \(from environment\).*'rulebook', 'codex', 'endpoint' or 'local'"),
         ({"SCREENER_MAX_CANDIDATES": "0"}, r"SCREENER_MAX_CANDIDATES='0'.*greater than or equal to 1"),
         ({"AUTONOMOUS_TRADER_OPTIONS_MODE": "x"}, r"AUTONOMOUS_TRADER_OPTIONS_MODE='x'.*'stocks-only'"),
         ({"DESK_MODLE": "x"}, r"DESK_MODLE \(from environment\) is not a setting"),
@@ -166,8 +166,8 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
         ({"DESK_PREMARKET": "25:00"}, r"DESK_PREMARKET='25:00' \(from environment\): must be HH:MM or off"),
         ({"DESK_REPLAY_DATE": "soon"}, r"DESK_REPLAY_DATE='soon'"),
         (
-            {"DESK_TURN_SECONDS": "240"},
-            r"DESK_TURN_SECONDS='240' \(from environment\), DESK_STEP_DEADLINE_SECONDS=240.0 \(default\)",
+            {"DESK_TURN_SECONDS": "1500"},
+            r"DESK_TURN_SECONDS='1500' \(from environment\), DESK_STEP_DEADLINE_SECONDS=1500.0 \(default\)",
         ),
         (
             {"AUTONOMOUS_CONFIG_JSON": '{"stepDeadlineSeconds": 15}'},

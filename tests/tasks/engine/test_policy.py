@@ -40,7 +40,6 @@ def test_every_error_of_the_app_server_has_a_rule_that_agrees_with_it() -> None:
     text = Path(failures.__file__).read_text()
     named = {*failures._BY_CODE.values(), *failures._BY_STATUS.values(), *RETRYABLE}
     named |= set(re.findall(r'(?:failure\(|else |return )"([a-z_]+)"', text))
-    assert len(named) >= 17
     for kind in named:
         assert kind in POLICY, kind
         # A full context may pass in a fresh thread only, which the turn that met it has to say.
