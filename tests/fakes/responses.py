@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import uvicorn
@@ -109,6 +109,20 @@ class Slow:
 
 
 @dataclass(frozen=True, slots=True)
+class Dripping:
+    """A model that takes its time: reasoning for so many seconds, of which it sends nothing but heartbeats (lines that
+    are comments, or an event of every stream), then a message whose pieces come `gap` seconds apart. stops: after that
+    many pieces the stream stays open, and silent."""
+
+    text: str
+    pieces: int
+    gap: float
+    reasons: float = 0.0
+    heartbeat: Literal["comment", "event", "none"] = "comment"
+    stops: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Searched:
     """The provider's own search of the web, then an answer. actions: as the Responses API has them."""
 
@@ -116,7 +130,7 @@ class Searched:
     text: str
 
 
-Reply = Searched | Text | Streamed | Call | Refusal | Status | Failing | Cut | Malformed | Silence | Slow
+Reply = Dripping | Searched | Text | Streamed | Call | Refusal | Status | Failing | Cut | Malformed | Silence | Slow
 Policy = Callable[[dict[str, Any]], Reply]
 
 
@@ -304,11 +318,43 @@ class FakeResponses:
             reply = Text('{"ok":true}')
         if self.latency:
             await asyncio.sleep(self.latency)
-        if isinstance(reply, Status):
+        if isinstance(reply, Dripping):
+            await _drip(send, reply)
+        elif isinstance(reply, Status):
             extra = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
             await _answer(send, reply.code, JSON_HEADERS + extra, orjson.dumps(reply.body))
         else:
             await _answer(send, 200, SSE_HEADERS, stream_of(reply))
+
+
+HEARTBEAT_SECONDS = 1.0
+_BEATS = {
+    "comment": b": keep-alive\n\n",
+    "event": _event("response.in_progress", response={"id": "resp_d"}),
+    "none": b"",
+}
+
+
+async def _drip(send: Send, reply: Dripping) -> None:
+    """Send a reply piece by piece."""
+    await send({"type": "http.response.start", "status": 200, "headers": SSE_HEADERS})
+    whole = _streamed(Streamed(reply.text, reply.pieces)).split(b"\n\n")
+    events = [event + b"\n\n" for event in whole if event]
+    until = time.monotonic() + reply.reasons
+    await _more(send, events[0])
+    while (left := until - time.monotonic()) > 0:
+        await asyncio.sleep(min(left, HEARTBEAT_SECONDS))
+        await _more(send, _BEATS[reply.heartbeat])
+    for number, event in enumerate(events[1:]):
+        if reply.stops is not None and number > reply.stops:
+            await asyncio.sleep(3600)
+        await asyncio.sleep(reply.gap)
+        await _more(send, event)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _more(send: Send, part: bytes) -> None:
+    await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
 async def _read(receive: Receive) -> bytes:

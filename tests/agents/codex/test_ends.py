@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from tests.agents.codex.kit import FINAL, Kit, deadline, one_turn, run, running, spec, turn, until
 from tests.fakes.responses import (
     Call,
+    Dripping,
     FakeResponses,
     Silence,
     Slow,
@@ -35,6 +37,52 @@ def test_a_model_that_does_not_begin_is_given_up_once(model: FakeResponses, tmp_
             assert "DESK_FIRST_TOKEN_SECONDS" in result.failure.message
             assert (await one_turn(runtime, spec())).status == "completed"
             assert len(runtime.status()) == 1, "the process went on"
+
+    run(work())
+
+
+@pytest.mark.parametrize("provider", ["rulebook", "endpoint"])
+def test_a_model_that_writes_slowly_lives(model: FakeResponses, tmp_path: Path, registry: str, provider: str) -> None:
+    """Whether the gateway sees its stream, or the app-server alone."""
+    model.script(Dripping(FINAL, pieces=8, gap=1.0))
+
+    async def work() -> None:
+        limits = {"first_token_seconds": 5.0, "silence_seconds": 5.0}
+        async with running(model, tmp_path, registry, provider=provider, **limits) as runtime:
+            result = await one_turn(runtime, spec())
+        assert (result.status, result.text, len(model.requests)) == ("completed", FINAL, 1)
+
+    run(work())
+
+
+@pytest.mark.parametrize("provider", ["rulebook", "endpoint"])
+def test_a_model_that_falls_silent_is_given_up_with_what_came(
+    model: FakeResponses, tmp_path: Path, registry: str, provider: str
+) -> None:
+    model.script(Dripping(FINAL, pieces=8, gap=0.1, stops=5))
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry, provider=provider, silence_seconds=QUIET) as runtime:
+            result = await one_turn(runtime, spec())
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.retryable) == ("silent", False)
+        assert re.search(r"silent for 3 s after [1-9] tokens .*DESK_SILENCE_SECONDS", result.failure.message)
+        assert len(model.requests) == 1
+
+    run(work())
+
+
+@pytest.mark.parametrize("heartbeat", ["comment", "event"])
+def test_heartbeats_keep_a_model_alive_that_reasons_out_of_sight(
+    model: FakeResponses, tmp_path: Path, registry: str, heartbeat: Any
+) -> None:
+    model.script(Dripping(FINAL, pieces=2, gap=0.1, reasons=12, heartbeat=heartbeat))
+
+    async def work() -> None:
+        limits = {"first_token_seconds": 5.0, "silence_seconds": 5.0}
+        async with running(model, tmp_path, registry, provider="endpoint", **limits) as runtime:
+            result = await one_turn(runtime, spec())
+        assert (result.status, result.text, len(model.requests)) == ("completed", FINAL, 1)
 
     run(work())
 
