@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.failures import declines, failure, masked_message, reset_in
+from agents.gateway.problems import failure_in
 from models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse, kind_of
 from models.research import Failure
 
@@ -49,6 +50,8 @@ def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
     if not error:
         return failure("unknown", "the turn failed and the app-server gave no reason")
     message = str(error.get("message") or "no message")
+    if (told := failure_in(message)) is not None:
+        return told
     kind = _kind(error.get("codexErrorInfo"), message)
     return failure(kind, message, reset_in(message) if kind == "rate_limited" else None)
 

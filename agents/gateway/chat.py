@@ -1,0 +1,260 @@
+"""Model calls of the app-server put to a server of chat completions, and its answers put back.
+
+One call of the app-server is one request to the server, or two where the first was answered with a text that does not
+fit the schema (`agents.gateway.ways`). It is never tried again, and never given up by time: whoever waits for the turn
+does both. When the app-server goes away the request is dropped, so that the server stops to write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import aiohttp
+import orjson
+import structlog
+
+from agents.gateway import problems
+from agents.gateway.events import AnswerEvents, failed
+from agents.gateway.facts import ServerFacts
+from agents.gateway.problems import Problem, Server
+from agents.gateway.stream import DONE, ChatAnswer, Piece, added, events, usage_of, with_own_ids
+from agents.gateway.ways import CHARS_A_TOKEN, Plan, Reply, plan
+from agents.pulse import Pulse
+from models.errors import DeskError, kind_of
+from models.urls import masked
+
+log = structlog.get_logger(__name__)
+
+Facts = Callable[[str], Awaitable[ServerFacts]]
+Send = Callable[[bytes], Awaitable[None]]
+
+SENT_ON = ("session-id", "thread-id", "x-codex-turn-metadata")  # headers that tell the server which turn asks
+REASONING_TOKENS = 32_000  # beyond those of the answer, for a model that reasons
+CHARS_FIRST = 3.0  # of a token of a prompt, before a server has counted one; of figures a token is less than of prose
+LEAST_CHARS = 1.5
+AFTER_SECONDS = 2.0  # for what follows the last piece of an answer: its tokens, and the end of the stream
+ERROR_BYTES = 64 * 1024
+_KINDS = {"server_away": "unreachable", "key_refused": "unauthorized", "model_missing": "not_found"}
+
+
+class ChatCalls:
+    """The calls to one server. session: an aiohttp session of the gateway's loop."""
+
+    def __init__(self, url: str, key: str | None, facts: Facts, session: aiohttp.ClientSession) -> None:
+        self._url, self._name, self._facts, self._session = url.rstrip("/"), masked(url), facts, session
+        self._key = key
+        self._chars: dict[str, float] = {}
+        self._answering: dict[str, str] = {}
+
+    async def answer(self, request: Mapping[str, Any], headers: Mapping[str, str], pulse: Pulse, send: Send) -> None:
+        """Send the events that answer a Responses request."""
+        told = AnswerEvents()
+        await send(told.created())
+        try:
+            facts = await self._known(str(request.get("model")))
+            wanted = pulse.limits.output_tokens + (REASONING_TOKENS if facts.reasoning else 0)
+            chars = self._chars.get(facts.model, CHARS_FIRST)
+            call = Call(self, plan(request, facts, wanted, chars), facts, headers, pulse, told, send)
+            await call.run()
+        except Problem as problem:
+            log.info("gateway.call_failed", kind=problem.kind, why=problem.message, server=self._name)
+            await send(failed(problem.told([self._key] if self._key else ())))
+
+    async def _known(self, model: str) -> ServerFacts:
+        try:
+            return await self._facts(model)
+        except DeskError as error:
+            kind = _KINDS.get(kind_of(error), "bad_request")
+            remedy = f"; {error.remedy}" if error.remedy else ""
+            raise Problem(kind, f"{error}{remedy}") from None
+
+    def post(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
+        """Return the context of a request."""
+        given = {name: headers[name] for name in SENT_ON if name in headers}
+        given["content-type"] = "application/json"
+        if self._key:
+            given["authorization"] = f"Bearer {self._key}"
+        url = f"{self._url}/chat/completions"
+        return self._session.post(url, data=orjson.dumps(body), headers=given, allow_redirects=False)
+
+    def server(self, facts: ServerFacts, chars: int) -> Server:
+        return Server(self._name, facts.model, facts.models, facts.context, round(chars / CHARS_FIRST))
+
+    def counted(self, model: str, chars: int, tokens: int) -> None:
+        """Learn how many characters a token of this model's prompts has; the least is kept, to be safe."""
+        if chars > 1_000 and tokens > 100:
+            self._chars[model] = max(LEAST_CHARS, min(self._chars.get(model, chars / tokens), chars / tokens))
+
+    def other_model(self, facts: ServerFacts, now: str | None) -> bool:
+        """Return whether an answer names another model than was asked: none of the server's, nor another name of it."""
+        if now is None or now in (facts.model, *facts.models):
+            return False
+        if _same_model(facts.model, now) or any(_same_model(one, now) for one in facts.models):
+            return False
+        # A server may serve one model under any name; what it calls it must stay the same.
+        first = self._answering.setdefault(facts.model, now) if not facts.models else facts.model
+        return first != now
+
+
+class Call:
+    """One call of the app-server."""
+
+    def __init__(
+        self,
+        calls: ChatCalls,
+        planned: Plan,
+        facts: ServerFacts,
+        headers: Mapping[str, str],
+        pulse: Pulse,
+        told: AnswerEvents,
+        send: Send,
+    ) -> None:
+        self._calls, self._plan, self._facts, self._headers = calls, planned, facts, headers
+        self._pulse, self._told, self._send = pulse, told, send
+        self._server = calls.server(facts, planned.prompt)
+
+    async def run(self) -> None:
+        """Ask the server, and send what it says. Raises Problem."""
+        planned, pulse = self._plan, self._pulse
+        if self._facts.context and planned.prompt > self._facts.context * CHARS_A_TOKEN:
+            prompt = f"at least {planned.prompt // CHARS_A_TOKEN:,}"
+            raise problems.overflow(self._server.name, self._server.model, prompt, f"{self._facts.context:,}")
+        pulse.way = planned.way
+        answer = await self._ask(planned.body)
+        usage, reply = self._usage(answer), planned.read(answer)
+        if planned.again is not None and not pulse.cut and not planned.fits(reply):
+            pulse.way = f"{planned.way}; asked again for the schema"
+            second = await self._ask({**planned.body, **planned.again})
+            usage, found = added(usage, self._usage(second)), planned.read(second)
+            # The first text may have an answer in it that its reader can put right.
+            reply = found if found.calls or found.text.strip() else reply
+        await self._send(self._told.ends(*self._checked(reply), usage))
+
+    def _checked(self, reply: Reply) -> tuple[str, tuple[Any, ...]]:
+        """Return the text and the calls of a reply. Raises Problem for one without either."""
+        text = self._plan.answer(reply) or reply.text
+        if text.strip() or reply.calls:
+            return text, tuple(with_own_ids(list(reply.calls), set(self._plan.used)))
+        model = f"{self._server.model} on {self._server.name}"
+        if self._pulse.cut:
+            told = f"{model} wrote {self._pulse.tokens:,} tokens of reasoning and no answer"
+            raise Problem("length", f"{told}; lower its effort, or serve it with a larger context")
+        raise Problem("invalid_output", f"{model} ended its answer without a word and without a call of a tool")
+
+    async def _ask(self, body: Mapping[str, Any]) -> ChatAnswer:
+        """Return the answer to one request, whose pieces are told as they come. Raises Problem."""
+        answer = ChatAnswer(thinks=bool(self._facts.reasoning))
+        self._pulse.requested()
+        try:
+            async with self._calls.post(body, self._headers) as response:
+                if response.status >= 300:
+                    raise await self._refused(response)
+                if response.content_type == "application/json":
+                    await self._whole(answer, response)
+                elif response.content_type in ("text/event-stream", "application/octet-stream", "text/plain"):
+                    await self._stream(answer, response)
+                else:
+                    raise problems.wrong_api(str(response.url), response.content_type, await _beginning(response))
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise problems.away(self._server.name, error) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise self._server.cut(self._pulse.tokens, str(error) or type(error).__name__) from None
+        await self._tell(answer.end())
+        self._pulse.cut = self._pulse.cut or answer.finish == "length"
+        return answer
+
+    async def _refused(self, response: aiohttp.ClientResponse) -> Problem:
+        if response.status < 400:
+            return problems.redirected(self._server.name, response.headers.get("location", ""))
+        body = await response.content.read(ERROR_BYTES)
+        return self._server.of_status(response.status, response.headers, body)
+
+    async def _whole(self, answer: ChatAnswer, response: aiohttp.ClientResponse) -> None:
+        """Take an answer that is one JSON, as some servers send it however they are asked."""
+        body = await response.content.read()
+        try:
+            found = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            raise self._server.cut(0, "its JSON is not whole") from None
+        if not isinstance(found, Mapping) or not (found.get("choices") or found.get("error")):
+            text = body[:500].decode(errors="replace")
+            raise problems.wrong_api(str(response.url), "application/json of another API", text)
+        await self._take(answer, found)
+        answer.finish = answer.finish or "stop"
+
+    async def _stream(self, answer: ChatAnswer, response: aiohttp.ClientResponse) -> None:
+        """Take an answer piece by piece, until it ends or is too long. Raises Problem where it ends too early."""
+        done = False
+        try:
+            async with asyncio.timeout(None) as after:
+                async for data in events(response.content.iter_any()):
+                    if data == DONE:
+                        done = True
+                        break
+                    if data is None or not await self._take(answer, _loaded(data)):
+                        self._pulse.heard()
+                    if self._pulse.too_long:
+                        self._pulse.cut = True
+                        return
+                    if answer.finish is not None and after.when() is None:
+                        after.reschedule(asyncio.get_running_loop().time() + AFTER_SECONDS)
+        except TimeoutError:
+            done = True  # it said that it has ended, and leaves the connection open
+        except aiohttp.ClientError:
+            if answer.finish is None:
+                raise
+        if not done and answer.finish is None:
+            if answer.model is None and not self._pulse.tokens:
+                raise problems.wrong_api(str(response.url), response.content_type, "an empty stream")
+            raise self._server.cut(self._pulse.tokens)
+
+    async def _take(self, answer: ChatAnswer, chunk: Any) -> bool:
+        """Take one event, and return whether it had a piece of the answer. Raises Problem."""
+        pieces = answer.take(chunk)
+        if answer.error is not None:
+            raise self._server.of_error(answer.error)
+        if pieces:
+            if answer.model is not None and self._calls.other_model(self._facts, answer.model):
+                raise self._server.other_model(answer.model)
+            await self._tell(pieces)
+        return bool(pieces)
+
+    async def _tell(self, pieces: list[Piece]) -> None:
+        for kind, text in pieces:
+            if kind == "reasoning":
+                self._pulse.reasons(text)
+                if text:
+                    await self._send(self._told.reasons(text))
+            else:
+                self._pulse.writes(text)
+                if kind == "text" and self._plan.live:
+                    await self._send(self._told.writes(text))
+
+    def _usage(self, answer: ChatAnswer) -> dict[str, Any] | None:
+        usage = usage_of(answer.usage, self._facts.context)
+        if usage is None:
+            log.warning("gateway.no_usage", model=self._facts.model, server=self._server.name)
+        else:
+            self._calls.counted(self._facts.model, self._plan.prompt, usage["input_tokens"])
+        return usage
+
+
+def _loaded(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> str:
+    return (await response.content.read(ERROR_BYTES)).decode(errors="replace")
+
+
+def _same_model(one: str, other: str) -> bool:
+    """Return whether two names may be of one model: without its path, its ending, its version."""
+    first, second = (
+        name.rpartition("/")[2].lower().removesuffix(".gguf").removesuffix(":latest") for name in (one, other)
+    )
+    return first.startswith(second) or second.startswith(first)

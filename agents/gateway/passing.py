@@ -1,0 +1,232 @@
+"""Model calls of the app-server passed on to a Responses endpoint as they are, and its answers passed back as they are.
+
+Only the key is put in, which the app-server never gets, and the events are looked at for signs of life. What is not
+passed back as it is: an answer that is none of a model, errors that would name this service in place of the endpoint,
+and an answer that is longer than it may be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import aiohttp
+import orjson
+import structlog
+
+from agents.gateway import problems
+from agents.gateway.events import completed, event, failed, message
+from agents.gateway.problems import Problem, Server
+from agents.pulse import Pulse
+from models.urls import masked
+
+log = structlog.get_logger(__name__)
+
+Send = Callable[[bytes], Awaitable[None]]
+Begin = Callable[[int, Mapping[str, str]], Awaitable[None]]
+
+# Headers of one connection, those that are ours to set, and those that no longer hold for a body that was unpacked.
+_OURS = frozenset({
+    "host", "authorization", "connection", "keep-alive", "proxy-connection", "proxy-authorization", "te", "trailer",
+    "transfer-encoding", "upgrade", "content-length", "accept-encoding", "expect",
+})  # fmt: skip
+_UNPACKED = _OURS | {"content-encoding"}
+STREAM = "text/event-stream"
+STREAM_HEADERS = {"content-type": STREAM, "cache-control": "no-cache"}
+ERROR_BYTES = 1024 * 1024
+# Of these an endpoint's own error would be told with the address of this service.
+_TOLD = frozenset({401, 403, 404, 405, 413})
+_KIND = re.compile(rb'\s*event: ?([\w.]+)|.*?"type" ?: ?"([\w.]+)"', re.DOTALL)
+_DELTA = re.compile(rb'"delta" ?: ?("(?:[^"\\]|\\.)*")')
+
+
+class PassedCalls:
+    """The calls to one endpoint. session: an aiohttp session of the gateway's loop."""
+
+    def __init__(self, url: str, key: str | None, session: aiohttp.ClientSession) -> None:
+        self._url, self._name, self._key, self._session = url.rstrip("/"), masked(url), key, session
+
+    async def answer(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, pulse: Pulse, begin: Begin, send: Send
+    ) -> None:
+        """Pass a request on, and its answer back. path: below the base URL, with the query. begin: sends the answer's
+        head; send: some of its body."""
+        given = {name: value for name, value in headers.items() if name.lower() not in _OURS}
+        if self._key:
+            given["authorization"] = f"Bearer {self._key}"
+        begun = False
+        pulse.requested()
+        try:
+            async with self._session.request(
+                method, self._url + path, data=body or None, headers=given, allow_redirects=False
+            ) as response:
+                first = await self._accepted(response, body)
+                begun = True
+                await begin(response.status, _passed(response.headers))
+                if response.status == 200 and response.content_type == STREAM:
+                    await self._stream(response, pulse, send)
+                else:
+                    await send(first)
+        except Problem as problem:
+            await self._tell(problem, begin, send)
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            await self._tell(problems.away(self._name, error), begin, send)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if begun:  # the app-server sees that the stream has no end
+                log.warning("gateway.stream_cut", server=self._name, tokens=pulse.tokens, why=str(error))
+            else:
+                await self._tell(self._server(body).cut(0, str(error)), begin, send)
+
+    def _server(self, body: bytes) -> Server:
+        return Server(self._name, _model_in(body))
+
+    async def _accepted(self, response: aiohttp.ClientResponse, asked: bytes) -> bytes:
+        """Return the whole body of an answer that is no stream. Raises Problem for one that is not passed back."""
+        if response.status == 200 and response.content_type == STREAM:
+            return b""
+        body = await response.content.read(ERROR_BYTES) if response.status != 200 else await response.content.read()
+        if response.status == 200 and response.method == "POST":
+            text = body[:500].decode(errors="replace")
+            raise problems.wrong_api(masked(str(response.url)), response.content_type, text)
+        if 300 <= response.status < 400:
+            raise problems.redirected(self._name, response.headers.get("location", ""))
+        if response.status >= 400:
+            server = self._server(asked)
+            problem = server.of_status(response.status, response.headers, body)
+            if response.status in _TOLD or problem.kind == "context_window" or problems.error_in(body) is None:
+                raise problem if problem.kind != "not_found" else server.of_endpoint(response.status, body)
+        return body
+
+    async def _tell(self, problem: Problem, begin: Begin, send: Send) -> None:
+        log.info("gateway.call_failed", kind=problem.kind, why=problem.message, server=self._name)
+        await begin(200, STREAM_HEADERS)
+        told = failed(problem.told([self._key] if self._key else ()))
+        await send(event("response.created", response={"id": "resp_0"}) + told)
+
+    async def _stream(self, response: aiohttp.ClientResponse, pulse: Pulse, send: Send) -> None:
+        signs = Signs(pulse)
+        async for part in response.content.iter_any():
+            await send(signs.passed(part))
+            if pulse.too_long:
+                pulse.cut = True
+                await send(signs.ending())
+                return
+        await send(signs.rest())
+
+
+class Signs:
+    """The signs of life in a stream of events, which passes through.
+
+    An event is passed on once it is whole: then a stream can be ended between two of them.
+    """
+
+    def __init__(self, pulse: Pulse) -> None:
+        self._pulse = pulse
+        self._buffer = b""
+        self._text: list[str] = []
+        self._item = ""
+        self._told = False  # the current item came in pieces
+
+    def passed(self, part: bytes) -> bytes:
+        """Return what is to be passed on after a further part of the stream."""
+        buffer = self._buffer + part if self._buffer else part
+        end = max(buffer.rfind(b"\n\n") + 2, buffer.rfind(b"\r\n\r\n") + 4)
+        if end < 4:
+            self._buffer = buffer
+            self._pulse.heard()
+            return b""
+        whole, self._buffer = buffer[:end], buffer[end:]
+        events = whole.split(b"\r\n\r\n" if b"\r\n\r\n" in whole else b"\n\n")
+        changed = [self._event(one) for one in events if one.strip()]
+        if all(new is None for new in changed):
+            return whole
+        kept = [one for one in events if one.strip()]
+        return b"".join((new or old) + b"\n\n" for new, old in zip(changed, kept, strict=True))
+
+    def rest(self) -> bytes:
+        """Return what was not whole at the stream's end."""
+        return self._buffer
+
+    def ending(self) -> bytes:
+        """Return the end of an answer that was cut off: what there is of its text, and no count of tokens."""
+        text = "".join(self._text)
+        item = event("response.output_item.done", output_index=0, item=message(text, self._item)) if text else b""
+        return item + completed(None)
+
+    def _event(self, told: bytes) -> bytes | None:
+        """Look at one event; return another one in its place, or None."""
+        found = _KIND.match(told)
+        kind = found[1] or found[2] if found is not None else b""
+        if kind.endswith(b".delta"):
+            self._delta(kind, told)
+        elif kind == b"response.output_item.added":
+            self._opens(told)
+        elif kind == b"response.output_item.done":
+            self._closes(told)
+        elif kind == b"response.incomplete":
+            return self._incomplete(told)
+        else:
+            self._pulse.heard()
+        return None
+
+    def _delta(self, kind: bytes, told: bytes) -> None:
+        found = _DELTA.search(told)
+        text = orjson.loads(found[1]) if found is not None else ""
+        if b"reasoning" in kind:
+            self._pulse.reasons(text)
+        else:
+            self._pulse.writes(text)
+            if kind == b"response.output_text.delta":
+                self._text.append(text)
+        self._told = True
+
+    def _opens(self, told: bytes) -> None:
+        item = _item(told)
+        self._item, self._text, self._told = str(item.get("id") or ""), [], False
+        if item.get("type") == "reasoning":
+            self._pulse.reasons()  # its text may be hidden
+        else:
+            self._pulse.heard()
+
+    def _closes(self, told: bytes) -> None:
+        """An item that came whole is a sign that the model wrote."""
+        if not self._told:
+            reasoning = _item(told).get("type") == "reasoning"
+            (self._pulse.reasons if reasoning else self._pulse.writes)()
+        else:
+            self._pulse.heard()
+        self._text, self._told = [], False
+
+    def _incomplete(self, told: bytes) -> bytes | None:
+        """An answer that was cut off at its length is one for the desk to look at, which the app-server would drop."""
+        response = _data(told).get("response") or {}
+        if (response.get("incomplete_details") or {}).get("reason") != "max_output_tokens":
+            return None
+        self._pulse.cut = True
+        return event("response.completed", response={**response, "status": "completed"}).rstrip(b"\n")
+
+
+def _data(told: bytes) -> Mapping[str, Any]:
+    lines = [line[5:].strip() for line in told.splitlines() if line.startswith(b"data:")]
+    try:
+        found = orjson.loads(b"\n".join(lines))
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _item(told: bytes) -> Mapping[str, Any]:
+    item = _data(told).get("item")
+    return item if isinstance(item, Mapping) else {}
+
+
+def _passed(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _UNPACKED}
+
+
+def _model_in(body: bytes) -> str:
+    try:
+        return str(orjson.loads(body).get("model"))
+    except (orjson.JSONDecodeError, AttributeError):
+        return "the model"

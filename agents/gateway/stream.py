@@ -1,0 +1,224 @@
+"""The answer of a server of chat completions, put together from the pieces of its stream or from one JSON."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import orjson
+import structlog
+
+from agents.gateway.apart import Apart
+
+log = structlog.get_logger(__name__)
+
+EVENT_BYTES = 8 * 1024 * 1024  # of one event of a stream
+DONE = b"[DONE]"
+_MOST_CONTEXTS = 10  # usage beyond so many contexts cannot be true
+_MOST_TOKENS = 10_000_000
+
+Kind = Literal["reasoning", "text", "call"]
+# What a server is asked for may come twice under the names of two dialects.
+_REASONING = ("reasoning_content", "reasoning")
+
+
+class Piece(NamedTuple):
+    """A piece of an answer; `call` is a piece of a tool call."""
+
+    kind: Kind
+    text: str
+
+
+class TooLarge(ValueError):
+    """One event is larger than any answer."""
+
+
+@dataclass(slots=True)
+class MadeCall:
+    """A tool call of the model. arguments: text, which may be no JSON."""
+
+    id: str
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(slots=True)
+class ChatAnswer:
+    """An answer as far as it came. thinks: the model reasons, so that its text may begin within its reasoning.
+
+    finish: why it ended, None where the server did not say so. error: that the server told within the stream.
+    """
+
+    thinks: bool = False
+    calls: list[MadeCall] = field(default_factory=list)
+    finish: str | None = None
+    usage: Any = None
+    model: str | None = None
+    error: Mapping[str, Any] | None = None
+    reasoned: bool = False
+    _apart: Apart | None = None
+    _places: dict[Any, MadeCall] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return self._apart.answer if self._apart is not None else ""
+
+    def take(self, chunk: Any) -> list[Piece]:
+        """Add one event, or a whole answer, and return its pieces of the first choice."""
+        if not isinstance(chunk, Mapping):
+            return []
+        if chunk.get("error"):
+            error = chunk["error"]
+            self.error = error if isinstance(error, Mapping) else {"message": str(error)}
+            return []
+        self.usage = chunk.get("usage") or self.usage
+        self.model = str(chunk["model"]) if chunk.get("model") else self.model
+        choices = chunk.get("choices")
+        first = next((one for one in choices or () if isinstance(one, Mapping) and not one.get("index")), None)
+        if first is None:
+            return []
+        self.finish = first.get("finish_reason") or self.finish
+        delta = first.get("delta") or first.get("message")
+        return list(self._pieces(delta)) if isinstance(delta, Mapping) else []
+
+    def end(self) -> list[Piece]:
+        """Return what was held back of the text, at the end of the answer."""
+        return _pieces(self._apart.end()) if self._apart is not None else []
+
+    def _pieces(self, delta: Mapping[str, Any]) -> Iterator[Piece]:
+        reasoning = next((delta[name] for name in _REASONING if isinstance(delta.get(name), str)), "")
+        content = delta.get("content")
+        if isinstance(content, list):  # of parts, as Mistral has them
+            reasoning += "".join(_part(part, "thinking") for part in content)
+            content = "".join(_part(part, "text") for part in content)
+        if reasoning:
+            self.reasoned = True
+            yield Piece("reasoning", reasoning)
+        content = content or delta.get("refusal")
+        if isinstance(content, str) and content:
+            if self._apart is None:
+                self._apart = Apart(hidden=self.thinks and not self.reasoned)
+            told = _pieces(self._apart.feed(content))
+            yield from told or [Piece("reasoning", "")]  # a sign of life, whatever it turns out to be
+        called = delta.get("tool_calls")
+        single = delta.get("function_call")
+        for call in called if isinstance(called, list) else [{"function": single}] if single else ():
+            if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
+                yield self._call(call, call["function"])
+
+    def _call(self, piece: Mapping[str, Any], function: Mapping[str, Any]) -> Piece:
+        """Add a piece of a tool call: one with an index or an id of its own begins or continues that call, one with
+        neither continues the last, unless it has a name."""
+        name, arguments = function.get("name") or "", function.get("arguments")
+        text = (
+            arguments if isinstance(arguments, str) else "" if arguments is None else orjson.dumps(arguments).decode()
+        )
+        place, id_ = piece.get("index"), piece.get("id")
+        made = self._places.get(place) if place is not None else self.calls[-1] if self.calls else None
+        # Some servers give every call of an answer the index 0.
+        another = made is not None and bool(name) and bool(made.name) and (id_ not in (None, "", made.id) or bool(text))
+        if made is None or (place is None and name) or (another and _whole(made.arguments)):
+            made = MadeCall(str(id_ or ""))
+            self.calls.append(made)
+            self._places[place] = made
+        made.id = made.id or str(id_ or "")
+        made.name = made.name or str(name)
+        made.arguments += text
+        return Piece("call", text or str(name))
+
+
+async def events(content: Any) -> AsyncIterator[bytes | None]:
+    """Yield the data of each event of a stream, and None for what has none, such as a comment. content: yields bytes.
+
+    Raises TooLarge, and what reading raises.
+    """
+    buffer = b""
+    async for part in content:
+        buffer = buffer + part if buffer else part
+        lines = buffer.splitlines(keepends=True)
+        buffer = lines.pop() if lines and not lines[-1].endswith((b"\n", b"\r")) else b""
+        if len(buffer) > EVENT_BYTES:
+            raise TooLarge(f"one event has more than {EVENT_BYTES:,} bytes")
+        for line in lines:
+            if (told := line.strip()).startswith(b"data:"):
+                yield told[5:].strip()
+            elif told:
+                yield None
+    if (told := buffer.strip()).startswith(b"data:"):
+        yield told[5:].strip()
+
+
+def usage_of(told: Any, context: int | None) -> dict[str, Any] | None:
+    """Return the tokens of a call as the Responses API has them; None where the server told none that can be true."""
+    if not isinstance(told, Mapping):
+        return None
+    most = context * _MOST_CONTEXTS if context else _MOST_TOKENS
+    read, written = told.get("prompt_tokens"), told.get("completion_tokens")
+    if not (_is_count(read, most) and _is_count(written, most)) or not read:
+        log.warning("usage.not_credible", usage=str(told)[:300])
+        return None
+    cached = _detail(told, "prompt_tokens_details", "cached_tokens", read)
+    reasoned = _detail(told, "completion_tokens_details", "reasoning_tokens", written)
+    return {
+        "input_tokens": read,
+        "input_tokens_details": {"cached_tokens": cached},
+        "output_tokens": written,
+        "output_tokens_details": {"reasoning_tokens": reasoned},
+        "total_tokens": read + written,
+    }
+
+
+def added(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the tokens of two calls; None where those of one are not known."""
+    if one is None or other is None:
+        return None
+    return {
+        name: added(value, other[name]) if isinstance(value, Mapping) else value + other[name]
+        for name, value in one.items()
+    }
+
+
+def with_own_ids(calls: list[MadeCall], used: set[str]) -> list[MadeCall]:
+    """Return the calls with ids that no other call of the conversation has. used: those that some had before."""
+    seen = set(used)
+    for call in calls:
+        if not call.id or call.id in seen:
+            call.id = new_call_id()
+        seen.add(call.id)
+    return calls
+
+
+def new_call_id() -> str:
+    """Return an id in the form that the narrowest template takes: nine letters or digits."""
+    return uuid.uuid4().hex[:9]
+
+
+def _pieces(told: list[tuple[bool, str]]) -> list[Piece]:
+    return [Piece("reasoning" if reasoning else "text", text) for reasoning, text in told]
+
+
+def _part(part: Any, name: str) -> str:
+    if not isinstance(part, Mapping):
+        return ""
+    found = part.get(name)
+    return "".join(_part(one, "text") for one in found) if isinstance(found, list) else str(found or "")
+
+
+def _whole(arguments: str) -> bool:
+    try:
+        orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _is_count(value: Any, most: int) -> bool:
+    return type(value) is int and 0 <= value <= most
+
+
+def _detail(told: Mapping[str, Any], group: str, name: str, most: int) -> int:
+    found = told.get(group)
+    value = found.get(name) if isinstance(found, Mapping) else None
+    return value if isinstance(value, int) and _is_count(value, most) else 0

@@ -1,0 +1,334 @@
+"""How the answer's schema and the tools are put to a server, by what it can do, and how its answer is read back.
+
+Most servers that keep to a schema do so for all that is written, so that no tool can be called beside one (llama.cpp,
+measured: a grammar over the whole answer). Where that is so, tools are offered first and the schema is told in words;
+an answer that does not fit is asked for once more, with the schema and the same beginning, which the server has read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import structlog
+
+from agents.answer_text import answer_in
+from agents.gateway.facts import ServerFacts
+from agents.gateway.messages import Messages, chars_of
+from agents.gateway.stream import ChatAnswer, MadeCall
+
+log = structlog.get_logger(__name__)
+
+ANSWER = "answer"
+ANSWER_TOOL = "Takes your final answer. Call it once, when you have what you need, and no other tool beside it."
+MOST_ROUNDS = 12  # calls of tools in one turn, after which the model has to answer
+LEAST_TOKENS = 256  # of an answer, whatever is left of the context
+MARGIN = 64  # tokens of the chat template itself
+CHARS_A_TOKEN = 6  # at the most: a prompt with more characters for each token of the context cannot fit
+_FORM = "Your answer is one JSON object by this JSON schema, and nothing beside it:"
+_CALLS = (
+    'You may call tools before you answer, by {"reply":{"tool_calls":[{"name":...,"arguments":{...}}]}}. There are:'
+)
+_EFFORTS = {"none": "none", "minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high"}
+_BEGUN = re.compile(r'\s*\{\s*"reply"\s*:\s*\{\s*"answer"\s*:\s*')
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What an answer says: a text, calls of tools, or both."""
+
+    text: str
+    calls: tuple[MadeCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The request to a server. again: what a second one has beside it, where the first is answered with a text that
+    does not fit the schema; None where there is no second. live: the text may go on as it comes. way: for the turn's
+    record. used: ids of earlier calls. prompt: characters."""
+
+    body: dict[str, Any]
+    again: Mapping[str, Any] | None
+    live: bool
+    way: str
+    used: frozenset[str]
+    prompt: int
+    schema: Mapping[str, Any] | None
+    in_words: bool
+
+    def read(self, answer: ChatAnswer) -> Reply:
+        """Return what an answer says."""
+        if self.in_words:
+            return _of_words(answer)
+        given = [call for call in answer.calls if call.name == ANSWER]
+        others = tuple(call for call in answer.calls if call.name != ANSWER)
+        if not given or ANSWER in self._tools:
+            return Reply(answer.text, tuple(answer.calls))
+        if others:
+            log.info("gateway.answer_beside_calls", calls=[call.name for call in others])
+            return Reply(answer.text, others)
+        return Reply(given[0].arguments)
+
+    def fits(self, reply: Reply) -> bool:
+        """Return whether a reply may stand: calls, or a text that fits the schema as far as its form."""
+        if reply.calls or self.schema is None:
+            return True
+        return self.answer(reply) is not None
+
+    def answer(self, reply: Reply) -> str | None:
+        """Return the JSON of a reply's text that fits the schema, None where there is none."""
+        schema = self.schema
+        if schema is None:
+            return None
+        found = answer_in(reply.text, lambda text: fits(schema, orjson.loads(text)))
+        try:
+            return found.text if found.problem is None and fits(schema, orjson.loads(found.text)) else None
+        except orjson.JSONDecodeError:
+            return None
+
+    @property
+    def _tools(self) -> frozenset[str]:
+        """Return the names of the role's own tools, of which one may be called as ours."""
+        own = [
+            tool["function"] for tool in self.body.get("tools", ()) if tool["function"]["description"] != ANSWER_TOOL
+        ]
+        return frozenset(tool["name"] for tool in own)
+
+
+def plan(request: Mapping[str, Any], facts: ServerFacts, tokens: int, chars_a_token: float) -> Plan:
+    """Return the request for a model of a server. tokens: most of its answer. chars_a_token: of its prompts."""
+    tools = _tools(request.get("tools"))
+    schema = _schema(request)
+    in_words = bool(tools) and facts.tool_way == "schema"
+    messages = Messages(facts.images is not False, _said if in_words else None)
+    messages.add_all(request.get("instructions"), request.get("input") or ())
+    answering = messages.rounds >= MOST_ROUNDS
+    if answering:
+        log.warning("gateway.must_answer", model=facts.model, rounds=messages.rounds)
+    if in_words:
+        form = _tools_or_answer([] if answering else tools, schema, one=facts.parallel_tools is False)
+        put, again = _put(form, facts, strict=False), None
+        words = [_tools_in_words(tools), f"{_FORM}\n{orjson.dumps(form).decode()}"]
+    else:
+        put, again = _beside(tools, schema, facts, answering=answering)
+        words = _in_words(schema, bool(tools)) if schema is not None and facts.schema_way != "forced_tool" else []
+    sent = messages.whole(*words)
+    chars = chars_of(sent) + len(orjson.dumps(put.get("tools", ())))
+    body = {
+        "model": request["model"],
+        "messages": sent,
+        **put,
+        **_options(request, facts),
+        "max_tokens": _most(tokens, facts.context, chars / chars_a_token),
+    }
+    live = again is None and not in_words and not (tools and facts.schema_way == "forced_tool")
+    return Plan(body, again, live, facts.way, frozenset(messages.used), chars, schema, in_words)
+
+
+def fits(schema: Mapping[str, Any], value: Any, root: Mapping[str, Any] | None = None) -> bool:
+    """Return whether a value has the form of a schema: types, names, literals; not its formats and bounds, of which the
+    role's own check says more."""
+    root = root if root is not None else schema
+    if "$ref" in schema:
+        found = root.get("$defs", {}).get(str(schema["$ref"]).rpartition("/")[2])
+        return found is None or fits(found, value, root)
+    if branches := schema.get("anyOf") or schema.get("oneOf"):
+        return any(fits(branch, value, root) for branch in branches)
+    if "const" in schema or "enum" in schema:
+        return bool(value == schema["const"] if "const" in schema else value in schema["enum"])
+    kinds = schema.get("type")
+    if kinds is not None and not any(_is_a(kind, value) for kind in (kinds if isinstance(kinds, list) else [kinds])):
+        return False
+    if isinstance(value, dict):
+        properties = schema.get("properties") or {}
+        return all(name in value for name in schema.get("required") or ()) and all(
+            fits(properties[name], one, root) for name, one in value.items() if name in properties
+        )
+    if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
+        return all(fits(schema["items"], one, root) for one in value)
+    return True
+
+
+def _beside(
+    tools: list[dict[str, Any]], schema: Mapping[str, Any] | None, facts: ServerFacts, *, answering: bool
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return how native tools and a schema are put, and what a second request has beside that."""
+    if not tools:
+        return ({}, None) if schema is None else (_put(schema, facts), None)
+    put: dict[str, Any] = {"tools": tools}
+    if schema is None:
+        return ({**put, "tool_choice": "none"} if answering else put), None
+    if facts.schema_way == "forced_tool":
+        forced = _put(schema, facts)
+        both = {"tools": [*tools, *forced["tools"]]}
+        return (both | _chosen(), None) if answering else (both, _chosen())
+    # Of the tools, the prompt's beginning goes on telling; what has been read need not be read again.
+    second = {**_put(schema, facts), "tool_choice": "none"}
+    if answering:
+        return put | second, None
+    if facts.beside:
+        return put | _put(schema, facts), None
+    return put, second if facts.schema_way != "words" else None
+
+
+def _put(schema: Mapping[str, Any], facts: ServerFacts, *, strict: bool = True) -> dict[str, Any]:
+    """Return how a schema is put by itself."""
+    if facts.schema_way == "json_schema":
+        wanted = {"name": ANSWER, "schema": schema, "strict": strict}
+        return {"response_format": {"type": "json_schema", "json_schema": wanted}}
+    if facts.schema_way == "forced_tool":
+        function = {"name": ANSWER, "description": ANSWER_TOOL, "parameters": schema}
+        return {"tools": [{"type": "function", "function": function}], **_chosen()}
+    return {"response_format": {"type": "json_object"}} if facts.schema_way == "json_object" else {}
+
+
+def _chosen() -> dict[str, Any]:
+    return {"tool_choice": {"type": "function", "function": {"name": ANSWER}}}
+
+
+def _options(request: Mapping[str, Any], facts: ServerFacts) -> dict[str, Any]:
+    found: dict[str, Any] = {name: request[name] for name in ("temperature", "top_p") if request.get(name) is not None}
+    if request.get("tools") and facts.tool_way == "native" and facts.parallel_tools is not None:
+        found["parallel_tool_calls"] = facts.parallel_tools
+    effort = (request.get("reasoning") or {}).get("effort")
+    if facts.reasoning and effort in _EFFORTS:
+        found["reasoning_effort"] = _EFFORTS[effort]
+    if facts.streaming is not False:
+        found |= {"stream": True, "stream_options": {"include_usage": True}}
+    return found
+
+
+def _most(tokens: int, context: int | None, prompt: float) -> int:
+    """Return the most tokens of an answer; the prompt's are an estimate."""
+    return tokens if context is None else max(LEAST_TOKENS, min(tokens, int(context - prompt - MARGIN)))
+
+
+def _tools(given: Any) -> list[dict[str, Any]]:
+    """Return the functions among the tools of a request."""
+    found = []
+    for tool in given or ():
+        if tool.get("type") != "function":
+            log.warning("gateway.tool_left_out", type=tool.get("type"))
+            continue
+        parameters = tool.get("parameters") or {"type": "object", "properties": {}}
+        function = {"name": tool["name"], "description": tool.get("description") or "", "parameters": parameters}
+        found.append({"type": "function", "function": function})
+    return found
+
+
+def _schema(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    wanted = (request.get("text") or {}).get("format") or {}
+    return wanted.get("schema") if wanted.get("type") == "json_schema" else None
+
+
+# Tools as a part of the answer's schema, for a template that has no words for them.
+
+
+def _tools_or_answer(
+    tools: Sequence[Mapping[str, Any]], schema: Mapping[str, Any] | None, *, one: bool
+) -> dict[str, Any]:
+    """Return the schema of an object that has either calls of tools or the answer. one: at most one call."""
+    definitions: dict[str, Any] = {}
+    plain = {"type": "string"}
+    branches = [_object(answer=_moved(schema, "", definitions) if schema is not None else plain)]
+    calls = [
+        _object(
+            name={"type": "string", "enum": [tool["function"]["name"]]},
+            arguments=_moved(tool["function"]["parameters"], f"{tool['function']['name']}__", definitions),
+        )
+        for tool in tools
+    ]
+    if calls:
+        most = {"maxItems": 1} if one else {}
+        item = calls[0] if len(calls) == 1 else {"anyOf": calls}
+        branches.insert(0, _object(tool_calls={"type": "array", "minItems": 1, **most, "items": item}))
+    reply = branches[0] if len(branches) == 1 else {"anyOf": branches}
+    return _object(reply=reply) | ({"$defs": definitions} if definitions else {})
+
+
+def _moved(schema: Mapping[str, Any], prefix: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without its definitions, which are put among the others under names with a prefix."""
+    moved = {key: _named(one, prefix) for key, one in schema.items() if key != "$defs"}
+    for name, one in (schema.get("$defs") or {}).items():
+        definitions[prefix + name] = _named(one, prefix)
+    return moved
+
+
+def _named(node: Any, prefix: str) -> Any:
+    if isinstance(node, list):
+        return [_named(one, prefix) for one in node]
+    if not isinstance(node, Mapping):
+        return node
+    reference = node.get("$ref")
+    own = {"$ref": f"#/$defs/{prefix}{reference.rpartition('/')[2]}"} if isinstance(reference, str) else {}
+    return {**{key: _named(one, prefix) for key, one in node.items()}, **own}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    required = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _tools_in_words(tools: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        f"- {one['name']}: {one['description']} Arguments: {orjson.dumps(one['parameters']).decode()}"
+        for one in (tool["function"] for tool in tools)
+    ]
+    return "\n".join((_CALLS, *lines))
+
+
+def _in_words(schema: Mapping[str, Any], tools: bool) -> list[str]:
+    told = orjson.dumps(schema).decode()
+    return [f"{'Call tools as you need them. When you have what you need: ' if tools else ''}{_FORM}\n{told}"]
+
+
+def _said(calls: Sequence[tuple[str, str]], text: str) -> str:
+    """Return an earlier message of the model in the form that is asked of it now."""
+    if calls:
+        made = ",".join(f'{{"name":"{name}","arguments":{arguments}}}' for name, arguments in calls)
+        return f'{{"reply":{{"tool_calls":[{made}]}}}}'
+    answer = text if _is_object(text) else orjson.dumps(text).decode()
+    return f'{{"reply":{{"answer":{answer}}}}}'
+
+
+def _of_words(answer: ChatAnswer) -> Reply:
+    found = answer_in(answer.text)
+    try:
+        reply = orjson.loads(found.text)["reply"] if found.problem is None else None
+    except (orjson.JSONDecodeError, KeyError):
+        reply = None
+    if not isinstance(reply, Mapping):
+        return Reply(_BEGUN.sub("", answer.text, count=1))
+    calls = reply.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        return Reply("", tuple(_made(call) for call in calls if isinstance(call, Mapping)))
+    told = reply.get("answer")
+    return Reply(told if isinstance(told, str) else orjson.dumps(told).decode())
+
+
+def _made(call: Mapping[str, Any]) -> MadeCall:
+    arguments = call.get("arguments")
+    text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    return MadeCall("", str(call.get("name")), text)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(orjson.loads(text), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "object": (dict,), "array": (list,), "string": (str,), "number": (int, float), "integer": (int,),
+    "boolean": (bool,), "null": (type(None),),
+}  # fmt: skip
+
+
+def _is_a(kind: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    return isinstance(value, _TYPES.get(kind, (object,)))
