@@ -53,7 +53,7 @@ def judge(result: TurnResult, output: type[BaseModel], begun: str | None = None)
     except ValidationError as error:
         first = error
     if begun is not None or result.cut or found.cut:
-        return Judged(_cut_off(result, begun, found), found.done, found.text if found.cut else None)
+        return Judged(cut_off(result, begun, found.problem), found.done, found.text if found.cut else None)
     return Judged(_unfit(result, first, found), found.done)
 
 
@@ -82,12 +82,15 @@ def _unfit(result: TurnResult, error: ValidationError, found: AnswerText) -> Fai
     return Failed(kind="invalid_output", retryable=False, message=message)
 
 
-def _cut_off(result: TurnResult, begun: str | None, found: AnswerText) -> Failed:
+def cut_off(result: TurnResult, begun: str | None, problem: str | None) -> Failed:
     """Return the failure of an answer that ends too early. Where the runtime does not say that its length was the
-    reason, the server may have a limit of its own."""
+    reason, the server may have a limit of its own.
+
+    begun: what the answer before had of it, None where it is the first one; problem: why the two are no whole answer.
+    """
     written = result.usage.output_tokens
     after = f"{len(result.text):,} characters" + (f", {written:,} tokens" if written else "")
-    again = "" if begun is None else f"; asked to go on from {len(begun):,} characters: {found.problem or 'no fit'}"
+    again = "" if begun is None else f"; asked to go on from {len(begun):,} characters: {problem or 'no fit'}"
     raises = RAISE["output"] if result.cut else f"{RAISE['output']}, or the limit of the server itself"
     message = f"the answer was cut off after {after}{again}; {raises}"
     return Failed(kind="length", retryable=False, message=message)

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from agents.judging import repair_text
+from agents.judging import GO_ON, cut_off, repair_text
 from agents.langchain.errors import AnswerSchemaError, RefusalError, error_from, error_of
 from agents.langchain.reply import ChatReply, InvalidReply, ReplyFormat
 from agents.runtime import Conversation, ConversationSpec, Runtime, TurnResult
@@ -108,7 +108,7 @@ class NoTools:
 
 @dataclass(slots=True)
 class Exchange:
-    """One call on one conversation: its turn, and one repair."""
+    """One call on one conversation: its turn, and one more to repair its answer or to go on with it."""
 
     call: ChatCall
     turns: list[TurnResult] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Exchange:
         self, conversation: Conversation, metadata: Mapping[str, str], on_limited: Callable[[float | None], None] | None
     ) -> ChatAnswer:
         """Run the turn and return its answer. Raises ChatError."""
-        text = ""
+        text, begun = "", None
         while True:
             result = await conversation.turn(text, self.call.format.schema, metadata, on_limited=on_limited)
             self.turns.append(result)
@@ -126,11 +126,14 @@ class Exchange:
             if result.failure is not None:
                 raise error_of(result.failure)
             try:
-                return ChatAnswer(self.call.format.read(result.text), tuple(self.turns))
+                return ChatAnswer(self.call.format.read(result.text, begun), tuple(self.turns))
             except InvalidReply as error:
+                if begun is not None or (result.cut and error.begun is None):
+                    raise error_of(cut_off(result, begun, str(error))) from None
                 if len(self.turns) > 1:
                     raise AnswerSchemaError(f"the answer does not fit, also after a repair: {error}") from None
-                text = repair_text(str(error))
+                begun = error.begun
+                text = repair_text(str(error)) if begun is None else GO_ON
 
 
 def spec_of(call: ChatCall, **more: Any) -> ConversationSpec:

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from langchain_core.messages.tool import ToolCall, tool_call
 
+from agents.answer_text import Fits, answer_in, continued
 from agents.langchain.errors import ToolSchemaError
 from agents.langchain.strict import Decoder, StrictSchema, problems, strict
 
@@ -24,7 +25,12 @@ PLAIN = {
 
 
 class InvalidReply(ValueError):
-    """Text of a model that is not the answer asked for, said so that the model can repair it."""
+    """Text of a model that is not the answer asked for, said so that the model can repair it. begun: the beginning of
+    an answer that was cut off, which the model may go on with."""
+
+    def __init__(self, reason: str, begun: str | None = None) -> None:
+        super().__init__(reason)
+        self.begun = begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +51,19 @@ class ReplyFormat:
     structured: Decoder | None = None
     calls_only: bool = False
 
-    def read(self, text: str) -> ChatReply:
-        """Return the answer in a text. Raises InvalidReply."""
-        value = _object(text)
+    def read(self, text: str, begun: str | None = None) -> ChatReply:
+        """Return the answer in a text. begun: the beginning of it, as an InvalidReply had it, which the text goes on
+        with. Raises InvalidReply."""
+        return self._reply(_object(text, begun, self._fits))
+
+    def _fits(self, text: str) -> bool:
+        try:
+            self._reply(orjson.loads(text))
+        except (InvalidReply, orjson.JSONDecodeError):
+            return False
+        return True
+
+    def _reply(self, value: dict[str, Any]) -> ChatReply:
         if self.structured is not None:
             decoded = _decoded(self.structured, value, "the answer")
             return ChatReply(orjson.dumps(decoded).decode(), value=decoded)
@@ -166,11 +182,14 @@ def _checked(schema: dict[str, Any], what: str) -> dict[str, Any]:
     return schema
 
 
-def _object(text: str) -> dict[str, Any]:
+def _object(text: str, begun: str | None, fits: Fits) -> dict[str, Any]:
     try:
         value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise InvalidReply(f"the answer is no JSON: {error}") from None
+    except orjson.JSONDecodeError:
+        found = answer_in(text, fits) if begun is None else continued(begun, text, fits)
+        if found.problem is not None:
+            raise InvalidReply(f"the answer is no JSON: {found.problem}", found.text if found.cut else None) from None
+        value = orjson.loads(found.text)
     if not isinstance(value, dict):
         raise InvalidReply("the answer is no JSON object")
     return value

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from agents.codex.runtime import CodexRuntime
-from agents.judging import storable
+from agents.judging import GO_ON, storable
 from agents.role_models import RoleModel
 from agents.roles import ROLES, TOOLS
 from agents.runner import Assignment, RoleRun, Runner
@@ -239,6 +239,47 @@ def test_a_second_answer_that_does_not_fit_fails_with_its_text(ask: Ask, model: 
     status, reason = status_of(done)
     assert status is ReportStatus.FAILED
     assert str(reason).startswith("invalid_output: confidence")
+
+
+def test_an_answer_that_ends_too_early_goes_on_once_on_the_same_thread(ask: Ask, model: FakeResponses) -> None:
+    text = json.dumps(GOOD)
+    done = ask(SIGNALS, Text(text[:40], USAGE), Text(text[40:], USAGE))
+    assert isinstance(done.outcome, Completed)
+    assert done.outcome.value["summary"] == "Steady."
+    assert status_of(done) == (ReportStatus.COMPLETED, None)
+    first, second = done.turns
+    assert first.thread_id == second.thread_id
+    assert [turn.failure_kind for turn in done.turns] == ["length", None]
+    assert [turn.total_tokens for turn in done.turns] == [240, 120], "the tokens of both turns are on record"
+    assert second.way == "put together of two pieces"
+    asked = model.calls()[-1].body["input"][-1]["content"][0]["text"]
+    assert asked == GO_ON
+
+
+@pytest.mark.parametrize(
+    ("rest", "problem"), [("and so on", "does not complete it"), ('{"verdict":"CON', "complete it")]
+)
+def test_an_answer_that_stays_cut_off_fails_as_length_and_is_not_repaired(
+    ask: Ask, model: FakeResponses, rest: str, problem: str
+) -> None:
+    done = ask(SIGNALS, Text(json.dumps(GOOD)[:40]), Text(rest), reply(GOOD))
+    assert isinstance(done.outcome, Failed)
+    assert (done.outcome.kind, done.outcome.retryable) == ("length", False)
+    assert problem in done.outcome.message
+    assert "DESK_OUTPUT_TOKENS" in done.outcome.message
+    assert "DESK_TURN_LIMITS" in done.outcome.message
+    assert len(list(model.calls())) == 3
+    assert [turn.failure_kind for turn in done.turns] == ["length", "length"]
+
+
+def test_an_answer_among_reasoning_and_prose_needs_no_repair(ask: Ask, model: FakeResponses) -> None:
+    draft = json.dumps({**GOOD, "verdict": "REJECT"})
+    done = ask(SIGNALS, Text(f"<think>Maybe {draft}</think>Sure:\n```json\n{json.dumps(GOOD)}\n```"))
+    assert isinstance(done.outcome, Completed)
+    assert done.outcome.value["verdict"] == "CONFIRMED"
+    (turn,) = done.turns
+    assert turn.way == "reasoning left out; fence taken off"
+    assert draft in turn.text, "the text is kept as it was written"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"verdict":"CONFIRMED"}', "BUY it all", json.dumps({**GOOD, "x": 1})])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 import io
 import json
 import os
@@ -156,6 +157,22 @@ def test_an_answer_that_does_not_fit_is_repaired_once(chat: ChatCodex, model: Fa
     model.script(Text("I think"), Text("I still think"))
     with pytest.raises(errors.AnswerSchemaError, match="also after a repair: the answer is no JSON"):
         chat.invoke("hi")
+
+
+def test_an_answer_that_is_cut_off_goes_on_once(chat: ChatCodex, model: FakeResponses) -> None:
+    whole = answer("gone on with")
+    model.script(dataclasses.replace(whole, text=whole.text[:14]), dataclasses.replace(whole, text=whole.text[14:]))
+    found = chat.invoke("hi")
+    assert (found.content, found.response_metadata["turns"]) == ("gone on with", 2)
+    model.script(Text('{"answer":"a'), Text("nothing"))
+    with pytest.raises(errors.ChatError, match=r"cut off after .* DESK_OUTPUT_TOKENS") as error:
+        chat.invoke("hi")
+    assert error.value.kind == "length"
+
+
+def test_an_answer_among_reasoning_is_read(chat: ChatCodex, model: FakeResponses) -> None:
+    model.script(Text('<think>{"answer":"no"}</think>```json\n{"answer":"yes"}\n```'))
+    assert chat.invoke("hi").content == "yes"
 
 
 @pytest.mark.parametrize(
