@@ -14,7 +14,7 @@ import orjson
 
 from agents.codex.failures import failure_of_turn, is_limit, is_policy, refusal_in
 from agents.codex.server.watch import SEARCH_ITEM, counts_of
-from agents.failures import masked_message, reset_in
+from agents.failures import reset_in
 from agents.runtime import Scope
 from models.events.envelope import TEXT_LIMIT, Envelope, EventType, event, short
 
@@ -71,12 +71,13 @@ def _turn_error(params: Params, scope: Scope, _answer: str | None) -> Made:
     error = params.get("error") or {}
     # The message of one that is tried again only counts the attempts.
     text = str(error.get("additionalDetails") or error.get("message") or "")
+    why = failure_of_turn({**error, "message": text})
     payload = {
         "role": scope.role,
         "subject": scope.subject,
         "will_retry": bool(params.get("willRetry")),
-        "kind": "rate_limited" if is_limit(error) else failure_of_turn({**error, "message": text}).kind,
-        "why": short(masked_message(text)),
+        "kind": "rate_limited" if is_limit(error) else why.kind,
+        "why": short(why.message) if text else "",
         "reset_seconds": reset_in(text),
     }
     return [(EventType.TURN_ERROR, payload)]
