@@ -19,6 +19,7 @@ from models.errors import DeskError
 from tools.figures import load_talib
 from tools.market.clock import exchange_hours
 from tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec, failed
+from tools.shortening import CALL_TOKENS, IMAGE_TOKENS, Room, is_empty, shorten, text_of, tokens_of
 
 # The app-server cuts a tool's output at about 48 KB, in the middle of a figure if it must.
 MAX_OUTPUT_BYTES = 46 * 1024
@@ -31,16 +32,30 @@ log = structlog.get_logger(__name__)
 
 
 class Registry:
-    """Tools bound to one context. Functions run in a thread; an exception becomes an answer."""
+    """Tools bound to one context. Functions run in a thread; an exception becomes an answer. room: what the model's
+    context has left for answers, None where its size is not known."""
 
-    def __init__(self, specs: Sequence[ToolSpec], context: ToolContext) -> None:
+    def __init__(self, specs: Sequence[ToolSpec], context: ToolContext, room: Room | None = None) -> None:
         self._specs = {spec.name: spec for spec in specs}
         self._context = context
+        self._room = room
 
     def specs(self) -> Sequence[ToolSpec]:
         return tuple(self._specs.values())
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+        if self._room is None:
+            return await self._called(name, arguments, None)
+        share, used = self._room.reserve(), 0
+        try:
+            answer = await self._called(name, arguments, share)
+            used = _taken(arguments, answer)
+            return answer
+        finally:
+            self._room.settle(share, used)
+
+    async def _called(self, name: str, arguments: Mapping[str, Any], most: int | None) -> ToolAnswer:
+        """most: tokens of the answer."""
         if (spec := self._specs.get(name)) is None:
             return failed(name, f"no tool named {name}; you have: {', '.join(self._specs)}")
         began = time.perf_counter()
@@ -50,7 +65,7 @@ class Registry:
             return failed(name, _explain(error, spec.arguments), data=spec.data)
         try:
             return await asyncio.get_running_loop().run_in_executor(
-                _threads(), copy_context().run, _answer, spec, self._context, checked, began
+                _threads(), copy_context().run, _answer, spec, self._context, checked, began, most
             )
         except DeskError as error:
             return failed(name, str(error), data=spec.data, seconds=time.perf_counter() - began)
@@ -60,11 +75,13 @@ class Registry:
             return failed(name, text, data=spec.data, seconds=time.perf_counter() - began)
 
 
-def _answer(spec: ToolSpec, context: ToolContext, arguments: BaseModel, began: float) -> ToolAnswer:
+def _answer(
+    spec: ToolSpec, context: ToolContext, arguments: BaseModel, began: float, most: int | None = None
+) -> ToolAnswer:
     """Call the function; of a run's turn, a picture is stored before the model gets it."""
     result = spec.function(context, arguments)
     payload, image = result if isinstance(result, tuple) else (result, None)
-    answer = _checked(spec, payload, image, time.perf_counter() - began)
+    answer = _checked(spec, payload, image, time.perf_counter() - began, most)
     if answer.image is not None and context.run_id is not None:
         try:
             keep(context.settings.home, answer.image.data, answer.image.mime_type)
@@ -74,8 +91,19 @@ def _answer(spec: ToolSpec, context: ToolContext, arguments: BaseModel, began: f
     return answer
 
 
-def _checked(spec: ToolSpec, payload: dict[str, Any], image: ToolImage | None, seconds: float) -> ToolAnswer:
+def _checked(
+    spec: ToolSpec, payload: dict[str, Any], image: ToolImage | None, seconds: float, most: int | None
+) -> ToolAnswer:
+    """Return the answer, shortened where it has to fit a context; a failure where it is too large all the same."""
     has_data = spec.data and payload.get("available") is True
+    if most is not None:
+        most = max(most - CALL_TOKENS - _image_tokens(image), 0)
+        short, left_out = shorten(payload, most)
+        if is_empty(left_out) or tokens_of(text_of(short)) > most:
+            tokens = tokens_of(text_of(payload))
+            what = f"the answer is about {tokens:,} tokens, and the model's context has room for {most:,}"
+            return failed(spec.name, f"{what}: ask for less, or answer now", data=spec.data, seconds=seconds)
+        payload = short
     answer = ToolAnswer(spec.name, True, payload, spec.data, has_data, seconds, image)
     sizes = (
         ("answer", len(answer.text().encode()), MAX_OUTPUT_BYTES, "fewer symbols, sections or rows"),
@@ -86,6 +114,16 @@ def _checked(spec: ToolSpec, payload: dict[str, Any], image: ToolImage | None, s
             text = f"the {name} is {size / 1024:.1f} KB, more than {limit // 1024} KB: ask for {remedy}"
             return failed(spec.name, text, data=spec.data, seconds=seconds)
     return answer
+
+
+def _taken(arguments: Mapping[str, Any], answer: ToolAnswer) -> int:
+    """Return the tokens that a call takes of the model's context."""
+    texts = tokens_of(text_of(dict(arguments))) + tokens_of(answer.text())
+    return CALL_TOKENS + texts + _image_tokens(answer.image)
+
+
+def _image_tokens(image: ToolImage | None) -> int:
+    return IMAGE_TOKENS if image is not None else 0
 
 
 @cache
@@ -138,9 +176,12 @@ class Recorded:
         return answer
 
 
-def toolset_for(specs: Sequence[ToolSpec], context: ToolContext, seconds: float, sink: Sink) -> Toolset:
-    """Return tools for one turn; each call may take `seconds`, and `sink` gets its arguments and answer."""
-    return Recorded(Timed(Registry(specs, context), seconds), sink)
+def toolset_for(
+    specs: Sequence[ToolSpec], context: ToolContext, seconds: float, sink: Sink, room: Room | None = None
+) -> Toolset:
+    """Return tools for one turn; each call may take `seconds`, and `sink` gets its arguments and answer. room: as of
+    Registry."""
+    return Recorded(Timed(Registry(specs, context, room), seconds), sink)
 
 
 def warm() -> None:

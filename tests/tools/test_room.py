@@ -1,0 +1,76 @@
+"""Answers of tools that have to fit what a model's context has left."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agents.roles import ROLES
+from tests.tools.conftest import MakeContext
+from tests.tools.market.far_market import FarMarket
+from tools.market.replay.market import ReplayMarket
+from tools.registry import Arguments, ToolAnswer, ToolContext, ToolImage, ToolSpec
+from tools.shortening import IMAGE_TOKENS, LEFT_OUT, Room, text_of, tokens_of
+from tools.toolsets import Registry, toolset_for
+
+SCREENER = ROLES["screener_technical"].tools
+
+
+def test_answers_are_shortened_to_half_of_what_is_left(make_context: MakeContext, market: ReplayMarket) -> None:
+    room, answers = Room(4_000), list[ToolAnswer]()
+    tools = toolset_for(SCREENER, make_context(market), 30, lambda _, answer: answers.append(answer), room)
+    asked = {"symbols": ["AAPL", "IBM", "XOM", "GE", "JPM", "BAC", "WMT", "PG", "T", "KO", "MRK", "CVX"]}
+    first = asyncio.run(tools.call("technicals_get", asked))
+    assert first.has_data
+    assert first.payload[LEFT_OUT]["technicals"]["of"] == 12
+    assert len(first.payload["technicals"]) == 12 - first.payload[LEFT_OUT]["technicals"]["rows"]
+    assert tokens_of(first.text()) <= 2_000
+    left = room.left
+    assert left >= 1_900
+    second = asyncio.run(tools.call("signals_get", asked))
+    assert tokens_of(second.text()) <= left / 2
+    assert answers == [first, second], "what the model saw is what is recorded"
+
+
+def test_a_short_answer_stays_as_it_is(make_context: MakeContext, market: ReplayMarket) -> None:
+    room = Room(4_000)
+    fitted = asyncio.run(Registry(SCREENER, make_context(market), room).call("signals_get", {"symbols": ["IBM"]}))
+    whole = asyncio.run(Registry(SCREENER, make_context(market)).call("signals_get", {"symbols": ["IBM"]}))
+    assert fitted.payload == whole.payload
+    assert 4_000 - room.left == pytest.approx(tokens_of(whole.text()) + 30, abs=15)
+
+
+def test_without_room_for_a_row_the_call_fails_and_says_what_to_do(
+    make_context: MakeContext, market: ReplayMarket
+) -> None:
+    tools = Registry(SCREENER, make_context(market), Room(150))
+    answer = asyncio.run(tools.call("technicals_get", {"symbols": ["IBM", "AAPL"]}))
+    assert (answer.success, answer.has_data) == (False, False)
+    assert "tokens, and the model's context has room for 55: ask for less, or answer now" in answer.payload["error"]
+
+
+def test_a_picture_takes_room_too(make_context: MakeContext) -> None:
+    def chart(context: ToolContext, arguments: Arguments) -> tuple[dict[str, object], ToolImage]:
+        return {"available": True}, ToolImage(b"png", "image/png")
+
+    spec = ToolSpec("chart", "", "", Arguments, chart)
+    context = make_context(FarMarket())
+    room = Room(2 * IMAGE_TOKENS + 200)
+    tools = Registry([spec], context, room)
+    assert asyncio.run(tools.call("chart", {})).image is not None
+    assert room.left < IMAGE_TOKENS + 200
+    assert asyncio.run(tools.call("chart", {})).image is None, "there is no room for a second"
+
+
+def test_calls_at_once_share_the_room(make_context: MakeContext, market: ReplayMarket) -> None:
+    room = Room(6_000)
+    tools = Registry(SCREENER, make_context(market), room)
+    asked = {"symbols": ["AAPL", "IBM", "XOM", "GE", "JPM", "BAC", "WMT", "PG", "T", "KO", "MRK", "CVX"]}
+
+    async def at_once() -> list[ToolAnswer]:
+        return list(await asyncio.gather(*(tools.call("technicals_get", asked) for _ in range(4))))
+
+    answers = asyncio.run(at_once())
+    assert sum(tokens_of(text_of(one.payload)) for one in answers) < 6_000
+    assert room.left > 0
