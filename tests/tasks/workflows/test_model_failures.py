@@ -3,6 +3,7 @@ scripted."""
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 import time
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import redis
 from celery import Celery
+from rich.console import Console
 from sqlmodel import Session, col, select
 
 from models.errors import UsageError
@@ -23,8 +25,10 @@ from models.states import RUN_FINAL, RunState, StepKind, StepState
 from models.tables.notifications import Notice
 from models.tables.runs import Attempt, Decision, Report, Run, Step, Turn
 from tasks.bootstrap import desk_of, redis_url
+from tasks.cli.render.runs import run_report
 from tasks.engine.limits.admission import parked_models
 from tasks.threads.overview import transcript_of
+from tasks.views.run_view import view
 from tasks.worker.app import create_app
 from tasks.worker.maintenance import sweep
 from tasks.workflows.research import open_research
@@ -173,14 +177,22 @@ def test_a_limited_model_is_parked_and_costs_no_step_its_attempts(model: FakeRes
     assert {one.subject for one in noticed(floor, NoticeKind.MODEL_PARKED)} == {"gpt-5.5"}
 
 
-def test_a_lost_login_is_not_tried_again(model: FakeResponses, floor: Processes) -> None:
+def test_a_lost_login_is_not_tried_again_and_a_run_without_a_report_says_so_first(
+    model: FakeResponses, floor: Processes
+) -> None:
     model.policy = lambda _body: Status(401, {"error": {"message": "bad key"}})
     run = open_research(floor.app, ["AAPL"])
     row = ended(floor, run)
     assert [step.attempt for step in steps(floor, run, StepKind.REPORT)] == [1, 1, 1, 1]
     assert {step.state for step in steps(floor, run, StepKind.REPORT)} == {StepState.FAILED}
-    assert row.state == RunState.PARTIAL
-    assert any("unauthorized" in note for note in row.notes)
+    assert row.state == RunState.FAILED
+    shown = io.StringIO()
+    Console(file=shown, width=200).print(
+        read(floor, lambda session: run_report(view(session, session.get_one(Run, run.id))))
+    )
+    first = shown.getvalue().splitlines()[0]
+    assert first.startswith("every report failed: unauthorized: ")
+    assert first.endswith("(4 of 4)")
 
 
 def test_a_full_context_goes_on_in_a_fresh_thread_with_a_summary(model: FakeResponses, floor: Processes) -> None:
