@@ -21,9 +21,11 @@ ToolWay = Literal["native", "schema"]
 class ServerFacts(Frozen):
     """Facts of one model on one server. None: it could not be found out.
 
-    server: such as llama.cpp, ollama, vllm, lmstudio, or unknown. models: those that the server has. context: tokens
-    of one conversation. slots: turns it works on at once. read_speed, write_speed: tokens a second at the time of
-    asking, by one call. why: the reason for each fact that is worse than the best, by the fact's name.
+    server: such as llama.cpp, ollama, vllm, lmstudio, or unknown. models: those that the server has. mark: what tells
+    the model from another one of the same name. context: tokens of one conversation. slots: turns it works on at once.
+    beside: a schema is kept to where tools are offered too, and tools are called. read_speed, write_speed: tokens a
+    second at the time of asking, by one call. why: the reason for each fact that is worse than the best, by the fact's
+    name. whole: every fact was asked for; a server that is too slow for that gets ways that need the least of it.
     """
 
     url: str
@@ -31,10 +33,12 @@ class ServerFacts(Frozen):
     version: str
     model: str
     models: tuple[str, ...] = ()
+    mark: str = ""
     context: int | None = None
     slots: int | None = None
     schema_way: SchemaWay = "json_schema"
     tool_way: ToolWay = "native"
+    beside: bool | None = None
     parallel_tools: bool | None = None
     images: bool | None = None
     reasoning: bool | None = None
@@ -44,6 +48,7 @@ class ServerFacts(Frozen):
     read_speed: float | None = None
     write_speed: float | None = None
     why: dict[str, str] = {}
+    whole: bool = True
     asked_at: dt.datetime
 
     @property

@@ -125,7 +125,7 @@ class LocalServer(FakeResponses):
 
     model, models: the one it serves, and all that it has. context: tokens of one conversation, beyond which a request
     is refused in the words of its kind. slots: answers at a time; others wait. pace: of answers without one of their
-    own. any_model: answers whatever model is asked, as llama.cpp does.
+    own. any_model: answers whatever model is asked, as llama.cpp does. pages: replies at paths in place of its own.
     """
 
     def __init__(
@@ -149,6 +149,7 @@ class LocalServer(FakeResponses):
         self.models = list(models) or [model]
         self.pace, self.abilities, self.version = pace, abilities, version
         self.any_model = kind == "llama.cpp"
+        self.pages: dict[str, Reply] = {}
         self.policy: Policy = policy or self.able  # type: ignore[assignment]
         self.random = random.Random(seed)
         self.open = self.most_open = self.left = self.tokens = 0
@@ -210,7 +211,7 @@ class LocalServer(FakeResponses):
         await _whole(send, self._page(scope["path"], {}))
 
     async def answer(self, seen: Seen, receive: Receive, send: Send) -> None:
-        if not seen.path.endswith("/chat/completions"):
+        if not seen.path.endswith("/chat/completions") or seen.path in self.pages:
             await _whole(send, self._page(seen.path, seen.body))
             return
         reply = self._refused(seen.body) or (self._queue.popleft() if self._queue else self.policy(seen.body))
@@ -252,6 +253,8 @@ class LocalServer(FakeResponses):
 
     def _page(self, path: str, body: Body) -> Reply:
         """Return what the server says of itself, as its kind does."""
+        if path in self.pages:
+            return self.pages[path]
         found = _PAGES.get((self.kind, path.rstrip("/")))
         if found is None:
             found = _models_page if path.rstrip("/").endswith("/models") else _not_found
@@ -538,6 +541,12 @@ def _tags(server: LocalServer, _body: Body) -> Reply:
     return Status(200, {"models": [{"name": name, "model": name} for name in server.models]})
 
 
+def _ps(server: LocalServer, _body: Body) -> Reply:
+    """A model is loaded by its first request."""
+    loaded = [{"name": server.model, "model": server.model, "context_length": server.context}]
+    return Status(200, {"models": loaded if server.chats() else []})
+
+
 def _lmstudio(server: LocalServer, _body: Body) -> Reply:
     rows = [
         {"id": name, "type": "llm", "state": "loaded", "max_context_length": server.context,
@@ -565,6 +574,7 @@ _PAGES: Mapping[tuple[Kind, str], Callable[[LocalServer, Body], Reply]] = {
     ("llama.cpp", "/health"): lambda _server, _body: Status(200, {"status": "ok"}),
     ("ollama", "/api/show"): _show,
     ("ollama", "/api/tags"): _tags,
+    ("ollama", "/api/ps"): _ps,
     ("ollama", "/api/version"): _version,
     ("ollama", ""): lambda _server, _body: Raw(b"Ollama is running", "text/plain; charset=utf-8"),
     ("vllm", "/version"): _version,

@@ -1,0 +1,1 @@
+"""The gateway between app-servers and model servers."""

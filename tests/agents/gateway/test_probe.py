@@ -1,0 +1,260 @@
+"""What a model server can do, found out by real calls to one with the habits of real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agents.gateway.facts import ServerFacts
+from agents.gateway.probe import ask_server
+from tests.fakes.local_server import Abilities, Call, Kind, LocalServer, Pace, Reply, Says
+from tests.fakes.responses import Status
+from tests.patience import PATIENCE
+
+KINDS: tuple[Kind, ...] = ("llama.cpp", "ollama", "vllm", "lmstudio", "unknown")
+
+
+async def asked(server: LocalServer, seconds: float = PATIENCE) -> ServerFacts:
+    return await ask_server(server.url, None, server.model, seconds=seconds)
+
+
+def says(reply: Reply) -> Says:
+    assert isinstance(reply, Says)
+    return reply
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_server_that_does_all_it_is_asked(kind: Kind) -> None:
+    with LocalServer(kind=kind, context=16_384, slots=3) as server:
+        found = await asked(server)
+    assert (found.server, found.models) == (kind, ("small",))
+    assert (found.schema_way, found.tool_way, found.beside, found.parallel_tools) == (
+        "json_schema",
+        "native",
+        True,
+        True,
+    )
+    assert (found.streaming, found.usage, found.cached_tokens, found.reasoning) == (True, True, True, False)
+    assert found.context == (None if kind == "unknown" else 16_384)
+    assert found.slots == (3 if kind == "llama.cpp" else None)
+    assert found.version == ("" if kind in ("lmstudio", "unknown") else "1.2.3")
+    assert found.whole
+    assert "schema_way" not in found.why
+    assert "tool_way" not in found.why
+    assert found.write_speed
+    assert found.read_speed
+
+
+@pytest.mark.parametrize(
+    ("lacks", "way", "reasons"),
+    [
+        ({"schema": False}, "forced_tool", ["json_schema: ignored"]),
+        ({"schema": False, "tools": False}, "json_object", ["json_schema: ignored", "forced_tool: ignored"]),
+        (
+            {"schema": False, "tools": False, "json_object": False},
+            "words",
+            ["json_schema: ignored", "forced_tool: ignored", "json_object: ignored"],
+        ),
+    ],
+)
+async def test_what_a_server_ignores_is_done_in_the_next_best_way(
+    lacks: Mapping[str, bool], way: str, reasons: list[str]
+) -> None:
+    with LocalServer(abilities=replace(Abilities(), **lacks)) as server:
+        found = await asked(server)
+    assert found.schema_way == way
+    assert all(reason in found.why["schema_way"] for reason in reasons)
+
+
+async def test_a_refused_schema_is_no_error_of_the_server() -> None:
+    with LocalServer() as server:
+        able = server.able
+
+        def policy(body: Mapping[str, Any]) -> Reply:
+            return Status(400, {"error": {"message": "what is this"}}) if "response_format" in body else able(body)
+
+        server.policy = policy
+        found = await asked(server)
+    assert found.schema_way == "forced_tool"
+    assert "json_schema: refused, 400 what is this" in found.why["schema_way"]
+
+
+async def test_a_template_without_tools_gets_them_by_the_schema() -> None:
+    with LocalServer(abilities=Abilities(tools=False)) as server:
+        found = await asked(server)
+    assert (found.schema_way, found.tool_way, found.beside) == ("json_schema", "schema", None)
+    assert "no tool was called: ignored, it wrote" in found.why["tool_way"]
+
+
+@pytest.mark.parametrize("arguments", ['{"symbol": "ACME"', '["ACME"]', '{"ticker": 1}', ""])
+async def test_calls_that_cannot_be_read_are_none(arguments: str) -> None:
+    with LocalServer() as server:
+        able = server.able
+        server.policy = lambda body: Says(calls=(Call("get_price", arguments),)) if body.get("tools") else able(body)
+        found = await asked(server)
+    assert found.tool_way == "schema"
+    assert "get_price" in found.why["tool_way"]
+
+
+async def test_tools_that_are_called_where_they_are_forced_alone() -> None:
+    with LocalServer() as server:
+        able = server.able
+        server.policy = lambda body: Says("Paris") if body.get("tool_choice") == "auto" else able(body)
+        found = await asked(server)
+    assert found.tool_way == "schema"
+    assert found.why["tool_way"] == "a tool is called where it is forced, and only there"
+
+
+@pytest.mark.parametrize("habit", ["the schema keeps tools from being called", "tools make it forget the schema"])
+async def test_a_schema_and_tools_that_do_not_go_together(habit: str) -> None:
+    """Ollama has the first habit, servers of #19051 the second."""
+    with LocalServer() as server:
+        able = server.able
+
+        def policy(body: Mapping[str, Any]) -> Reply:
+            both = "tools" in body and "response_format" in body
+            if both and habit.startswith("the schema"):
+                return able({**body, "tools": []})
+            return able({**body, "response_format": None} if both else body)
+
+        server.policy = policy
+        found = await asked(server)
+    assert (found.schema_way, found.tool_way, found.beside) == ("json_schema", "native", False)
+    assert found.why["beside"].startswith(
+        "no tool was called beside a schema" if habit.startswith("the schema") else "the schema is dropped"
+    )
+
+
+@pytest.mark.parametrize(
+    "usage", [None, {}, {"prompt_tokens": 10**12, "completion_tokens": -1}, {"prompt_tokens": "7"}]
+)
+async def test_usage_that_is_missing_or_absurd(usage: Mapping[str, Any] | None) -> None:
+    with LocalServer() as server:
+        able = server.able
+
+        server.policy = lambda body: replace(says(able(body)), usage=usage)
+        found = await asked(server)
+    assert (found.usage, found.cached_tokens) == (False, False)
+    assert found.why["usage"]
+
+
+async def test_an_answer_in_one_piece_is_no_stream() -> None:
+    with LocalServer() as server:
+        able = server.able
+        server.policy = lambda body: replace(says(able(body)), stream=False)
+        found = await asked(server)
+    assert found.streaming is False
+    assert "one piece" in found.why["streaming"]
+    assert (found.schema_way, found.tool_way, found.usage) == ("json_schema", "native", True)
+
+
+async def test_options_that_a_server_refuses_are_left_out() -> None:
+    with LocalServer() as server:
+        able = server.able
+        refused = Status(422, {"detail": [{"msg": "extra fields not permitted", "loc": ["stream_options"]}]})
+        server.policy = lambda body: refused if "stream_options" in body else able(body)
+        found = await asked(server)
+    assert (found.usage, found.schema_way) == (False, "json_schema")
+
+
+@pytest.mark.parametrize("thinks", ["tags", "field"])
+async def test_a_model_that_reasons_gets_room_for_it(thinks: Any) -> None:
+    with LocalServer(kind="unknown", abilities=Abilities(thinks=thinks)) as server:
+        found = await asked(server)
+        room = [seen.body["max_tokens"] for seen in server.chats()]
+    assert found.reasoning is True
+    assert (found.schema_way, found.tool_way) == ("json_schema", "native")
+    assert room[0] < room[1]
+
+
+async def test_an_answer_that_was_all_reasoning_is_asked_for_again() -> None:
+    with LocalServer(kind="unknown") as server:
+        server.script(Says("Hello there, my friend."))
+        server.script(Says(reasoning="Hm. " * 40, finish="length"))
+        found = await asked(server)
+    assert (found.reasoning, found.schema_way) == (True, "json_schema")
+
+
+@pytest.mark.parametrize("kind", ["llama.cpp", "ollama", "unknown"])
+@pytest.mark.parametrize("images", [True, False, None])
+async def test_pictures_are_claimed_where_they_are_seen(kind: Kind, images: bool | None) -> None:
+    with LocalServer(kind=kind, abilities=Abilities(images=images)) as server:
+        able = server.able
+
+        def policy(body: Mapping[str, Any]) -> Reply:
+            sees = isinstance(body["messages"][0]["content"], list) and images
+            return Says("It is red.") if sees else able(body)
+
+        server.policy = policy
+        found = await asked(server)
+    assert found.images is (images if kind == "unknown" else images is True)
+    assert ("images" in found.why) is not (images is True)
+
+
+async def test_one_tool_where_two_were_asked_for_is_no_proof() -> None:
+    with LocalServer(kind="unknown", abilities=Abilities(parallel=False)) as server:
+        found = await asked(server)
+    assert found.parallel_tools is None
+    assert "one tool" in found.why["parallel_tools"]
+
+
+async def test_speeds_are_those_of_the_stream() -> None:
+    with LocalServer(kind="unknown", pace=Pace(rate=40)) as server:
+        found = await asked(server)
+    assert found.write_speed is not None
+    assert 1 < found.write_speed <= 45
+
+
+async def test_a_server_that_is_too_slow_is_left_in_peace() -> None:
+    """What is not known by then has its reason, and the ways are those of the server's kind."""
+    with LocalServer(pace=Pace(rate=20)) as server:
+        began = time.monotonic()
+        found = await asked(server, seconds=1.5)
+        assert time.monotonic() - began < PATIENCE
+        calls = len(server.chats())
+    assert not found.whole
+    assert calls < 4
+    assert (found.images, found.streaming) == (True, True)
+    assert (found.read_speed, found.cached_tokens, found.beside) == (None, None, None)
+    assert found.why["tool_way"].startswith("not found out: ")
+
+
+@pytest.mark.parametrize(("kind", "way"), [("llama.cpp", "json_schema"), ("unknown", "words")])
+async def test_a_server_that_reasons_in_silence_is_not_waited_for(kind: Kind, way: str) -> None:
+    with LocalServer(kind=kind, pace=Pace(first=PATIENCE, heartbeat=0.1)) as server:
+        found = await asked(server, seconds=1)
+        calls = len(server.chats())
+    assert calls == 1
+    assert (found.schema_way, found.tool_way, found.whole) == (way, "schema", False)
+    assert (found.streaming, found.usage, found.reasoning) == (None, None, None)
+    assert set(found.why) > {"streaming", "usage", "schema_way", "tool_way", "read_speed", "write_speed"}
+
+
+async def test_text_without_end_is_cut() -> None:
+    with LocalServer() as server:
+        able = server.able
+
+        def policy(body: Mapping[str, Any]) -> Reply:
+            reply = says(able(body))
+            return replace(reply, end="endless", bounded=False) if reply.text else reply
+
+        server.policy = policy
+        found = await asked(server)
+        async with asyncio.timeout(PATIENCE):
+            while server.open:
+                await asyncio.sleep(0.01)
+    assert found.schema_way == "forced_tool"
+
+
+async def test_the_context_of_ollama_is_that_of_the_loaded_model() -> None:
+    with LocalServer(kind="ollama", context=4096) as server:
+        info = {"small.context_length": 131_072}
+        server.pages["/api/show"] = Status(200, {"model_info": info, "capabilities": ["completion", "tools"]})
+        found = await asked(server)
+    assert found.context == 4096
+    assert "context" not in found.why
