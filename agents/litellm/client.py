@@ -1,119 +1,200 @@
-"""One call of a model through the library: the request, and its reply in the desk's form."""
+"""One call of a model through the library: streamed, watched, and put together in the desk's form."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+import sys
+import time
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from typing import Any
 
-import orjson
 import structlog
 
 from agents.failures import failure
 from agents.litellm.config import LitellmConfig, is_rules
 from agents.litellm.failures import POLICY, ModelError, failure_of_call, no_key
-from agents.litellm.library import library
-from agents.litellm.messages import ANSWER, ChatHistory, Message, ModelCall, ModelMessage
+from agents.litellm.library import library, listen
+from agents.litellm.messages import ModelMessage
+from agents.litellm.request import Request, output_bound, parameters, smaller_bound
+from agents.litellm.stream import Reply, refusals_to
+from agents.litellm.usage import cost_of, total_of, usage_of
+from agents.pulse import Pulse
 from agents.role_models import missing_keys
 from models.masking import environment_secrets
 from models.research import Usage
-from models.tables.columns import new_id
 
 log = structlog.get_logger(__name__)
 
-VERBOSITY = "verbosity"
-METADATA_HEADER = "x-desk-turn"
-# Providers that take an image in a tool's answer; for all others it follows in a message of its own.
-_IMAGES_IN_RESULTS = frozenset({"anthropic"})
+STOOD_STILL_SECONDS = 10.0  # later than a timer was due: the process stood still, and has not read what came
+ENDED_SECONDS = 0.4  # a cancelled call ends within milliseconds
 _FILTERED = "content_filter"
-_LATE_SECONDS = 5.0  # the library's own limit lies so much behind ours, which says why
+_WRONG_URL = "this is no model's API; look at the variable with its base URL, such as OPENAI_API_BASE"
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """A model's reply. cost_usd: None where its price or its tokens are not known."""
+class Answered:
+    """A model's reply. text: with the reasoning that the model wrote into it. cut: it ended at the bound of its length.
+    cost_usd: None where its price or its tokens are not known."""
 
     message: ModelMessage
+    text: str
     refusal: str | None
+    cut: bool
     usage: Usage
     cost_usd: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A call to make. forced: the model has to call the answer tool. metadata: of the turn, in a header."""
-
-    history: ChatHistory
-    tools: Sequence[Message]
-    effort: str | None
-    forced: bool
-    metadata: Mapping[str, str]
-
-
 class ModelClient:
-    """Client of all models of one worker; its methods belong to one loop."""
+    """Client of all models of one worker; its methods belong to one loop.
+
+    Calls are streamed. A call lives while its provider sends anything, also what is no token: comments, pings and
+    heartbeats are seen where the library reads with aiohttp, which it does unless DISABLE_AIOHTTP_TRANSPORT is set (of
+    Bedrock's older APIs they are not); there the first token has to come within its limit. A server that does not
+    stream is asked for the whole answer, which has to come within the limit of the first token.
+    """
 
     def __init__(self, config: LitellmConfig) -> None:
         self._config = config
+        self._unstreamed: set[str] = set()  # models whose servers answer with one JSON
+        self._bounds: dict[str, int] = {}  # most output tokens, of models whose servers refused more
 
-    async def ask(self, model: str, request: Request, seconds: float) -> Reply:
-        """Return a model's reply, which comes within so many seconds. Raises ModelError."""
+    async def ask(self, model: str, request: Request, pulse: Pulse) -> Answered:
+        """Return a model's reply. pulse gets its life signs and ends the call. Raises ModelError."""
         if names := missing_keys(model, os.environ):
             raise ModelError(failure("unauthorized", no_key(names)))  # the library may send a request without one
+        bound = min(output_bound(model, pulse.limits), self._bounds.get(model, sys.maxsize))
         try:
-            async with asyncio.timeout(seconds):
-                answer = await library().acompletion(**self._parameters(model, request, seconds))
+            return await self._watched(model, request, pulse, bound)
+        except ModelError as error:
+            smaller = smaller_bound(error.failure, bound)
+            if smaller is None:
+                raise
+            if error.failure.kind == "bad_request":
+                self._bounds[model] = smaller
+            return await self._watched(model, request, pulse, smaller)
+
+    async def _watched(self, model: str, request: Request, pulse: Pulse, bound: int) -> Answered:
+        pulse.requested()
+        stream = model not in self._unstreamed
+        reading = asyncio.ensure_future(self._read(model, request, pulse, bound, stream=stream))
+        try:
+            await _while_alive(reading, pulse)
+            return reading.result()
+        finally:
+            if not reading.done():
+                reading.cancel()
+                await asyncio.wait((reading,), timeout=ENDED_SECONDS)
+
+    async def _read(self, model: str, request: Request, pulse: Pulse, bound: int, *, stream: bool) -> Answered:
+        listen(pulse.heard)
+        given = parameters(model, request, self._config, pulse.limits, bound, stream=stream)
+        try:
+            answer = await library().acompletion(**given)
+            streamed = stream and hasattr(answer, "__aiter__")
+            found = await _streamed(model, answer, pulse) if streamed else _whole(model, answer, pulse)
         except ModelError:
             raise
-        except TimeoutError:
-            raise ModelError(failure("no_progress", f"{model} did not answer within {seconds:g} s")) from None
         except Exception as error:
             secrets = environment_secrets(os.environ)
             raise ModelError(failure_of_call(error, _missing_keys(model), secrets)) from None
-        return _reply(model, answer)
-
-    def _parameters(self, model: str, request: Request, seconds: float) -> dict[str, Any]:
-        parameters: dict[str, Any] = {
-            "model": model,
-            "messages": request.history.render(model, images_in_results=provider_of(model) in _IMAGES_IN_RESULTS),
-            "tools": list(request.tools),
-            "tool_choice": {"type": "function", "function": {"name": ANSWER}} if request.forced else "auto",
-            "timeout": seconds + _LATE_SECONDS,
-            "num_retries": 0,
-            "max_retries": 0,
-            "extra_headers": {METADATA_HEADER: orjson.dumps(dict(request.metadata)).decode()},
-        }
-        if request.effort is not None and not request.forced:
-            parameters["reasoning_effort"] = request.effort  # a forced call and reasoning exclude each other
-        if self._config.verbosity is not None and VERBOSITY in _known(model):
-            parameters[VERBOSITY] = self._config.verbosity
-        if is_rules(model):
-            if self._config.rulebook_url is None:
-                raise ModelError(failure("unreachable", "the rulebook is not served: rulebook_url is not set"))
-            rules = {"model": f"openai/{model}", "api_base": self._config.rulebook_url, "api_key": "none"}
-            parameters |= rules
-        return parameters
+        if found is not None:
+            return found
+        pulse.requested()
+        found = await self._read(model, request, pulse, bound, stream=False)
+        log.warning("model.not_streamed", model=model)
+        self._unstreamed.add(model)
+        return replace(found, usage=Usage.unknown(), cost_usd=None)  # the first answer was paid for as well
 
 
-@lru_cache(maxsize=64)
-def provider_of(model: str) -> str:
-    """Return the library's name of a model's provider; empty for a model that it does not know."""
+async def _while_alive(reading: asyncio.Future[Answered], pulse: Pulse) -> None:
+    """Wait for the end of a call. Raises ModelError when its provider is silent for too long."""
+    while not reading.done():
+        looked = time.monotonic()
+        left = max(pulse.due - looked, 0.0)
+        await asyncio.wait((reading,), timeout=left)
+        if time.monotonic() - looked > left + STOOD_STILL_SECONDS:
+            pulse.heard()
+        elif not reading.done() and time.monotonic() >= pulse.due and (why := pulse.overdue()) is not None:
+            raise ModelError(why)
+
+
+async def _streamed(model: str, stream: Any, pulse: Pulse) -> Answered | None:
+    """Return the reply of a stream; None where the server sent one JSON in place of it. Raises ModelError and the
+    library's errors."""
+    reply = Reply(pulse)
+    counted: list[Any] = []
     try:
-        return str(library().get_llm_provider(model)[1])
+        async with aclosing(stream):
+            await _take_all(stream, reply, pulse, counted)
     except Exception:
-        return ""
+        if not _ended(stream):
+            raise
+        # The answer is whole: the library stumbled over what follows it, such as tokens that are no numbers.
+    if not (reply.cut or _ended(stream)):
+        if not reply.begun and (kind := _content_type(stream)):
+            if "json" in kind:
+                return None
+            if "event-stream" not in kind:
+                raise ModelError(failure("not_found", f"{model} answered with {kind}: {_WRONG_URL}"))
+        if not reply.whole:
+            raise ModelError(failure("stream_cut", f"the stream of {model} ended before its answer did"))
+    passed_on = [getattr(chunk, "usage", None) for chunk in getattr(stream, "chunks", ())]
+    return _answered(model, reply, None if pulse.too_long else total_of([*passed_on, *counted]))
 
 
-@lru_cache(maxsize=64)
-def _known(model: str) -> frozenset[str]:
-    """Return the names of the parameters that the library knows of a model; none of one that it does not know."""
-    try:
-        return frozenset(library().get_supported_openai_params(model) or ())
-    except Exception:
-        return frozenset()
+async def _take_all(stream: Any, reply: Reply, pulse: Pulse, counted: list[Any]) -> None:
+    """Take the reply, and after it what the provider says of its tokens. The library is not asked for the end of a
+    stream: it would put all chunks together twice, and estimate tokens that the provider did not count."""
+    source = getattr(stream, "completion_stream", None)
+    if hasattr(source, "__aiter__"):
+        source = stream.completion_stream = refusals_to(reply, source)
+    else:
+        source = None
+    async for chunk in stream:
+        choice = next((one for one in chunk.choices if not one.index), None)  # of several answers the first
+        if choice is None:
+            continue
+        reply.take(choice.delta)
+        reply.finish = choice.finish_reason or reply.finish
+        if pulse.too_long:
+            reply.finish = "length"
+            return
+        if choice.finish_reason and source is not None and _ended(stream):
+            async for rest in source:
+                counted.append(rest.get("usage") if isinstance(rest, dict) else getattr(rest, "usage", None))
+            return
+
+
+def _ended(stream: Any) -> bool:
+    """Return whether the provider said why its stream ended; the library says `stop` for one that did not."""
+    return bool(getattr(stream, "received_finish_reason", None) or getattr(stream, "intermittent_finish_reason", None))
+
+
+def _content_type(stream: Any) -> str:
+    hidden = getattr(stream, "_hidden_params", None) or {}
+    return str((hidden.get("additional_headers") or {}).get("llm_provider-content-type") or "")
+
+
+def _whole(model: str, answer: Any, pulse: Pulse) -> Answered:
+    if not getattr(answer, "choices", None):
+        raise ModelError(failure("stream_cut", f"the answer of {model} has no message in it"))
+    choice, reply = answer.choices[0], Reply(pulse)
+    reply.take(choice.message)
+    fields = getattr(choice.message, "provider_specific_fields", None) or {}
+    if refusal := fields.get("refusal") or getattr(choice.message, "refusal", None):
+        reply.refuse(str(refusal))
+    reply.finish = choice.finish_reason
+    return _answered(model, reply, total_of([getattr(answer, "usage", None)]))
+
+
+def _answered(model: str, reply: Reply, counted: Any) -> Answered:
+    refusal, usage = reply.refusal, usage_of(counted)
+    if refusal is None and reply.finish == _FILTERED:
+        refusal = reply.bare_text or f"the content filter of the provider ({POLICY}) stopped the answer"
+    message = ModelMessage(model, reply.bare_text, reply.calls, tuple(reply.thinking))
+    return Answered(message, reply.text, refusal, reply.cut, usage, cost_of(model, counted, usage))
 
 
 def _missing_keys(model: str) -> list[str]:
@@ -124,68 +205,3 @@ def _missing_keys(model: str) -> list[str]:
         return []
     missing = [] if found.get("keys_in_environment") else found.get("missing_keys") or []
     return [str(name) for name in missing if str(name).endswith("KEY")] if not is_rules(model) else []
-
-
-def _reply(model: str, answer: Any) -> Reply:
-    if not getattr(answer, "choices", None):
-        raise ModelError(failure("stream_cut", f"the answer of {model} has no message in it"))
-    choice = answer.choices[0]
-    message, usage = choice.message, usage_of(getattr(answer, "usage", None))
-    calls = _calls(message.tool_calls or ())
-    written = ModelMessage(model, message.content or "", calls, tuple(getattr(message, "thinking_blocks", None) or ()))
-    fields = getattr(message, "provider_specific_fields", None) or {}
-    refusal = fields.get("refusal") or getattr(message, "refusal", None)
-    if refusal is None and choice.finish_reason == _FILTERED:
-        refusal = written.text or f"the content filter of the provider ({POLICY}) stopped the answer"
-    return Reply(written, str(refusal) if refusal else None, usage, _cost(model, answer, usage))
-
-
-def _calls(made: Sequence[Any]) -> tuple[ModelCall, ...]:
-    """Return the tool calls of a message. Some providers give no ids, or one id to several."""
-    found: dict[str, ModelCall] = {}
-    for call in made:
-        id_ = str(call.id) if call.id and call.id not in found else new_id()
-        found[id_] = ModelCall(id_, str(call.function.name or ""), str(call.function.arguments or "{}"))
-    return tuple(found.values())
-
-
-def usage_of(counted: Any) -> Usage:
-    """Return the tokens of one call. The library fills in zeros for a provider that gives no figures, but no call is
-    without input."""
-    read, made = _count(counted, "prompt_tokens"), _count(counted, "completion_tokens")
-    if not read or made is None:
-        return Usage.unknown()
-    cached = _count(getattr(counted, "prompt_tokens_details", None), "cached_tokens") or 0
-    reasoning = _count(getattr(counted, "completion_tokens_details", None), "reasoning_tokens") or 0
-    return Usage(
-        input_tokens=read,
-        cached_input_tokens=cached,
-        output_tokens=made,
-        reasoning_tokens=reasoning,
-        total_tokens=read + made,
-    )
-
-
-def _count(counted: Any, name: str) -> int | None:
-    value = getattr(counted, name, None)
-    return value if type(value) is int and value >= 0 else None
-
-
-def _cost(model: str, answer: Any, usage: Usage) -> float | None:
-    """Return the price of a call in USD: None for a model that the library has no price of, which it prices at 0."""
-    if usage.missing or is_rules(model) or not _is_priced(model):
-        return None
-    try:
-        return float(library().completion_cost(completion_response=answer, model=model))
-    except Exception as error:
-        log.warning("model.no_cost", model=model, error=str(error))
-        return None
-
-
-@lru_cache(maxsize=64)
-def _is_priced(model: str) -> bool:
-    try:
-        info = library().get_model_info(model)
-    except Exception:
-        return False
-    return bool(info.get("input_cost_per_token")) and info.get("output_cost_per_token") is not None

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from agents.limits import general_limits
+from agents.pulse import TurnLimits
 from agents.role_models import RULES_MODEL
 from models.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class LitellmConfig:
-    """Settings of one worker's runtime. Times are seconds. rulebook_url: base URL of the rulebook's chat completions,
-    for the model `rulebook`. verbosity: length of the answers of models that know it; None is their own default."""
+    """Settings of one worker's runtime. rulebook_url: base URL of the rulebook's chat completions, for the model
+    `rulebook`. limits: of turns that bring none. verbosity: length of the answers of models that know it; None is their
+    own default."""
 
     worker: str
     rulebook_url: str | None = None
-    turn_seconds: float = 180.0
-    no_progress_seconds: float = 90.0
+    limits: TurnLimits = field(default_factory=TurnLimits)
     verbosity: str | None = None
 
 
 def litellm_config(settings: Settings, worker: str) -> LitellmConfig:
     """Return the runtime's part of the settings. Keys and base URLs are not among them: the library reads each
     provider's own variables."""
-    return LitellmConfig(
-        worker, settings.rulebook_url, settings.turn_seconds, settings.no_progress_seconds, settings.verbosity
-    )
+    return LitellmConfig(worker, settings.rulebook_url, general_limits(settings), settings.verbosity)
 
 
 def is_rules(model: str) -> bool:

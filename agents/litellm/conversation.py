@@ -15,6 +15,8 @@ from agents.litellm.events import ConversationEvents
 from agents.litellm.failures import ModelError
 from agents.litellm.loop import Ended, ModelLimits, TurnLoop, is_policy
 from agents.litellm.messages import ChatHistory, DeskMessage, tool_list
+from agents.litellm.ways import AnswerWays
+from agents.pulse import LIMITS, Progress, Pulse
 from agents.runtime import ConversationSpec, Observer, TurnResult, TurnStatus
 from models.research import Failure, Usage
 from models.tables.columns import new_id
@@ -22,6 +24,7 @@ from models.tables.columns import new_id
 log = structlog.get_logger(__name__)
 
 ENDED_SECONDS = 0.5  # a cancelled model call ends within milliseconds, and a tool's thread is not waited for
+LOOK_SECONDS = 5.0  # between two looks at a turn that goes on
 
 
 class LitellmConversation:
@@ -34,6 +37,7 @@ class LitellmConversation:
         config: LitellmConfig,
         client: ModelClient,
         limits: ModelLimits,
+        ways: AnswerWays,
         observer: Observer | None,
     ) -> None:
         self.thread_id = new_id()
@@ -42,8 +46,10 @@ class LitellmConversation:
         self.running_turn_id: str | None = None
         self.events = ConversationEvents(observer, spec, self.thread_id, self.reason, config.worker)
         self._spec, self._deadline, self._config = spec, deadline, config
-        self._client, self._limits = client, limits
+        self._client, self._limits, self._ways = client, limits, ways
+        self._turn_limits = spec.limits or config.limits
         self._history = ChatHistory(spec.base_instructions)
+        self._cut = False
         self._one_turn = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self._stop: asyncio.Future[None] = self._loop.create_future()
@@ -59,24 +65,28 @@ class LitellmConversation:
         """Run one turn and return its end; a failure is a result, not an exception.
 
         The first turn of a conversation may call tools; a later one asks for a repair of its answer, and has to answer
-        at once. It ends at the conversation's deadline or at the turn's own limit.
+        at once, or for the rest of an answer that was cut off, which is text. It ends at the conversation's deadline,
+        at the turn's own limit, or when its provider is silent for too long.
         """
         async with self._one_turn:
             if self._stop.done():
                 return self._result("", "interrupted", _interrupted())
             turn_id, result = new_id(), None
-            forced = bool(self._history.items)
+            forced, pulse = bool(self._history.items), Pulse(self._turn_limits)
             self._history.add(DeskMessage(text))
             work = TurnLoop(
                 client=self._client,
                 spec=self._spec,
                 history=self._history,
                 tools=tool_list(self._spec.tools.specs(), output_schema),
+                schema=output_schema,
                 metadata=dict(metadata) | {"thread_id": self.thread_id, "turn_id": turn_id},
                 events=self.events,
                 limits=self._limits,
-                quiet_seconds=self._config.no_progress_seconds,
+                ways=self._ways,
+                pulse=pulse,
                 forced=forced,
+                on=self._cut,
                 on_limited=on_limited,
             )
             self.events.turn_started(turn_id, text)
@@ -88,6 +98,7 @@ class LitellmConversation:
             finally:
                 self.running_turn_id = None
                 self.events.turn_ended(result)
+            self._cut = result.cut
             return result
 
     def interrupt(self) -> None:
@@ -96,10 +107,15 @@ class LitellmConversation:
             self._stop.set_result(None)
 
     async def _run(self, turn_id: str, work: TurnLoop) -> TurnResult:
-        left = min(self._deadline - self._loop.time(), self._config.turn_seconds)
+        until = min(self._deadline, self._loop.time() + self._turn_limits.turn_seconds)
         running = asyncio.ensure_future(work.run())
+        progress = Progress(work.pulse, self.events.progressed)
         try:
-            await asyncio.wait((running, self._stop), timeout=max(left, 0.0), return_when=asyncio.FIRST_COMPLETED)
+            while not (running.done() or self._stop.done()) and (left := until - self._loop.time()) > 0:
+                some = min(left, LOOK_SECONDS)
+                await asyncio.wait((running, self._stop), timeout=some, return_when=asyncio.FIRST_COMPLETED)
+                if not running.done():
+                    progress.report()
         finally:
             ended = running.done()
             if not ended:
@@ -109,7 +125,7 @@ class LitellmConversation:
             return self._ended(turn_id, work, running)
         if self._stop.done():
             return self._result(turn_id, "interrupted", _interrupted(), work)
-        return self._result(turn_id, "failed", failure("timeout", "the turn did not end before its deadline"), work)
+        return self._result(turn_id, "failed", work.pulse.timeout(), work)
 
     def _ended(self, turn_id: str, work: TurnLoop, running: asyncio.Future[Ended]) -> TurnResult:
         try:
@@ -128,20 +144,18 @@ class LitellmConversation:
         work: TurnLoop | None = None,
         ended: Ended | None = None,
     ) -> TurnResult:
-        text, refusal = ended or Ended("")
+        text, refusal, way, cut = ended or Ended("")
         if work is None:
             return TurnResult(self.thread_id, turn_id, status, text, Usage(), why, refusal)
+        if why is not None and why.kind in LIMITS and work.usage.total_tokens:
+            why = why.model_copy(update={"message": f"{why.message}; {work.usage.total_tokens:,} tokens were spent"})
         return TurnResult(
-            self.thread_id,
-            turn_id,
-            status,
-            text,
-            work.usage,
-            why,
-            refusal,
-            work.context_tokens,
-            work.model,
-            work.cost_usd if work.model is not None else None,
+            *(self.thread_id, turn_id, status, text, work.usage, why, refusal),
+            context_tokens=work.context_tokens,
+            model=work.model,
+            cost_usd=work.cost_usd if work.model is not None else None,
+            way=way,
+            cut=cut,
         )
 
 

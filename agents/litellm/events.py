@@ -6,6 +6,7 @@ import datetime as dt
 from typing import Any
 
 from agents.litellm.messages import ModelCall
+from agents.pulse import Pulse
 from agents.runtime import ConversationSpec, ConversationState, Lifecycle, Observer, TurnResult, TurnStatus
 from models.events.envelope import Envelope, EventType, event, short
 from models.events.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
@@ -78,6 +79,11 @@ class ConversationEvents:
             "reset_seconds": why.reset_seconds,
         }
         self._record([self._event(EventType.TURN_ERROR, utcnow(), **payload)])
+
+    def progressed(self, pulse: Pulse) -> None:
+        """Record what a long turn does now."""
+        payload = {"role": self._scope.role, "subject": self._scope.subject, **pulse.state()}
+        self._record([self._event(EventType.TURN_PROGRESS, utcnow(), **payload)])
 
     def tool_started(self, call: ModelCall) -> None:
         """Record that a tool is called."""

@@ -16,18 +16,25 @@ from models.research import Failure
 # Another model may well serve a call that failed so. A refused key is not among them: it would never be noticed.
 ELSEWHERE = frozenset(
     {
-        "rate_limited", "usage_limit", "overloaded", "server_error", "unreachable", "stream_cut", "no_progress",
-        "not_found", "context_window",
+        "rate_limited", "usage_limit", "overloaded", "server_error", "unreachable", "stream_cut", "no_first_token",
+        "silent", "not_found", "context_window",
     }
 )  # fmt: skip
 POLICY = "policy"  # the provider's safety system stopped the call: a refusal, not a fault
 
 _CONTEXT = re.compile(
     r"(?i)context_length_exceeded|maximum context length|prompt is too long|context window|input is too long"
+    r"|exceed_context_size|available context size|exceeds the context length"
 )
 _FILTER = re.compile(r"(?i)content_policy_violation|content_filter|responsibleaipolicy|content management policy")
 _QUOTA = re.compile(r"(?i)insufficient_quota|exceeded your current quota|credit balance is too low")
 _OVERLOADED = re.compile(r"(?i)overloaded_error|\boverloaded\b")
+_RATE = re.compile(r"(?i)rate_limit")
+_SERVER = re.compile(r"(?i)server_error|internal error|api_error")
+_NO_TOOLS = re.compile(
+    r"(?i)does not support (?:tools|function calling)|tools? (?:use|calling|calls) (?:is|are) not supported"
+)
+_BY_SCHEMA = "give this role local:MODEL and set DESK_LOCAL_URL: there tools are put to such a model by a schema"
 _REFUSED = frozenset(
     {"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "ClientConnectorError", "gaierror", "PoolTimeout"}
 )
@@ -38,7 +45,7 @@ _CUT = frozenset(
     }
 )  # fmt: skip
 _BY_STATUS = {
-    400: "bad_request", 401: "unauthorized", 403: "unauthorized", 404: "not_found", 408: "no_progress",
+    400: "bad_request", 401: "unauthorized", 403: "unauthorized", 404: "not_found", 408: "server_error",
     413: "context_window", 422: "bad_request", 429: "rate_limited", 503: "overloaded", 529: "overloaded",
 }  # fmt: skip
 _FRAME = re.compile(r"\s*Traceback \(most recent call last\).*", re.DOTALL)
@@ -60,6 +67,8 @@ def failure_of_call(error: BaseException, missing_keys: Sequence[str] = (), secr
     kind = _kind(error, chain, list(missing_keys))
     if kind == "unauthorized" and missing_keys:
         text = no_key(missing_keys)
+    if kind == "bad_request" and _NO_TOOLS.search(text):
+        text = f"{text}; {_BY_SCHEMA}"
     return failure(kind, text, _reset(error, text) if kind == "rate_limited" else None, secrets)
 
 
@@ -86,13 +95,23 @@ def _kind(error: BaseException, chain: list[BaseException], missing_keys: list[s
     if names & _CUT:
         return "stream_cut"
     if names & {"Timeout", "TimeoutError", "TimeoutException"}:
-        return "no_progress"
+        return "no_first_token"
+    if (kind := _told_in_the_stream(names, text)) is not None:
+        return kind
     if "AuthenticationError" in names or missing_keys:
         return "unauthorized"
     if "BadRequestError" in names:
         return "bad_request"
     # The body was no answer at all: the library stumbles over what is not there.
     return "stream_cut" if names & {"KeyError", "IndexError", "TypeError", "APIError"} else "unknown"
+
+
+def _told_in_the_stream(names: set[str], text: str) -> str | None:
+    """Return the kind of an error that came as an event of a stream, where no status says it."""
+    if not names & {"APIError", "InternalServerError"}:
+        return None
+    kinds = {"overloaded": _OVERLOADED, "rate_limited": _RATE, "server_error": _SERVER}
+    return next((kind for kind, pattern in kinds.items() if pattern.search(text)), None)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

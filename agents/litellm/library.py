@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from functools import cache
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from contextvars import ContextVar
+from functools import cache, lru_cache
 from typing import Any
+
+import structlog
 
 from agents.role_models import PROVIDER_KEYS
 from models.settings.secret_files import SUFFIX, from_files
@@ -16,6 +22,10 @@ ENVIRONMENT = {
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
     "LITELLM_MODE": "PRODUCTION",
 }
+log = structlog.get_logger(__name__)
+
+_listener: ContextVar[Callable[[], None] | None] = ContextVar("listener", default=None)
+
 # Their lines repeat what the turn's own failure says, and some have a key in a URL.
 _CHATTY = ("LiteLLM", "httpx", "httpcore", "openai", "openai._base_client")
 
@@ -36,9 +46,58 @@ def library() -> Any:
     litellm.drop_params = True  # an effort that a model does not know, for instance
     litellm.num_retries = 0
     litellm.disable_hf_tokenizer_download = True
+    litellm.REPEATED_STREAMING_CHUNK_LIMIT = sys.maxsize  # the desk has a bound of its own, and says so
+    _hear_bytes()
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return litellm
+
+
+def listen(heard: Callable[[], None]) -> None:
+    """Call `heard` for each piece of an answer's body that this task reads from now on."""
+    _listener.set(heard)
+
+
+def _hear_bytes() -> None:
+    """Let the body of an answer tell its listener of each piece. The library passes on what it makes of tokens alone:
+    a provider that sends comments while its model reasons would be silent. Can go when it passes on all events."""
+    try:
+        from litellm.llms.custom_httpx.aiohttp_transport import AiohttpResponseStream as Body
+
+        read = Body.__aiter__
+    except (ImportError, AttributeError) as error:
+        log.warning("model.heartbeats_unseen", error=str(error))
+        return
+    if read.__name__ == "heard":
+        return  # done already
+
+    async def heard(self: Any) -> AsyncIterator[bytes]:
+        tell = _listener.get()
+        async with aclosing(read(self)) as pieces:
+            async for piece in pieces:
+                if tell is not None:
+                    tell()
+                yield piece
+
+    Body.__aiter__ = heard
+
+
+@lru_cache(maxsize=64)
+def provider_of(model: str) -> str:
+    """Return the library's name of a model's provider; empty for a model that it does not know."""
+    try:
+        return str(library().get_llm_provider(model)[1])
+    except Exception:
+        return ""
+
+
+@lru_cache(maxsize=64)
+def known_parameters(model: str) -> frozenset[str]:
+    """Return the names of the parameters that the library knows of a model; none of one that it does not know."""
+    try:
+        return frozenset(library().get_supported_openai_params(model) or ())
+    except Exception:
+        return frozenset()
 
 
 async def close_clients() -> None:

@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
 import structlog
 
-from agents.failures import declines
-from agents.litellm.client import ModelClient, Reply, Request
+from agents.answer_text import answer_in
+from agents.failures import declines, failure
+from agents.litellm.client import Answered, ModelClient
 from agents.litellm.events import ConversationEvents
 from agents.litellm.failures import ELSEWHERE, POLICY, ModelError
-from agents.litellm.messages import ANSWER, ChatHistory, ModelCall, ToolResults
+from agents.litellm.messages import ANSWER, ChatHistory, DeskMessage, ModelCall, ModelMessage, ToolResults
+from agents.litellm.request import Request
+from agents.litellm.ways import AnswerWays, Way, refuses_way
+from agents.pulse import RAISE, Pulse
 from agents.runtime import ConversationSpec
-from models.research import Usage
+from models.research import Failure, Usage
 from tools.registry import ToolAnswer, failed
 
 log = structlog.get_logger(__name__)
 
-_FENCE = re.compile(r"\s*```(?:json)?\s*(\{.*\})\s*```\s*", re.DOTALL)
 _EARLY = b'{"error":"not taken: first look at the answers of the other tools, then answer alone","success":false}'
 _BESIDE = b'{"error":"not called: the turn ends with the answer","success":false}'
+_AGAIN = "This is no answer in the form that was asked for. Give your answer now."
 
 Limited = Callable[[float | None], None]
 
 
 class Ended(NamedTuple):
-    """End of a loop: the answer, or the words with which the model declined."""
+    """End of a loop: the answer, or the words with which the model declined. way: in which the answer came. cut: it
+    ended at the bound of its length."""
 
     text: str
     refusal: str | None = None
+    way: str | None = None
+    cut: bool = False
 
 
 class ModelLimits:
@@ -57,18 +63,22 @@ class ModelLimits:
 class TurnLoop:
     """Loop of one turn. It adds to the conversation's history; usage, cost and model are those of its calls so far.
 
-    forced: the first call must answer already. quiet_seconds: limit of one model call. calls: most of them.
+    schema: of the answer. pulse: of this turn. forced: the first call must answer already. on: it goes on with the
+    answer that was cut off in the turn before, as text.
     """
 
     client: ModelClient
     spec: ConversationSpec
     history: ChatHistory
     tools: Sequence[dict[str, Any]]
+    schema: Mapping[str, Any]
     metadata: dict[str, str]
     events: ConversationEvents
     limits: ModelLimits
-    quiet_seconds: float
+    ways: AnswerWays
+    pulse: Pulse
     forced: bool = False
+    on: bool = False
     on_limited: Limited | None = None
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
@@ -77,74 +87,129 @@ class TurnLoop:
 
     async def run(self) -> Ended:
         """Run to the answer, at the latest in the last call. Raises ModelError."""
-        most = self.spec.model_calls
+        most, must = self.spec.model_calls, self.forced
         for number in range(1, most + 1):
-            last = self.forced or number == most
-            reply = await self._ask(forced=last)
+            last = number == most or self.on
+            must = must or last
+            reply, way = await self._ask(must=must)
+            if (ended := self._cut(reply)) is not None:
+                return ended
             self.history.add(reply.message)
-            ended = self._ended(reply, last)
-            results = await self._answers(reply.message.calls, last)
+            ended = self._ended(reply, way)
+            results = await self._answers(reply.message.calls, must)
             if results:
                 self.history.add(ToolResults(results))
             if ended is not None:
                 return ended
+            if must or not reply.message.calls:
+                if way is not None and not self.ways.failed(reply.message.model, way):
+                    last = True
+                if last:
+                    return Ended(reply.text, None, _by("words"))
+                must = True
+                self.history.add(DeskMessage(_AGAIN))
         raise AssertionError("the last call ends the loop")
 
-    async def _ask(self, *, forced: bool) -> Reply:
-        """Make one model call, by the next model where one cannot serve it, and once more with less where the context
-        is full."""
-        request = Request(self.history, self.tools, self.spec.effort, forced, self.metadata)
+    async def _ask(self, *, must: bool) -> tuple[Answered, Way | None]:
+        """Make one model call, by the next model where one cannot serve it, once more with less where the context is
+        full, and in the next way where a server refuses the way; return its reply and the way. must: it has to
+        answer."""
         # A turn stays with the model that answered last.
         models = self.limits.order((self.spec.model, *self.spec.fallbacks), self.model)
         while True:
             model = models[0]
+            way = self.ways.of(model) if must else None
+            request = Request(
+                self.history, self.tools, self.spec.effort, way, self.schema, self.metadata, self.on
+            )  # fmt: skip
             try:
-                reply = await self.client.ask(model, request, self.quiet_seconds)
+                reply = await self.client.ask(model, request, self.pulse)
             except ModelError as error:
-                why = error.failure
-                if why.kind == "rate_limited":
-                    self.limits.note(model, why.reset_seconds)
-                elsewhere = len(models) > 1 and why.kind in ELSEWHERE
-                shorter = not elsewhere and why.kind == "context_window" and self.history.shorten()
-                self.events.call_failed(model, why, will_retry=elsewhere or shorter)
-                if elsewhere:
-                    models = models[1:]
-                elif not shorter:
-                    if why.kind == "rate_limited" and self.on_limited is not None:
-                        self.on_limited(why.reset_seconds)
-                    raise
+                models = self._after(error, models, way)
                 continue
             self._count(model, reply)
-            return reply
+            return reply, way
 
-    def _count(self, model: str, reply: Reply) -> None:
+    def _after(self, error: ModelError, models: list[str], way: Way | None) -> list[str]:
+        """Return the models that may make a call again which failed. Raises the error where none may."""
+        model, why = models[0], error.failure
+        if self.pulse.tokens:
+            self.usage, self.cost_usd = self.usage + Usage.unknown(), None  # what was written is paid for
+        if why.kind == "rate_limited":
+            self.limits.note(model, why.reset_seconds)
+        elsewhere = len(models) > 1 and why.kind in ELSEWHERE
+        again = not elsewhere and (
+            (why.kind == "context_window" and self.history.shorten())
+            or (way is not None and refuses_way(why) and self.ways.failed(model, way))
+        )
+        self.events.call_failed(model, why, will_retry=elsewhere or again)
+        if elsewhere:
+            return models[1:]
+        if again:
+            return models
+        if why.kind == "rate_limited" and self.on_limited is not None:
+            self.on_limited(why.reset_seconds)
+        raise error
+
+    def _count(self, model: str, reply: Answered) -> None:
         self.usage += reply.usage
         self.context_tokens, self.model = reply.usage.input_tokens, model
         known = self.cost_usd is not None and reply.cost_usd is not None
         self.cost_usd = (self.cost_usd or 0.0) + (reply.cost_usd or 0.0) if known else None
         self.events.replied(reply.message.text, reply.usage)
 
-    def _ended(self, reply: Reply, last: bool) -> Ended | None:
+    def _cut(self, reply: Answered) -> Ended | None:
+        """Return the end of a turn whose answer was cut off at the bound of its length; None for one that is whole all
+        the same, or refused. Raises ModelError where no answer was begun."""
+        if not reply.cut or reply.refusal is not None:
+            return None
+        calls = reply.message.calls
+        begun = next(
+            (call.arguments for call in reversed(calls) if call.name == ANSWER), reply.text if not calls else ""
+        )
+        found = answer_in(begun)
+        if found.problem is None:
+            return None
+        self.pulse.cut = True
+        if not found.text.strip():
+            raise ModelError(self._no_room())
+        # As text: what is no JSON could not go back as a call.
+        self.history.add(ModelMessage(reply.message.model, found.text, (), reply.message.thinking))
+        return Ended(begun, None, _by("words"), cut=True)
+
+    def _no_room(self) -> Failure:
+        if self.pulse.too_long:
+            return self.pulse.length()
+        tokens = f"{self.pulse.reasoned:,.0f} tokens of reasoning and {self.pulse.written:,.0f} others"
+        return failure("length", f"the model came to the bound of its output after {tokens}; {RAISE['output']}")
+
+    def _ended(self, reply: Answered, way: Way | None) -> Ended | None:
         """Return the end that a reply makes; None when the loop goes on. An answer beside other calls rests on nothing
-        of theirs, so that it counts only in the last call."""
-        calls, text = reply.message.calls, reply.message.text
+        of theirs, so that it counts only where the call had to answer."""
+        calls, text = reply.message.calls, reply.text
         if reply.refusal is not None:
             return Ended(text, reply.refusal)
         answers = [call for call in calls if call.name == ANSWER]
-        if answers and (last or len(answers) == len(calls)):
-            return Ended(answers[-1].arguments)
-        if calls and not last:
+        if answers and (way is not None or len(answers) == len(calls)):
+            forced = way == "forced_tool" and not self.on
+            return Ended(answers[-1].arguments, None, _by("forced_tool" if forced else "tool"))
+        if calls and way is None:
             return None
-        if fenced := _FENCE.fullmatch(text):
-            text = fenced.group(1)
-        return Ended(text, text if text and declines(text) else None)
+        if declines(reply.message.text):
+            return Ended(text, reply.message.text)
+        if self.on:
+            return Ended(text, None, _by("words"))
+        found = answer_in(text)
+        by = "words" if way in (None, "forced_tool") else way
+        return Ended(found.text, None, _by(by)) if found.problem is None else None
 
-    async def _answers(self, calls: Sequence[ModelCall], last: bool) -> dict[str, ToolAnswer | bytes]:
-        """Return the answers to the calls of one message; tools run beside each other."""
-        if last or all(call.name == ANSWER for call in calls):
+    async def _answers(self, calls: Sequence[ModelCall], must: bool) -> dict[str, ToolAnswer | bytes]:
+        """Return the answers to the calls of one message; tools run beside each other. must: it had to answer."""
+        if must or all(call.name == ANSWER for call in calls):
             return {call.id: b'{"success":true}' if call.name == ANSWER else _BESIDE for call in calls}
         early = {call.id: _EARLY for call in calls if call.name == ANSWER}
         tools = [call for call in calls if call.name != ANSWER]
+        self.pulse.uses_tools()
         answers = await asyncio.gather(*(self._call(call) for call in tools))
         found = {call.id: answer for call, answer in zip(tools, answers, strict=True)}
         return {call.id: early[call.id] if call.id in early else found[call.id] for call in calls}
@@ -168,6 +233,10 @@ class TurnLoop:
         except Exception as error:
             log.exception("tool.raised", tool=call.name)
             return failed(call.name, f"{call.name} failed: {error}")
+
+
+def _by(way: str) -> str:
+    return f"answer by {way}"
 
 
 def is_policy(error: ModelError) -> bool:

@@ -79,9 +79,9 @@ class ChatHistory:
                 shorter = True
         return shorter
 
-    def render(self, model: str, *, images_in_results: bool) -> list[Message]:
+    def render(self, model: str, *, images_in_results: bool, closing: str | None = None) -> list[Message]:
         """Return the messages for a call of this model. images_in_results: its provider takes a tool's image as part of
-        the tool's answer; otherwise a message after it has the image."""
+        the tool's answer; otherwise a message after it has the image. closing: words of the desk at the end."""
         messages: list[Message] = [{"role": "system", "content": f"{self.instructions}\n\n{_HOW_TO_ANSWER}"}]
         for item in self.items:
             if isinstance(item, DeskMessage):
@@ -90,7 +90,18 @@ class ChatHistory:
                 messages.append(_of_the_model(item, model))
             else:
                 messages += _results(item, images_in_results)
+        if closing is not None:
+            _close(messages, closing)
         return messages
+
+
+def _close(messages: list[Message], closing: str) -> None:
+    """Add words at the end: to the desk's own message where it is the last, since many templates refuse two."""
+    last = messages[-1]
+    if last["role"] == "user" and isinstance(last["content"], str):
+        messages[-1] = {**last, "content": f"{last['content']}\n\n{closing}"}
+    else:
+        messages.append({"role": "user", "content": closing})
 
 
 def _of_the_model(item: ModelMessage, model: str) -> Message:

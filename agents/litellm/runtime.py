@@ -12,6 +12,7 @@ from agents.litellm.config import LitellmConfig
 from agents.litellm.conversation import LitellmConversation
 from agents.litellm.library import close_clients, library
 from agents.litellm.loop import ModelLimits
+from agents.litellm.ways import AnswerWays
 from agents.runtime import ConversationSpec, Observer, ProcessStatus
 from models.errors import ProcessDied
 
@@ -26,7 +27,7 @@ class LitellmRuntime:
 
     def __init__(self, config: LitellmConfig, *, observer: Observer | None = None) -> None:
         self._config, self._observer = config, observer
-        self._client, self._limits = ModelClient(config), ModelLimits()
+        self._client, self._limits, self._ways = ModelClient(config), ModelLimits(), AnswerWays()
         self._active = ActiveConversations()
         self._closing = False
 
@@ -56,7 +57,7 @@ class LitellmRuntime:
         if self._closing:
             raise ProcessDied("the LiteLLM runtime is closing")
         conversation = LitellmConversation(
-            spec, deadline, self._config, self._client, self._limits, self._observer
+            spec, deadline, self._config, self._client, self._limits, self._ways, self._observer
         )  # fmt: skip
         with self._active.holding(conversation):
             conversation.events.opened()

@@ -1,4 +1,5 @@
-"""The chat completions wire: parses a request into the same case as a Responses request, and writes its answer.
+"""The chat completions wire: parses a request into the same case as a Responses request, and writes its answer, as one
+JSON or as a stream.
 
 The answer goes through the tool `answer` where the request has one, as the LiteLLM runtime asks for it.
 """
@@ -11,7 +12,7 @@ from typing import Any
 import orjson
 
 from agents.rulebook.case import Call, Case, Payload
-from agents.rulebook.wire import BadRequest, case_of, numbers, read, usage
+from agents.rulebook.wire import case_of, numbers, read, usage
 
 ANSWER = "answer"
 
@@ -19,8 +20,6 @@ ANSWER = "answer"
 def parse_chat(body: bytes) -> tuple[Payload, Case]:
     """Return the request and the case in it. Raises BadRequest."""
     request, messages = read(body, "messages")
-    if request.get("stream"):
-        raise BadRequest("invalid_request", "the rulebook's chat completions are not streamed")
     tools = [tool for tool in _functions(request) if tool.get("name") != ANSWER]
     return request, case_of(None, list(_items(messages)), tools)
 
@@ -32,7 +31,8 @@ def answer_schema(request: Mapping[str, Any]) -> Payload | None:
 
 
 def completion(request: Mapping[str, Any], request_bytes: int, move: Call | Payload) -> bytes:
-    """Return the body of a completion: a tool call, or the answer by the answer tool or as text."""
+    """Return the body of a completion: a tool call, or the answer by the answer tool or as text. A request for a stream
+    gets its events."""
     number = next(numbers)
     by_tool = answer_schema(request) is not None
     call = move if isinstance(move, Call) else Call(ANSWER, move) if by_tool else None
@@ -41,20 +41,33 @@ def completion(request: Mapping[str, Any], request_bytes: int, move: Call | Payl
         function = {"name": call.tool, "arguments": orjson.dumps(call.arguments).decode()}
         message["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
     counted = usage(request_bytes, len(orjson.dumps(message)))
-    return orjson.dumps(
-        {
-            "id": f"chatcmpl_{number}",
-            "object": "chat.completion",
-            "created": 0,
-            "model": request.get("model", "rulebook"),
-            "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if call else "stop"}],
-            "usage": {
-                "prompt_tokens": counted["input_tokens"],
-                "completion_tokens": counted["output_tokens"],
-                "total_tokens": counted["total_tokens"],
-            },
-        }
-    )
+    head = {"id": f"chatcmpl_{number}", "created": 0, "model": request.get("model", "rulebook")}
+    spent = {
+        "prompt_tokens": counted["input_tokens"],
+        "completion_tokens": counted["output_tokens"],
+        "total_tokens": counted["total_tokens"],
+    }
+    finish = "tool_calls" if call else "stop"
+    if request.get("stream"):
+        options = request.get("stream_options")
+        counts = isinstance(options, dict) and options.get("include_usage")
+        return _stream({**head, "object": "chat.completion.chunk"}, message, finish, spent if counts else None)
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    return orjson.dumps({**head, "object": "chat.completion", "choices": [choice], "usage": spent})
+
+
+def _stream(head: Payload, message: Payload, finish: str, spent: Payload | None) -> bytes:
+    delta = {**message, "tool_calls": [{"index": 0, **call} for call in message.get("tool_calls", ())]}
+    if not delta["tool_calls"]:
+        del delta["tool_calls"]
+    chunks: list[Payload] = [
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]},
+    ]
+    if spent is not None:
+        chunks.append({"choices": [], "usage": spent})
+    events = (b"data: %b\n\n" % orjson.dumps({**head, **chunk}) for chunk in chunks)
+    return b"".join((*events, b"data: [DONE]\n\n"))
 
 
 def _functions(request: Mapping[str, Any]) -> list[Payload]:

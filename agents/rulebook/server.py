@@ -1,5 +1,5 @@
 """The rulebook as a model's API on loopback only: POST /v1/responses (server-sent events), POST /v1/chat/completions
-and GET /v1/models."""
+(one JSON, or server-sent events) and GET /v1/models."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def answer(body: bytes) -> bytes:
 
 
 def answer_chat(body: bytes) -> bytes:
-    """Return the completion that answers one request body. Raises BadRequest."""
+    """Return the completion that answers one request body, as a stream where it asks for one. Raises BadRequest."""
     request, case = parse_chat(body)
     return completion(request, len(body), _move(case, answer_schema(request)))
 
@@ -54,7 +54,7 @@ def create_app(latency_seconds: float = 0.0) -> Starlette:
     if not 0 <= latency_seconds <= 600:
         raise SettingError(f"rulebook latency of {latency_seconds} s: give 0 to 600")
 
-    async def answered(request: Request, answer: Callable[[bytes], bytes], media_type: str) -> Response:
+    async def answered(request: Request, answer: Callable[[bytes], bytes]) -> Response:
         body = await request.body()
         try:
             found = answer(body)
@@ -63,13 +63,14 @@ def create_app(latency_seconds: float = 0.0) -> Starlette:
             return JSONResponse({"error": problem}, 400)
         if latency_seconds:
             await asyncio.sleep(latency_seconds)
+        media_type = "application/json" if found.startswith(b"{") else "text/event-stream"
         return Response(found, media_type=media_type, headers={"cache-control": "no-cache"})
 
     async def responses(request: Request) -> Response:
-        return await answered(request, answer, "text/event-stream")
+        return await answered(request, answer)
 
     async def chat(request: Request) -> Response:
-        return await answered(request, answer_chat, "application/json")
+        return await answered(request, answer_chat)
 
     async def models(_request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "chordesk"}]})

@@ -1,7 +1,8 @@
 """The far side of the model wire on one loopback server: OpenAI's chat completions, Anthropic's messages, and OpenAI's
-responses as one JSON, which the library asks for where a model reasons with tools.
+responses, which the library asks for where a model reasons with tools. A request with `stream` gets a stream.
 
-Scripted as `FakeResponses` is, with the same replies where a dialect has them.
+Scripted as `FakeResponses` is, with the same replies where a dialect has them, and with the habits of real servers:
+`Paced` has the times of a stream and the ways in which it ends.
 """
 
 from __future__ import annotations
@@ -11,12 +12,25 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
 from tests.fakes import responses
-from tests.fakes.responses import JSON_HEADERS, Call, FakeResponses, Receive, Refusal, Seen, Send, Slow, Status, Text
+from tests.fakes.chat_stream import Events, chat_events, data, message_events, response_events
+from tests.fakes.responses import (
+    JSON_HEADERS,
+    SSE_HEADERS,
+    Call,
+    FakeResponses,
+    Receive,
+    Refusal,
+    Seen,
+    Send,
+    Slow,
+    Status,
+    Text,
+)
 
 MESSAGES, RESPONSES = "/messages", "/responses"
 USAGE = {"input_tokens": 100, "output_tokens": 20}
@@ -48,12 +62,50 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A body as it is."""
+    """A body as it is, and no stream."""
 
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
-ChatReply = responses.Reply | Calls | Filtered | HalfJson | Dropped | Raw
+@dataclass(frozen=True, slots=True)
+class Reasoned:
+    """Another reply with the model's reasoning before it. signature: of Anthropic's, which has to come back."""
+
+    reasoning: str
+    reply: Any
+    signature: str = "c2lnbmVk"
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """Another reply that ends at the bound of its output."""
+
+    reply: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """Another reply as a stream with these times, in seconds: to its first token, between the signs of life before it
+    (0 for none), and between two tokens. end: done; plain, without its last events; dropped, in its middle with the
+    connection; open, in silence after its last token; endless, its tokens again and again; failed, with an error
+    event."""
+
+    reply: Any
+    first: float = 0.0
+    heartbeat: float = 0.0
+    every: float = 0.0
+    end: Literal["done", "plain", "dropped", "open", "endless", "failed"] = "done"
+    error: Mapping[str, Any] = field(default_factory=lambda: {"type": "overloaded_error", "message": "Overloaded"})
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Another reply as one JSON, also to a request for a stream."""
+
+    reply: Any
+
+
+ChatReply = responses.Reply | Calls | Filtered | HalfJson | Dropped | Raw | Reasoned | TooLong | Paced | Whole
 
 
 def answer(value: Any) -> Call:
@@ -62,7 +114,10 @@ def answer(value: Any) -> Call:
 
 
 class FakeChat(FakeResponses):
-    """Chat completions and messages on loopback. url: the base of the first; root: of the second."""
+    """Chat completions and messages on loopback. url: the base of the first; root: of the second. left: answers whose
+    reader went away before their end."""
+
+    left = 0
 
     @property
     def root(self) -> str:
@@ -72,16 +127,64 @@ class FakeChat(FakeResponses):
         reply: Any = self._replies.popleft() if self._replies else self.policy(seen.body)
         if self.latency:
             await asyncio.sleep(self.latency)
-        await send_reply(reply, seen.path, send)
+        writing = asyncio.ensure_future(send_reply(reply, seen.path, send, stream=bool(seen.body.get("stream"))))
+        leaving = asyncio.ensure_future(_gone(receive))
+        await asyncio.wait((writing, leaving), return_when=asyncio.FIRST_COMPLETED)
+        self.left += not writing.done()
+        for task in (writing, leaving):
+            task.cancel()
+        await asyncio.gather(writing, leaving, return_exceptions=True)
 
 
-async def send_reply(reply: Any, path: str, send: Send) -> None:
-    """Send a reply in the dialect of the path, after its own delay."""
+async def send_reply(reply: Any, path: str, send: Send, *, stream: bool = False) -> None:
+    """Send a reply in the dialect of the path, after its own delay. stream: the request asked for one."""
     while isinstance(reply, Slow | responses.Silence):
         await asyncio.sleep(reply.seconds)
         reply = reply.reply if isinstance(reply, Slow) else Text('{"ok":true}')
-    write = _anthropic if path.endswith(MESSAGES) else _responses if path.endswith(RESPONSES) else _openai
-    await _sent(reply, write, send)
+    write, events = _DIALECTS[next(end for end in _DIALECTS if path.endswith(end))]
+    if isinstance(reply, Status | Raw | Whole) or not stream:
+        await _sent(reply.reply if isinstance(reply, Whole | Paced) else reply, write, send)
+    elif isinstance(reply, HalfJson):
+        await _body(send, 200, data(write(Text("half of it")))[:-20] + b"\n\n", headers=SSE_HEADERS)
+    else:
+        paced = Paced(Text("half of it"), end="dropped") if isinstance(reply, Dropped) else reply
+        paced = paced if isinstance(paced, Paced) else Paced(paced)
+        await _stream(paced, events(write(paced.reply)), send)
+
+
+async def _stream(reply: Paced, events: Events, send: Send) -> None:
+    async def more(body: bytes) -> None:
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+
+    await send({"type": "http.response.start", "status": 200, "headers": SSE_HEADERS})
+    left = reply.first
+    while reply.heartbeat and left > reply.heartbeat:
+        await asyncio.sleep(reply.heartbeat)
+        await more(b": still at work\n\n")
+        left -= reply.heartbeat
+    await asyncio.sleep(left)
+    tokens = events.tokens[: len(events.tokens) // 2] if reply.end in ("dropped", "failed") else events.tokens
+    await more(b"".join(events.head))
+    while True:
+        for token in tokens if reply.every else [b"".join(tokens)]:
+            await more(token)
+            await asyncio.sleep(reply.every)
+        if reply.end != "endless":
+            break
+    if reply.end == "dropped":
+        return  # without the end of the body: the connection is closed
+    if reply.end == "open":
+        await asyncio.Event().wait()
+    if reply.end == "failed":
+        await more(data({"type": "error", "error": reply.error}, "error"))
+    elif reply.end == "done":
+        await more(b"".join(events.tail))
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _sent(reply: Any, write: Callable[[Any], Mapping[str, Any]], send: Send) -> None:
@@ -99,10 +202,15 @@ async def _sent(reply: Any, write: Callable[[Any], Mapping[str, Any]], send: Sen
 
 
 async def _body(
-    send: Send, code: int, body: bytes, extra: list[tuple[bytes, bytes]] | None = None, length: int | None = None
+    send: Send,
+    code: int,
+    body: bytes,
+    extra: list[tuple[bytes, bytes]] | None = None,
+    length: int | None = None,
+    headers: list[tuple[bytes, bytes]] = JSON_HEADERS,
 ) -> None:
     size = (b"content-length", str(len(body) if length is None else length).encode())
-    await send({"type": "http.response.start", "status": code, "headers": [*JSON_HEADERS, *(extra or []), size]})
+    await send({"type": "http.response.start", "status": code, "headers": [*headers, *(extra or []), size]})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -110,8 +218,11 @@ def _calls(reply: Any) -> tuple[Call, ...]:
     return reply.calls if isinstance(reply, Calls) else (reply,) if isinstance(reply, Call) else ()
 
 
-def _openai(reply: Any) -> Mapping[str, Any]:
+def _openai(given: Any) -> Mapping[str, Any]:
+    reply, reasoning, too_long = _bare(given)
     message: dict[str, Any] = {"role": "assistant", "content": getattr(reply, "text", None) or None}
+    if reasoning is not None:
+        message["reasoning_content"] = reasoning.reasoning
     finish = "stop"
     if calls := _calls(reply):
         finish = "tool_calls"
@@ -139,14 +250,17 @@ def _openai(reply: Any) -> Mapping[str, Any]:
         "object": "chat.completion",
         "created": 1,
         "model": "gpt-5.5",
-        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "choices": [{"index": 0, "message": message, "finish_reason": "length" if too_long else finish}],
         **({"usage": counted} if counted else {}),
     }
 
 
-def _anthropic(reply: Any) -> Mapping[str, Any]:
+def _anthropic(given: Any) -> Mapping[str, Any]:
+    reply, reasoning, too_long = _bare(given)
     content: list[dict[str, Any]] = []
     stop = "end_turn"
+    if reasoning is not None:
+        content.append({"type": "thinking", "thinking": reasoning.reasoning, "signature": reasoning.signature})
     if text := getattr(reply, "text", None):
         content.append({"type": "text", "text": text})
     for call in _calls(reply):
@@ -163,7 +277,7 @@ def _anthropic(reply: Any) -> Mapping[str, Any]:
         "role": "assistant",
         "model": "claude-sonnet-4-5",
         "content": content,
-        "stop_reason": stop,
+        "stop_reason": "max_tokens" if too_long else stop,
         "stop_sequence": None,
         "usage": {
             "input_tokens": usage["input_tokens"] - cached,
@@ -174,8 +288,12 @@ def _anthropic(reply: Any) -> Mapping[str, Any]:
     }
 
 
-def _responses(reply: Any) -> Mapping[str, Any]:
+def _responses(given: Any) -> Mapping[str, Any]:
+    reply, reasoning, too_long = _bare(given)
     output: list[dict[str, Any]] = []
+    if reasoning is not None:
+        summary = [{"type": "summary_text", "text": reasoning.reasoning}]
+        output.append({"type": "reasoning", "id": f"rs_{next(_numbers)}", "summary": summary})
     if text := getattr(reply, "text", None):
         kind = (
             {"type": "refusal", "refusal": text}
@@ -192,14 +310,14 @@ def _responses(reply: Any) -> Mapping[str, Any]:
         "id": f"resp_{next(_numbers)}",
         "object": "response",
         "created_at": 1,
-        "status": "completed",
+        "status": "incomplete" if too_long else "completed",
         "model": "gpt-5.5",
         "output": output,
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
         "error": None,
-        "incomplete_details": None,
+        "incomplete_details": {"reason": "max_output_tokens"} if too_long else None,
         "instructions": None,
         "metadata": {},
         "temperature": 1.0,
@@ -212,6 +330,21 @@ def _responses(reply: Any) -> Mapping[str, Any]:
             "total_tokens": usage["input_tokens"] + usage["output_tokens"],
         },
     }
+
+
+# How an answer is written, by the end of a request's path: as one JSON, and as events.
+_DIALECTS: Mapping[str, tuple[Callable[[Any], Mapping[str, Any]], Callable[[Mapping[str, Any]], Events]]] = {
+    MESSAGES: (_anthropic, message_events),
+    RESPONSES: (_responses, response_events),
+    "": (_openai, chat_events),
+}
+
+
+def _bare(reply: Any) -> tuple[Any, Reasoned | None, bool]:
+    """Return a reply without what is around it: its reasoning, and whether it ends at the bound of its output."""
+    too_long = isinstance(reply, TooLong)
+    reply = reply.reply if isinstance(reply, TooLong) else reply
+    return (reply.reply, reply, too_long) if isinstance(reply, Reasoned) else (reply, None, too_long)
 
 
 def _usage(reply: Any) -> Mapping[str, Any]:

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agents.litellm.client import METADATA_HEADER
 from agents.litellm.messages import ANSWER
+from agents.litellm.request import METADATA_HEADER
 from agents.roles import ROLES
 from models.board.forecasts import VoiceOutput
 from models.research import ScreenOutput
@@ -68,7 +68,10 @@ class FaultyModel(FakeResponses):
         asked.answer = FAULT if fault is not None else TOOL if isinstance(reply, Call) else FINAL
         seconds = self.wait + (SLOW_SECONDS if asked.role in self.slow else 0.0)
         late = Slow(seconds, as_chat(reply, fault is not None)) if chat else Slow(seconds, reply)
-        replying = asyncio.ensure_future(send_reply(late, seen.path, send) if chat else self._reply(late, send))
+        stream = bool(seen.body.get("stream"))
+        replying = asyncio.ensure_future(
+            send_reply(late, seen.path, send, stream=stream) if chat else self._reply(late, send)
+        )
         leaving = asyncio.ensure_future(_hung_up(receive))
         gone = True
         try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from agents.litellm.config import LitellmConfig
 from agents.litellm.runtime import LitellmRuntime
+from agents.pulse import TurnLimits
 from agents.runtime import ConversationSpec, Lifecycle, Scope, TurnResult
 from models.events.envelope import Envelope
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline
@@ -73,8 +75,11 @@ def spec(tools: Kit | None = None, model: str = OPENAI, **changes: Any) -> Conve
 
 @asynccontextmanager
 async def running(observer: Seen | None = None, grace: float = 5.0, **changes: Any) -> AsyncIterator[LitellmRuntime]:
-    values: dict[str, Any] = {"worker": "w", "turn_seconds": PATIENCE, "no_progress_seconds": PATIENCE, **changes}
-    runtime = LitellmRuntime(LitellmConfig(**values), observer=observer)
+    """A runtime. changes: of its configuration, and of the limits in it, which are patient ones."""
+    values = {"worker": "w", **changes}
+    own = {one.name: values.pop(one.name) for one in fields(TurnLimits) if one.name in values}
+    patient = dict.fromkeys(("turn_seconds", "first_token_seconds", "silence_seconds"), PATIENCE)
+    runtime = LitellmRuntime(LitellmConfig(**values, limits=TurnLimits(**{**patient, **own})), observer=observer)
     await runtime.start()
     try:
         yield runtime

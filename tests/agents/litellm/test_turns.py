@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agents.litellm.client import METADATA_HEADER
+from agents.litellm.request import METADATA_HEADER
 from models.research import Usage
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, run, until
 from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, OPENAI, Seen, one_turn, running, spec
@@ -327,11 +327,13 @@ def test_a_turn_ends_at_its_limit_and_a_silent_call_before_it(model: FakeChat) -
         async with running(turn_seconds=0.5) as runtime:
             result = await one_turn(runtime, spec())
             assert result.failure is not None
-            assert (result.status, result.failure.kind, result.failure.retryable) == ("failed", "timeout", True)
-        async with running(no_progress_seconds=0.5) as runtime:
+            assert (result.status, result.failure.kind, result.failure.retryable) == ("failed", "timeout", False)
+            assert "DESK_TURN_SECONDS" in result.failure.message
+        async with running(first_token_seconds=0.5) as runtime:
             result = await one_turn(runtime, spec())
             assert result.failure is not None
-            assert (result.status, result.failure.kind) == ("failed", "no_progress")
+            assert (result.status, result.failure.kind) == ("failed", "no_first_token")
+            assert "no first token for 0.5 s" in result.failure.message
 
     run(work())
 

@@ -85,13 +85,34 @@ def test_without_the_answer_tool_the_answer_is_text(http: httpx.Client) -> None:
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] > 0
 
 
+def streamed(http: httpx.Client, **changes: Any) -> list[dict[str, Any]]:
+    """The chunks of a request for a stream."""
+    answer = http.post("/chat/completions", json=body(stream=True, **changes))
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    *chunks, last = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line]
+    assert last == "[DONE]"
+    return [json.loads(one) for one in chunks]
+
+
+def test_a_request_for_a_stream_gets_the_same_answer_in_chunks(http: httpx.Client) -> None:
+    first, last, counted = streamed(http, stream_options={"include_usage": True})
+    (call,) = first["choices"][0]["delta"]["tool_calls"]
+    made = call["function"]["name"], json.loads(call["function"]["arguments"])
+    assert made == called(http.post("/chat/completions", json=body()))
+    assert (call["index"], last["choices"][0]["finish_reason"]) == (0, "tool_calls")
+    assert counted["choices"] == []
+    assert counted["usage"]["total_tokens"] > 0
+    text, last = streamed(http, tools=[])
+    ValidatorOutput.model_validate_json(text["choices"][0]["delta"]["content"])
+    assert last["choices"][0]["finish_reason"] == "stop"
+
+
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
         ({"messages": None}, "invalid_messages"),
         ({"messages": []}, "no_role"),
         ({"messages": [{"role": "system", "content": "Role: quick"}]}, "no_subject"),
-        ({"stream": True}, "invalid_request"),
     ],
 )
 def test_a_request_that_cannot_be_answered_is_named(http: httpx.Client, changes: dict[str, Any], code: str) -> None:
