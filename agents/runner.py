@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 from sqlmodel import SQLModel
 
 from agents.answers import AnswerError, RecordedCall
+from agents.fitting import Fit, fitted
 from agents.gate import Gate, OpenGate
 from agents.judging import judge, next_text, storable
 from agents.limits import limits_of
@@ -44,6 +45,7 @@ from models.tables.runs import Artifact, ToolCall, Turn
 from models.urls import without_login
 from tools.market.protocol import MarketData
 from tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec
+from tools.shortening import LEFT_OUT, lines_of
 from tools.toolsets import toolset_for
 
 # Kept part of a tool's answer and of a turn's text; the whole is in the thread's rollout.
@@ -96,7 +98,7 @@ class RoleRun:
     """Result of an assignment. has_data: a data tool answered with data; without one the answer rests on nothing.
     called_at: time of the answer to each of `calls`. artifacts: pictures that the calls gave. recorded: `calls` with
     their whole answers, in the same order. question: the subject that the model was given. model: the one that
-    was asked, None where no turn was begun."""
+    was asked, None where no turn was begun. left_out: a line for each thing that it had no room for."""
 
     outcome: Outcome
     turns: list[Turn] = field(default_factory=list)
@@ -107,6 +109,7 @@ class RoleRun:
     recorded: Sequence[RecordedCall] = ()
     question: Mapping[str, Any] = field(default_factory=dict)
     model: RoleModel | None = None
+    left_out: Sequence[str] = ()
 
     @property
     def rows(self) -> tuple[Sequence[SQLModel], ...]:
@@ -114,9 +117,14 @@ class RoleRun:
         return self.turns, self.calls, self.artifacts
 
 
+async def _unknown(_model: RoleModel) -> None:
+    return None
+
+
 class Runner:
     """Runs assignments. runtimes: by name. context: returns the tools' context of a run, with its settings. gate_of:
-    returns the gate of a model's turns."""
+    returns the gate of a model's turns. size_of: returns the tokens of a model's context, None where they are not
+    known."""
 
     def __init__(
         self,
@@ -124,11 +132,13 @@ class Runner:
         settings: Settings,
         context: Callable[[str], ToolContext],
         gate_of: Callable[[RoleModel], Gate] = lambda _model: OpenGate(),
+        size_of: Callable[[RoleModel], Awaitable[int | None]] = _unknown,
     ) -> None:
         self._runtimes = runtimes
         self._approvals = role_approvals(settings)
         self._context = context
         self._gate_of = gate_of
+        self._size_of = size_of
 
     async def run(self, job: Assignment, halt: InterruptSignal | None = None) -> RoleRun:
         """Run one assignment. A fault of the model, the runtime or the prompt's data is an outcome; only cancellation
@@ -148,10 +158,12 @@ class Runner:
         gate = self._gate_of(model)
         await gate.check()
         record = _Record(job, settings, model, search_hosts(settings, job.role.key, context.clock.day))
-        tools = toolset_for(job.role.tools, context, settings.tool_seconds, record.answered)
+        shown = Fit(job.brief, job.memory)
         try:
+            shown = fit_job(job, settings, model, await self._size_of(model))
+            tools = toolset_for(job.role.tools, context, settings.tool_seconds, record.answered, shown.room)
             scope = thread_scope(settings, model, context.market)
-            outcome = await self._converse(job, scope, tools, record, halt, gate)
+            outcome = await self._converse(job, shown, scope, tools, record, halt, gate)
         except Postponed:
             raise
         except DeskError as error:
@@ -160,15 +172,33 @@ class Runner:
         has_data = rests_on_data(job, record.answers)
         recorded = record.answers[: len(record.calls)]
         called_at = [one.at for one in recorded]
-        subject = {**job.brief, "memory": job.memory}
+        subject = {**shown.brief, "memory": shown.memory}
+        left_out = [*shown.left_out, *answers_left_out(recorded)]
         return RoleRun(
-            outcome, record.turns, record.calls, has_data, called_at, record.artifacts, recorded, subject, model
+            outcome,
+            record.turns,
+            record.calls,
+            has_data,
+            called_at,
+            record.artifacts,
+            recorded,
+            subject,
+            model,
+            left_out,
         )
 
     async def _converse(
-        self, job: Assignment, scope: str, tools: Toolset, record: _Record, halt: InterruptSignal, gate: Gate
+        self,
+        job: Assignment,
+        shown: Fit,
+        scope: str,
+        tools: Toolset,
+        record: _Record,
+        halt: InterruptSignal,
+        gate: Gate,
     ) -> Outcome:
-        prompt = question(job, record.settings)
+        seen = replace(job, brief=shown.brief, memory=shown.memory)  # the answer is still checked by all of the job
+        prompt = question(seen, record.settings)
         spec = self._spec(job, scope, tools, record, prompt)
         schema = output_schema(job.role.schema)
         metadata = {"run_id": job.run_id, "step_id": job.step_id, "attempt": str(job.attempt), "role": job.role.key}
@@ -180,7 +210,7 @@ class Runner:
             halt.by(conversation.interrupt)
             # Only now is it known whether a kept thread was resumed.
             afresh = job.memory is not None and not has_history(conversation.reason)
-            text = (question(job, record.settings, afresh=True) if afresh else prompt).user
+            text = (question(seen, record.settings, afresh=True) if afresh else prompt).user
             begun: str | None = None
             for last in (False, True):
                 started = utcnow()
@@ -305,6 +335,25 @@ class _Record:
             finished_at=utcnow(),
             **more,
         )
+
+
+def fit_job(job: Assignment, settings: Settings, model: RoleModel, context: int | None) -> Fit:
+    """Return what of an assignment its model is shown. context: of the model, in tokens. Raises ContextWindow."""
+    if context is None:
+        return Fit(job.brief, job.memory)
+
+    def asked(brief: Mapping[str, Any], memory: str | None) -> str:
+        return question(replace(job, brief=brief, memory=memory), settings, afresh=True).user
+
+    answers = settings.thread_answers if keeps(job.role, settings) else 0
+    limits = limits_of(settings, job.role.key, model)
+    return fitted(job.role, model, job.brief, job.memory, asked, context, limits, answers)
+
+
+def answers_left_out(calls: Sequence[RecordedCall]) -> list[str]:
+    """Return a line for each list of a tool's answer that was cut short to fit the model's context."""
+    cut = [(call.answer.tool, call.answer.payload.get(LEFT_OUT)) for call in calls]
+    return [f"{tool} {line}" for tool, left in cut if isinstance(left, Mapping) for line in lines_of(left)]
 
 
 def question(job: Assignment, settings: Settings, *, afresh: bool = False) -> Prompt:

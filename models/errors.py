@@ -17,6 +17,7 @@ DeskError
       ServerAway       it cannot be reached, or does not answer (retried)
       KeyRefused
       WrongApi         the address has a page, or an API that the desk does not speak
+    ContextWindow      a prompt that its model's context cannot hold
     RpcError           the app-server answered with an error
     RpcTimeout         (retried)
     ProcessDied        (retried)
@@ -122,6 +123,10 @@ class KeyRefused(ModelServerError):
 
 class WrongApi(ModelServerError):
     remedy = "set DESK_PROVIDER_URL to the base URL of an API of chat completions, such as http://127.0.0.1:11434/v1"
+
+
+class ContextWindow(CodexError):
+    """A prompt that does not fit into the context of its model, however short it is made."""
 
 
 class RpcError(CodexError):

@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -24,12 +24,13 @@ from agents.codex.runtime import CodexRuntime
 from agents.codex.server.catalog import find_binary, find_login, prepare
 from agents.codex.threads.registry import ThreadRegistry
 from agents.codex.threads.vault import ThreadVault
+from agents.gateway.facts import ServerFacts
 from agents.kept_threads import ThreadRecords, ThreadRuntime
 from agents.limits import check_limits
 from agents.litellm.config import litellm_config
 from agents.litellm.library import library
 from agents.litellm.runtime import LitellmRuntime
-from agents.role_models import APP_SERVERS, LOCAL, RULES_MODEL, models_in_use, require_keys, runtimes_of
+from agents.role_models import APP_SERVERS, LOCAL, RULES_MODEL, RoleModel, models_in_use, require_keys, runtimes_of
 from agents.roles import check_roles
 from agents.rulebook.runtime import RulesRuntime
 from agents.runner import Runner
@@ -248,7 +249,7 @@ class Desk:
 
     @part
     def runner(self) -> Runner:
-        return Runner(self.runtimes(), self.settings, self.tool_context, self.admission.of)
+        return Runner(self.runtimes(), self.settings, self.tool_context, self.admission.of, self.context_of)
 
     def runtimes(self) -> Mapping[str, Runtime]:
         """Return the runtimes that some role uses, by name; those that no role uses are not started."""
@@ -271,12 +272,21 @@ class Desk:
     @part
     def local_runtime(self) -> ThreadRuntime:
         """Return the runtime of the app-servers whose models a local server runs."""
+        config = runtime_config(self.settings, f"{self.name}-{LOCAL}", LOCAL)
+        return self._app_servers(replace(config, facts=self.model_server))
+
+    @part
+    def model_server(self) -> Callable[[str], Awaitable[ServerFacts]]:
+        """Return what asks the local server about its models."""
         from agents.gateway.probe import KnownServer  # its library is for desks with such a server alone
 
-        config = runtime_config(self.settings, f"{self.name}-{LOCAL}", LOCAL)
+        config = runtime_config(self.settings, self.name, LOCAL)
         assert config.provider_url is not None, "models_in_use refuses a local model without a server"
-        known = KnownServer(self.settings.home, config.provider_url, config.provider_key)
-        return self._app_servers(replace(config, facts=known))
+        return KnownServer(self.settings.home, config.provider_url, config.provider_key)
+
+    async def context_of(self, model: RoleModel) -> int | None:
+        """Return the tokens of a local model's context; None where they are not known, as of any other model."""
+        return (await self.model_server(model.model)).context if model.runtime == LOCAL else None
 
     def runtime_of(self, runtime: str) -> ThreadRuntime:
         """Return the runtime of app-servers of this name."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
-from agents.codex.config import RuntimeConfig
+from agents.codex.config import RuntimeConfig, ThreadLimits
 from agents.codex.server.process import AppServer
 from agents.codex.threads.gateway import OpenedThread, fork_or_start, resume_or_start, unloaded
 from agents.codex.threads.registry import Lease, why_fresh
@@ -33,7 +33,7 @@ async def open_kept(
     record = lease.record
     answers = config.thread_answers if not spec.whole else None
     shortened = None
-    why = why_fresh(record, wanted, config.thread_limits(wanted.mode) if not spec.whole else None)
+    why = why_fresh(record, wanted, await _limits(config, spec, wanted) if not spec.whole else None)
     if spec.opening == "fresh" and why is None:
         why = "retry"
     if not lease.held or spec.opening == "fork":
@@ -45,6 +45,13 @@ async def open_kept(
             shortened = await files.trim(record, answers, partial(unloaded, processes))
     opened = await resume_or_start(server, spec, record, why)
     return replace(opened, shortened=shortened) if opened.reason == "resumed" else opened
+
+
+async def _limits(config: RuntimeConfig, spec: ConversationSpec, wanted: ThreadRecord) -> ThreadLimits:
+    """Return the limits of a kept thread. Half of a known context is for the next question, its tools and answer."""
+    limits = config.thread_limits(wanted.mode)
+    context = (await config.facts(spec.model)).context if config.facts is not None else None
+    return limits._replace(tokens=min(limits.tokens, context // 2)) if context is not None else limits
 
 
 async def _fork(

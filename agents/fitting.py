@@ -1,0 +1,160 @@
+"""Fitting of a turn to the context of its model: what the prompt may take, what is left out of a subject that is too
+long, and the room that is left for the answers of tools.
+
+A context holds the instructions, the tools, the schema of the answer, the question, what tools answer, and the answer
+with its reasoning. Tokens are those of `tools.shortening.tokens_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from agents import subjects
+from agents.prompting import instructions, render
+from agents.pulse import TurnLimits
+from agents.role_models import RoleModel
+from agents.roles import Role
+from models.errors import ContextWindow, UsageError
+from models.research import output_schema
+from models.settings import Settings
+from tools.shortening import LEFT_OUT, WHY, Room, lines_of, shorten, text_of, tokens_of
+
+SMALLEST_ANSWER = 1_000  # tokens of an answer, its reasoning and a call of a tool, below which no turn begins
+ANSWER_PART = 4  # this part of the context is for the answer, and no more than a model call may write
+KEPT_ANSWER = 1_000  # tokens of an earlier answer that a kept thread sends again
+FRAME = 100  # of a chat's template, between its messages
+# A row of signals_get or technicals_get, with its symbol in the question and in the call: of 131 symbols 160 to 165.
+SYMBOL_DATA, SYMBOL = 170, 8
+CALLS = 4 * SYMBOL_DATA  # of two calls on one symbol: the first gets half
+# Parts of a subject that lose rows before the others do: the others are what is to be judged.
+LESSER = ("notes", "board", "screenTheses", "positions", "chart", "options", "record", "signals")
+Question = Callable[[Mapping[str, Any], str | None], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What a turn shows its model. room: for answers of tools, None where the context is not known. left_out: a line
+    for each part of the subject and the memory that lost something."""
+
+    brief: Mapping[str, Any]
+    memory: str | None
+    room: Room | None = None
+    left_out: tuple[str, ...] = ()
+
+
+def fitted(
+    role: Role,
+    model: RoleModel,
+    brief: Mapping[str, Any],
+    memory: str | None,
+    question: Question,
+    context: int,
+    limits: TurnLimits,
+    answers: int = 0,
+) -> Fit:
+    """Return the subject and the memory in what the context has room for: the memory goes first, then long lists.
+
+    question: returns the user message of a subject and a memory. context: in tokens. answers: earlier ones that the
+    thread sends again. Raises ContextWindow when the smallest prompt does not fit.
+    """
+    fixed = fixed_tokens(role) + answers * KEPT_ANSWER
+    free = context - fixed - answer_tokens(context, limits)
+    most = max(free // 2, free - CALLS) if role.tools else free
+    asked = tokens_of(question(brief, memory))
+    left: list[str] = []
+    if asked > most and memory is not None:
+        memory, line = _fitted_memory(memory, lambda text: tokens_of(question(brief, text)) <= most)
+        left.append(line)
+        asked = tokens_of(question(brief, memory))
+    if asked > most:
+        brief, lines = _fitted_brief(brief, most - (asked - tokens_of(text_of(dict(brief)))))
+        left += lines
+        asked = tokens_of(question(brief, memory))
+    if fixed + asked + SMALLEST_ANSWER > context:
+        needed = fixed + asked + SMALLEST_ANSWER
+        raise ContextWindow(f"{_needs(role, model, needed)}; its context has {context:,}", remedy=REMEDY)
+    return Fit(brief, memory, Room(free - asked) if role.tools else None, tuple(left))
+
+
+def _fitted_memory(memory: str, fits: Callable[[str], bool]) -> tuple[str, str]:
+    """Return a memory without its last lines, with a line in their place, and the same for people."""
+    lines = memory.splitlines()
+    for kept in range(len(lines) - 1, -1, -1):
+        text = "\n".join([*lines[:kept], f"({len(lines) - kept} of {len(lines)} lines left out: {WHY})"])
+        if kept == 0 or fits(text):
+            break
+    return text, f"memory: {len(lines) - kept} of {len(lines)} lines"
+
+
+def _fitted_brief(brief: Mapping[str, Any], most: int) -> tuple[dict[str, Any], list[str]]:
+    """Return a subject without rows for which there is no room, and a line for each part that lost some."""
+    short, lesser = shorten(brief, most, only=LESSER, named=True)
+    if tokens_of(text_of(short)) <= most:
+        return short, lines_of(lesser)
+    short.pop(LEFT_OUT, None)
+    rest = [key for key in short if key not in (*LESSER, "constraints", "limits")]
+    shorter, others = shorten(short, most - tokens_of(text_of(lesser)), only=rest, named=True)
+    left = {**lesser, **others}
+    return {**shorter, LEFT_OUT: {"why": WHY, **left}} if left else shorter, lines_of(left)
+
+
+@cache
+def fixed_tokens(role: Role) -> int:
+    """Return the tokens of a role's instructions, tools and schema. A server may not count all of them as a part of the
+    prompt, but one that puts them in words does."""
+    tools = [
+        {"name": tool.name, "description": tool.description, "parameters": tool.input_schema} for tool in role.tools
+    ]
+    texts = (instructions(role), text_of(tools), text_of(output_schema(role.schema)))
+    return FRAME + sum(map(tokens_of, texts))
+
+
+def answer_tokens(context: int, limits: TurnLimits) -> int:
+    """Return the tokens that are kept free for an answer."""
+    return min(limits.output_tokens, max(SMALLEST_ANSWER, context // ANSWER_PART))
+
+
+def smallest_tokens(role: Role, settings: Settings) -> int:
+    """Return the tokens below which no turn of a role can begin."""
+    asked = render(role, {**_smallest_subject(role, settings), "memory": None}, settings).user
+    return fixed_tokens(role) + tokens_of(asked) + (CALLS if role.tools else 0) + SMALLEST_ANSWER
+
+
+def symbols_a_turn(role: Role, settings: Settings, context: int, limits: TurnLimits) -> int:
+    """Return the symbols that a screener's turn can look at: the answer on all of them fits into half of what is left
+    after the question, which is what a first call gets."""
+    free = context - smallest_tokens(role, settings) + CALLS + SMALLEST_ANSWER - answer_tokens(context, limits)
+    return max(1, free // (2 * SYMBOL_DATA + SYMBOL))
+
+
+def require_context(role: Role, model: RoleModel, settings: Settings, context: int) -> None:
+    """Raise UsageError for a role whose smallest prompt does not fit into the context of its model."""
+    if (needed := smallest_tokens(role, settings)) > context:
+        raise UsageError(f"{_needs(role, model, needed)}; its context has {context:,}", remedy=REMEDY)
+
+
+REMEDY = (
+    "give the model a larger context (llama.cpp: -c, which its slots share; Ollama: OLLAMA_CONTEXT_LENGTH, or num_ctx "
+    "of the model), or the role another model (DESK_ROLE_MODELS)"
+)
+
+
+def _needs(role: Role, model: RoleModel, tokens: int) -> str:
+    return f"a turn of {role.key} on {model.runtime}:{model.model} takes {tokens:,} tokens at the least"
+
+
+def _smallest_subject(role: Role, settings: Settings) -> Mapping[str, Any]:
+    lens = role.key.partition("_")[2]
+    candidate = subjects.validator_subject("A", "equity", [], settings)
+    made: Mapping[type[Any], Callable[[], Mapping[str, Any]]] = {
+        subjects.ScreenerSubject: lambda: subjects.screener_subject(lens, 0, ["A"], settings),
+        subjects.ResearchSubject: lambda: candidate,
+        subjects.AnalystSubject: lambda: subjects.analyst_subject(candidate, settings),
+        subjects.SynthesisSubject: lambda: subjects.synthesis_subject("A", "csp", {}, settings),
+        subjects.VoiceSubject: lambda: subjects.voice_subject(role.key, 1, "", [], [], settings),
+        subjects.TraderSubject: lambda: subjects.trader_subject("paper", [], {}, settings),
+    }
+    return made[role.subject]()
