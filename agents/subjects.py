@@ -1,4 +1,8 @@
-"""The subjects of turns: the data that a role's question carries, and the functions that build them."""
+"""The subjects of turns: the data that a role's question carries, and the functions that build them.
+
+What all subjects of a role have alike in a run comes first in each, and what is of one symbol last: a provider that
+keeps prompts reads such a beginning once.
+"""
 
 from __future__ import annotations
 
@@ -49,19 +53,19 @@ class Constraints(TypedDict):
 class ScreenerSubject(TypedDict):
     """One shard of a universe, for one lens."""
 
+    constraints: Constraints
     lens: str
     shard: int
     symbols: list[str]
-    constraints: Constraints
 
 
 class CandidateSubject(TypedDict):
     """One candidate, as its run has it."""
 
-    symbol: str
-    instrument: str
-    screenTheses: list[Thesis]
     constraints: Constraints
+    instrument: str
+    symbol: str
+    screenTheses: list[Thesis]
 
 
 class ResearchSubject(CandidateSubject, total=False):
@@ -98,10 +102,10 @@ class AnalystSubject(AnalystCandidate, total=False):
 class SynthesisSubject(TypedDict):
     """The synthesis of one candidate's analyses, as code made it."""
 
-    symbol: str
-    strategy: Strategy
-    synthesis: dict[str, Any]
     constraints: Constraints
+    strategy: Strategy
+    symbol: str
+    synthesis: dict[str, Any]
 
 
 class SignalRow(TypedDict):
@@ -139,14 +143,14 @@ class VoiceSubject(TypedDict):
     """The board, for one voice in one round. board: its text. positions: empty in round 1. record: lines on the voice's
     own earlier forecasts, None without any."""
 
+    constraints: Constraints
     voice: str
-    round: int
     board: str
     questions: list[QuestionRow]
     signals: list[SignalRow]
-    positions: list[ForecastRow]
     record: str | None
-    constraints: Constraints
+    round: int
+    positions: list[ForecastRow]
 
 
 class VoiceDissent(TypedDict):
@@ -182,12 +186,12 @@ class SymbolForecast(TypedDict):
 class AccountSubject(TypedDict):
     """One account with the verdicts of a run."""
 
+    constraints: Constraints
+    limits: dict[str, float]
     account: str
     verdicts: list[JudgedSymbol]
     portfolio: dict[str, Any]
     notes: dict[str, list[str]]
-    limits: dict[str, float]
-    constraints: Constraints
 
 
 class TraderSubject(AccountSubject, total=False):
@@ -213,7 +217,7 @@ def screener_subject(
     lens: str, shard: int, symbols: Sequence[str], settings: Settings, capital: float | None = None
 ) -> ScreenerSubject:
     """Return the subject of one screener turn. capital: as of `constraints`."""
-    return {"lens": lens, "shard": shard, "symbols": list(symbols), "constraints": constraints(settings, capital)}
+    return {"constraints": constraints(settings, capital), "lens": lens, "shard": shard, "symbols": list(symbols)}
 
 
 def validator_subject(
@@ -222,10 +226,10 @@ def validator_subject(
     """Return the subject of one validator turn. theses: empty when no lens named the symbol. capital: as in
     `constraints`."""
     return {
-        "symbol": symbol,
-        "instrument": instrument,
-        "screenTheses": list(theses),
         "constraints": constraints(settings, capital),
+        "instrument": instrument,
+        "symbol": symbol,
+        "screenTheses": list(theses),
     }
 
 
@@ -242,9 +246,6 @@ def analyst_subject(
     """
     asked = request or AnalysisRequest(strategy="csp" if settings.options_allowed else "equity")
     found: AnalystSubject = {
-        "symbol": candidate["symbol"],
-        "instrument": candidate["instrument"],
-        "screenTheses": candidate["screenTheses"],
         "constraints": candidate["constraints"],
         "strategy": asked.strategy,
         "limits": {
@@ -253,6 +254,9 @@ def analyst_subject(
             "dteMin": asked.min_days,
             "dteMax": asked.max_days,
         },
+        "instrument": candidate["instrument"],
+        "symbol": candidate["symbol"],
+        "screenTheses": candidate["screenTheses"],
     }
     for role, answer in (earlier or {}).items():
         found[role] = dict(answer)  # type: ignore[literal-required]
@@ -264,7 +268,7 @@ def synthesis_subject(
 ) -> SynthesisSubject:
     """Return the subject of the turn that writes the text around a synthesis. capital: as of `constraints`."""
     found = constraints(settings, capital)
-    return {"symbol": symbol, "strategy": strategy, "synthesis": dict(synthesis), "constraints": found}
+    return {"constraints": found, "strategy": strategy, "symbol": symbol, "synthesis": dict(synthesis)}
 
 
 def voice_subject(
@@ -284,8 +288,8 @@ def voice_subject(
     earlier forecasts.
     """
     return {
+        "constraints": constraints(settings),
         "voice": voice,
-        "round": number,
         "board": text,
         "questions": [
             {"id": one.label, "about": list(one.subjects), "baseline": one.baseline}
@@ -293,9 +297,9 @@ def voice_subject(
             if one.baseline is not None
         ],
         "signals": [_signal_row(one) for one in signals],
-        "positions": [_forecast_row(one) for one in positions],
         "record": record,
-        "constraints": constraints(settings),
+        "round": number,
+        "positions": [_forecast_row(one) for one in positions],
     }
 
 
@@ -336,12 +340,12 @@ def trader_subject(
     """
     own = constraints(settings, portfolio.get("buyingPower", portfolio.get("cash")))
     found: TraderSubject = {
+        "constraints": own,
+        "limits": {name: own[name] for name in ("maxOrderNotional", "maxSymbolShare", "cooldownHours")},
         "account": account,
         "verdicts": list(verdicts),
         "portfolio": dict(portfolio),
         "notes": {symbol: list(lines) for symbol, lines in (notes or {}).items()},
-        "limits": {name: own[name] for name in ("maxOrderNotional", "maxSymbolShare", "cooldownHours")},
-        "constraints": own,
     }
     if board:
         found["board"] = dict(board)
