@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,6 +17,9 @@ from tools.market.sessions import History, lost_sessions
 from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
 
 _LONGEST = 61  # sessions of the figure that looks back furthest, but the high
+# Of a list of so many symbols, what most have alike of these is stated once: it is a fifth of the answer.
+_MANY = 10
+_ALIKE = ("date", "sessions", "highSessions")
 
 
 class SignalsArguments(Arguments):
@@ -74,7 +78,11 @@ def signal_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> lis
 def signals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:
     gaps = Gaps()
     rows = signal_rows(context, arguments.symbols, gaps)
-    return payload(context, gaps, available=bool(rows), signals=rows)
+    if len(rows) < _MANY:
+        return payload(context, gaps, available=bool(rows), signals=rows)
+    each = {name: Counter(row[name] for row in rows).most_common(1)[0][0] for name in _ALIKE}
+    own = [{name: value for name, value in row.items() if (name, value) not in each.items()} for row in rows]
+    return payload(context, gaps, available=True, each=each, signals=own)
 
 
 SIGNALS_GET = ToolSpec(
@@ -83,7 +91,8 @@ SIGNALS_GET = ToolSpec(
         "Daily figures of up to 150 symbols at the market's latest session: momentum20, momentum60, rsi14 (Wilder), "
         "fromHigh (from the high of the last highSessions sessions, at most 252), volatility20 (annualised), "
         "drawdown60, volumeRatio (to the 20 sessions before), gap, change, sma20, sma50 (close to its average). "
-        "Fractions, 0.05 is 5%; rsi14 is 0 to 100; null is unknown. A symbol without that session is in `missing`."
+        "Fractions, 0.05 is 5%; rsi14 is 0 to 100; null is unknown. A symbol without that session is in `missing`. "
+        "In a long list `each` is what all rows have that do not have their own."
     ),
     hint=(
         "price figures for rules (momentum, RSI, distance from the high, realised volatility, drawdown, "

@@ -74,7 +74,13 @@ class Case:
     def signals(self) -> list[Payload]:
         """Return the price figures, each with the number of split-like moves that they are not adjusted for."""
         odd = [row.get("symbol") for row in self.rows("signals_get", "missing") if row.get("what") == SPLIT]
-        return [{**row, "splitLike": odd.count(row.get("symbol"))} for row in self.rows("signals_get", "signals")]
+        rows = [
+            {**(payload.get("each") or {}), **row}
+            for payload in self.payloads("signals_get")
+            for row in payload.get("signals") or ()
+            if isinstance(row, dict)
+        ]
+        return [{**row, "splitLike": odd.count(row.get("symbol"))} for row in rows]
 
     def gaps(self, wanted: Sequence[str], symbol: str | None = None) -> list[str]:
         """Return a line for each gap: tools that were not offered or failed, and data that the tools lack.
