@@ -59,7 +59,8 @@ class Says:
 
     reasoning goes out as delta.<reasoning_key>. piece: characters of a token. usage: COUNTED, a mapping as it is, or
     None for none. finish: None is `tool_calls` or `stop`, empty sends none. end: done, or no [DONE] at the end of the
-    stream (plain), a connection that is cut (dropped) or stays open in silence (open), or text for ever (endless).
+    stream (plain), a connection that is cut (dropped), stays open in silence before the answer's end (open) or after it
+    (kept), or text for ever (endless).
     answers: choices at once. stream: False answers a streaming request with one JSON. bounded: False ignores
     max_tokens. model: the one that the answer names; None for the one asked, or the server's own where it serves any.
     """
@@ -72,7 +73,7 @@ class Says:
     piece: int = CHARS
     usage: Mapping[str, Any] | None = field(default_factory=lambda: COUNTED)
     finish: str | None = None
-    end: Literal["done", "plain", "dropped", "open", "endless"] = "done"
+    end: Literal["done", "plain", "dropped", "open", "kept", "endless"] = "done"
     answers: int = 1
     stream: bool = True
     bounded: bool = True
@@ -211,7 +212,7 @@ class LocalServer(FakeResponses):
         await _whole(send, self._page(scope["path"], {}))
 
     async def answer(self, seen: Seen, receive: Receive, send: Send) -> None:
-        if not seen.path.endswith("/chat/completions") or seen.path in self.pages:
+        if seen.path not in self._paths("/chat/completions") or seen.path in self.pages:
             await _whole(send, self._page(seen.path, seen.body))
             return
         reply = self._refused(seen.body) or (self._queue.popleft() if self._queue else self.policy(seen.body))
@@ -257,8 +258,11 @@ class LocalServer(FakeResponses):
             return self.pages[path]
         found = _PAGES.get((self.kind, path.rstrip("/")))
         if found is None:
-            found = _models_page if path.rstrip("/").endswith("/models") else _not_found
+            found = _models_page if path in self._paths("/models") else _not_found
         return found(self, body)
+
+    def _paths(self, end: str) -> tuple[str, ...]:
+        return (f"/v1{end}", end) if self.kind == "llama.cpp" else (f"/v1{end}",)
 
 
 class Writing:
@@ -293,6 +297,8 @@ class Writing:
         if reply.end == "open":
             await asyncio.Event().wait()
         await _more(send, self._ending())
+        if reply.end == "kept":
+            await asyncio.Event().wait()
         await send({"type": "http.response.body", "body": b""})
 
     async def whole(self, send: Send) -> None:
@@ -359,7 +365,7 @@ class Writing:
         parts = [self._chunk([{"index": place, "delta": {}, "finish_reason": self._finish()} for place in places])]
         if self._reply.usage is not None and (self._body.get("stream_options") or {}).get("include_usage"):
             parts.append(_data({**self._head("chat.completion.chunk"), "choices": [], "usage": self._usage()}))
-        return b"".join((*parts, b"data: [DONE]\n\n" if self._reply.end != "plain" else b""))
+        return b"".join((*parts, b"data: [DONE]\n\n" if self._reply.end not in ("plain", "kept") else b""))
 
     def _usage(self) -> Mapping[str, Any]:
         if self._reply.usage != COUNTED:
@@ -599,7 +605,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--cannot", default="", help="abilities it lacks, with commas: schema,tools,tool_choice,images")
     parser.add_argument("--thinks", choices=("", "tags", "field"), default="")
     parser.add_argument("--say", default=None, help="answer this text to everything")
-    parser.add_argument("--end", choices=("done", "plain", "dropped", "open", "endless"), default="done")
+    parser.add_argument("--end", choices=("done", "plain", "dropped", "open", "kept", "endless"), default="done")
     options = parser.parse_args(None if arguments is None else list(arguments))
     lacks = dict.fromkeys(filter(None, options.cannot.split(",")), False)
     abilities = Abilities(**lacks, thinks=options.thinks)

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from tests.fakes.local_server import LocalServer
+
+
+@pytest.fixture
+def server() -> Iterator[LocalServer]:
+    """A model server on loopback with one model, `small`."""
+    with LocalServer() as served:
+        yield served
+
+
+@pytest.fixture
+def registry(redis_server: str) -> str:
+    """The URL of an empty Redis."""
+    client = redis.Redis.from_url(redis_server)
+    client.flushall()
+    client.close()
+    return redis_server

@@ -1,0 +1,268 @@
+"""Turns of the real app-server on a server of chat completions: how it is asked, and what is made of its answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.runtime import TurnResult
+from models.research import Usage
+from tests.agents.codex.kit import FINAL, SCHEMA, Kit, deadline, run, turn
+from tests.agents.gateway.kit import asks, local
+from tests.fakes.local_server import Abilities, Call, LocalServer, Pace, Reply, Says
+
+ANSWER = Says(FINAL)
+QUOTES = Call("quotes_get", '{"symbols":["ACME"]}')
+SCHEMA_ASKED = {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA, "strict": True}}
+
+
+class NoTools(Kit):
+    def __init__(self) -> None:
+        super().__init__()
+        self.functions = {}
+
+
+def asked(
+    server: LocalServer, home: Path, registry: str, *replies: Reply, tools: Kit | None = None, **facts: Any
+) -> TurnResult:
+    """The end of one turn on a server that replies so."""
+    found: list[TurnResult] = []
+    server.script(*replies)
+
+    async def work() -> None:
+        async with (
+            local(server, home, registry, facts=facts) as runtime,
+            runtime.conversation(asks(tools=tools), deadline()) as conversation,
+        ):
+            found.append(await turn(conversation))
+
+    run(work())
+    return found[0]
+
+
+def test_a_turn_without_tools_asks_for_the_schema_at_once(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    result = asked(server, tmp_path, registry, ANSWER, tools=NoTools())
+    assert (result.status, result.text, result.failure, result.cut) == ("completed", FINAL, None, False)
+    assert result.way == "chat completions; answer by json_schema; tools by native"
+    (seen,) = server.chats()
+    assert seen.body["response_format"] == SCHEMA_ASKED
+    system, user = seen.body["messages"]
+    assert system["role"] == "system"
+    assert system["content"].startswith("Role: quick\nBe brief.\n\n")
+    assert json.dumps(SCHEMA, separators=(",", ":")) in system["content"]
+    assert user == {"role": "user", "content": "What of ACME?"}
+    assert (seen.body["stream"], seen.body["max_tokens"]) == (True, 8000)
+    assert not {"tools", "tool_choice", "reasoning_effort", "parallel_tool_calls"} & seen.body.keys()
+    read = result.usage.input_tokens
+    assert read is not None
+    assert result.usage == Usage(
+        input_tokens=read, cached_input_tokens=read // 2, output_tokens=3, reasoning_tokens=0, total_tokens=read + 3
+    )
+
+
+def test_tools_are_called_and_an_answer_that_fits_is_asked_for_once(
+    server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    kit = Kit()
+    result = asked(
+        server, tmp_path, registry, Says(calls=(QUOTES,)), Says(f"So it is:\n```json\n{FINAL}\n```"), tools=kit
+    )
+    assert (result.text, kit.calls) == (FINAL, [("quotes_get", {"symbols": ["ACME"]})])
+    first, second = server.chats()
+    assert [tool["function"]["name"] for tool in first.body["tools"]] == ["quotes_get"]
+    assert "response_format" not in first.body | second.body
+    call, output = second.body["messages"][-2:]
+    assert call["tool_calls"][0]["function"] == {"name": "quotes_get", "arguments": QUOTES.arguments}
+    assert (output["role"], output["tool_call_id"]) == ("tool", call["tool_calls"][0]["id"])
+    assert json.loads(output["content"]) == {"echo": {"symbols": ["ACME"]}}
+    assert second.body["messages"][:2] == first.body["messages"]
+
+
+def test_a_text_that_does_not_fit_is_asked_for_again_with_the_same_beginning(
+    server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    result = asked(server, tmp_path, registry, Says("It is fine, I think."), ANSWER)
+    assert (result.status, result.text) == ("completed", FINAL)
+    assert result.way is not None
+    assert result.way.endswith("; asked again for the schema")
+    first, second = (seen.body for seen in server.chats())
+    assert {**first, "response_format": SCHEMA_ASKED, "tool_choice": "none"} == second
+    read = [sum(len(message["content"]) for message in first["messages"])]
+    assert result.usage.input_tokens is not None
+    assert result.usage.input_tokens > 2 * read[0] // 4  # both calls are counted
+
+
+def test_where_tools_and_a_schema_go_together_both_are_asked_for(
+    server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    result = asked(server, tmp_path, registry, Says(calls=(QUOTES,)), ANSWER, beside=True)
+    assert result.text == FINAL
+    assert all(seen.body["response_format"] == SCHEMA_ASKED and seen.body["tools"] for seen in server.chats())
+
+
+@pytest.mark.parametrize("way", ["forced_tool", "json_object", "words"])
+def test_ways_of_a_schema_that_is_not_enforced(way: str, server: LocalServer, tmp_path: Path, registry: str) -> None:
+    said = Says(calls=(Call("answer", FINAL),)) if way == "forced_tool" else ANSWER
+    result = asked(server, tmp_path, registry, said, tools=NoTools(), schema_way=way)
+    assert (result.status, result.text) == ("completed", FINAL)
+    (body,) = (seen.body for seen in server.chats())
+    forced = {"type": "function", "function": {"name": "answer"}}
+    assert body.get("tool_choice") == (forced if way == "forced_tool" else None)
+    assert body.get("response_format") == ({"type": "json_object"} if way == "json_object" else None)
+    assert ('"additionalProperties":false' in body["messages"][0]["content"]) == (way != "forced_tool")
+
+
+def test_the_answer_tool_stands_beside_the_others_and_is_forced_at_last(
+    server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    kit = Kit()
+    replies = (Says(calls=(QUOTES,)), Says("Well."), Says(calls=(Call("answer", FINAL),)))
+    result = asked(server, tmp_path, registry, *replies, tools=kit, schema_way="forced_tool")
+    assert (result.text, len(kit.calls)) == (FINAL, 1)
+    bodies = [seen.body for seen in server.chats()]
+    assert all([tool["function"]["name"] for tool in body["tools"]] == ["quotes_get", "answer"] for body in bodies)
+    assert [body.get("tool_choice", "auto") for body in bodies[:2]] == ["auto", "auto"]
+    assert bodies[2]["tool_choice"]["function"]["name"] == "answer"
+
+
+def test_tools_of_a_template_without_words_for_them_are_a_part_of_the_schema(
+    server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    kit = Kit()
+    call = {"reply": {"tool_calls": [{"name": "quotes_get", "arguments": {"symbols": ["ACME"]}}]}}
+    answer = {"reply": {"answer": {"ok": True}}}
+    replies = (Says(json.dumps(call)), Says(json.dumps(answer)))
+    result = asked(server, tmp_path, registry, *replies, tools=kit, tool_way="schema")
+    assert (result.text, kit.calls) == (FINAL, [("quotes_get", {"symbols": ["ACME"]})])
+    first, second = (seen.body for seen in server.chats())
+    assert "tools" not in first
+    form = first["response_format"]["json_schema"]["schema"]["properties"]["reply"]["anyOf"]
+    assert [list(branch["properties"]) for branch in form] == [["tool_calls"], ["answer"]]
+    assert "quotes_get: The tool quotes_get." in first["messages"][0]["content"]
+    said, told = second["messages"][-2:]
+    assert json.loads(said["content"]) == call
+    assert (told["role"], told["content"].partition("\n")[0]) == ("user", "The answer of quotes_get:")
+
+
+def test_a_server_with_the_ways_of_its_abilities_answers_by_itself(tmp_path: Path, registry: str) -> None:
+    """The server says what its grammar makes it say, without a script."""
+    with LocalServer(abilities=Abilities(tools=False)) as server:
+        kit = Kit()
+        result = asked(server, tmp_path, registry, tools=kit, tool_way="schema")
+    assert result.status == "completed"
+    assert json.loads(result.text)["ok"] in (True, False)
+
+
+REASONED = {
+    "tags": Says(f"<think>It is {{not}} so.</think>\n\n{FINAL}"),
+    "tags that begin in the prompt": Says(f"It is so, I think.</think>{FINAL}"),
+    "channels": Says(f"<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>{FINAL}"),
+    "a field": Says(FINAL, reasoning="It is so, I think."),
+    "another field": Says(FINAL, reasoning="It is so, I think.", reasoning_key="reasoning"),
+    "pieces of one character": Says(f"<think>It is so.</think>{FINAL}", piece=1),
+}
+
+
+@pytest.mark.parametrize("name", REASONED)
+def test_reasoning_is_kept_apart_from_the_answer(name: str, server: LocalServer, tmp_path: Path, registry: str) -> None:
+    result = asked(server, tmp_path, registry, REASONED[name], tools=NoTools(), reasoning=True)
+    assert (result.status, result.text) == ("completed", FINAL)
+    (seen,) = server.chats()
+    assert seen.body["max_tokens"] > 8000
+
+
+ODD: Mapping[str, tuple[Says, ...]] = {
+    "two answers": (Says(FINAL, answers=2),),
+    "no stream": (Says(FINAL, stream=False),),
+    "no stream, reasoning": (Says(FINAL, reasoning="Hm.", stream=False),),
+    "no [DONE]": (Says(FINAL, end="plain"),),
+    "no finish_reason": (Says(FINAL, finish=""),),
+    "open after its end": (Says(FINAL, end="kept"),),
+    "calls with one id": (
+        Says(calls=(Call("quotes_get", '{"symbols":["A"]}', "x"), Call("quotes_get", "{}", "x"))),
+        ANSWER,
+    ),
+    "calls without ids": (Says(calls=(Call("quotes_get", '{"symbols":["A"]}', "", index=False),)), ANSWER),
+    "an id again": (
+        Says(calls=(Call("quotes_get", "{}", "c0"),)),
+        Says(calls=(Call("quotes_get", "{}", "c0"),)),
+        ANSWER,
+    ),
+    "broken arguments": (Says(calls=(Call("quotes_get", '{"symbols":["A"'),)), ANSWER),
+    "no tool's name": (Says(calls=(Call("no_tool", "{}"),)), ANSWER),
+    "calls and no stream": (Says(calls=(QUOTES, QUOTES), stream=False), ANSWER),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_answers_are_read(name: str, server: LocalServer, tmp_path: Path, registry: str) -> None:
+    kit = Kit()
+    result = asked(server, tmp_path, registry, *ODD[name], tools=kit)
+    assert (result.status, result.text, result.failure) == ("completed", FINAL, None)
+    bodies = [seen.body for seen in server.chats()]
+    assert len(bodies) == len(ODD[name])
+    calls = [call for message in bodies[-1]["messages"] for call in message.get("tool_calls", ())]
+    outputs = [message for message in bodies[-1]["messages"] if message["role"] == "tool"]
+    ids = [call["id"] for call in calls]
+    assert len(set(ids)) == len(ids) == sum(len(reply.calls) for reply in ODD[name])
+    assert [message["tool_call_id"] for message in outputs] == ids
+    assert all(isinstance(json.loads(call["function"]["arguments"]), dict) for call in calls)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {"prompt_tokens": -5, "completion_tokens": 3},
+        {"prompt_tokens": "many", "completion_tokens": 3},
+        {"prompt_tokens": 12, "completion_tokens": 10**9},
+        {"prompt_tokens": 0, "completion_tokens": 0},
+        {"prompt_tokens": True, "completion_tokens": 3},
+    ],
+)
+def test_usage_that_cannot_be_true_is_missing(
+    usage: Mapping[str, Any] | None, server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    result = asked(server, tmp_path, registry, Says(FINAL, usage=usage), tools=NoTools())
+    assert (result.status, result.text) == ("completed", FINAL)
+    assert result.usage == Usage.unknown()
+
+
+def test_a_server_that_cannot_stream_is_not_asked_to(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    result = asked(server, tmp_path, registry, ANSWER, streaming=False)
+    assert result.text == FINAL
+    assert "stream" not in server.chats()[0].body
+
+
+def test_a_model_that_calls_tools_for_ever_has_to_answer(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    server.policy = lambda body: Says(FINAL) if body.get("tool_choice") == "none" else Says(calls=(QUOTES,))
+    kit = Kit()
+    result = asked(server, tmp_path, registry, tools=kit)
+    assert (result.status, result.text, len(kit.calls)) == ("completed", FINAL, 12)
+
+
+def test_the_effort_and_parallel_calls_go_to_models_that_have_them(
+    server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    asked(server, tmp_path, registry, ANSWER, reasoning=True, parallel_tools=False)
+    (seen,) = server.chats()
+    assert seen.body["parallel_tool_calls"] is False
+    assert seen.body["max_tokens"] < server.context
+
+
+def test_a_prompt_that_can_not_fit_is_not_sent(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    result = asked(server, tmp_path, registry, ANSWER, context=8)
+    assert result.failure is not None
+    assert result.failure.kind == "context_window"
+    assert "does not fit the context of small" in result.failure.message
+    assert not server.chats()
+
+
+def test_two_in_one_pace(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    """A slow server's answer comes piece by piece."""
+    result = asked(server, tmp_path, registry, Says(FINAL, pace=Pace(first=0.2, rate=50)), tools=NoTools())
+    assert result.text == FINAL
