@@ -20,7 +20,7 @@ from agents.roles import Role
 from models.errors import ContextWindow, UsageError
 from models.research import output_schema
 from models.settings import Settings
-from tools.shortening import LEFT_OUT, WHY, Room, lines_of, shorten, text_of, tokens_of
+from tools.shortening import LEFT_OUT, WHY, Room, is_empty, lines_of, shorten, text_of, tokens_of
 
 SMALLEST_ANSWER = 1_000  # tokens of an answer, its reasoning and a call of a tool, below which no turn begins
 ANSWER_PART = 4  # this part of the context is for the answer, and no more than a model call may write
@@ -58,25 +58,35 @@ def fitted(
     """Return the subject and the memory in what the context has room for: the memory goes first, then long lists.
 
     question: returns the user message of a subject and a memory. context: in tokens. answers: earlier ones that the
-    thread sends again. Raises ContextWindow when the smallest prompt does not fit.
+    thread sends again. Raises ContextWindow when the smallest prompt does not fit, or nothing of a list that is to be
+    judged.
     """
-    fixed = fixed_tokens(role) + answers * KEPT_ANSWER
-    free = context - fixed - answer_tokens(context, limits)
-    most = max(free // 2, free - CALLS) if role.tools else free
-    asked = tokens_of(question(brief, memory))
+    fixed = fixed_tokens(role)
+    # A thread with more than half of the context starts afresh.
+    fixed += answers * KEPT_ANSWER if fixed <= context // 2 else 0
+    free, calls = context - fixed - SMALLEST_ANSWER, CALLS if role.tools else 0
+    spare = context - fixed - answer_tokens(context, limits)
+    most = max(spare // 2, spare - CALLS) if role.tools else spare
+    asked = whole = tokens_of(question(brief, memory))
     left: list[str] = []
     if asked > most and memory is not None:
         memory, line = _fitted_memory(memory, lambda text: tokens_of(question(brief, text)) <= most)
         left.append(line)
         asked = tokens_of(question(brief, memory))
     if asked > most:
-        brief, lines = _fitted_brief(brief, most - (asked - tokens_of(text_of(dict(brief)))))
+        frame = asked - tokens_of(text_of(dict(brief)))
+        brief, lines, empty = _fitted_brief(brief, most - frame, max(most, free - calls // 2) - frame)
         left += lines
         asked = tokens_of(question(brief, memory))
-    if fixed + asked + SMALLEST_ANSWER > context:
+        if empty:
+            what = f"the question to {role.key} is {whole:,} tokens long"
+            room = f"the context of {_name(model)}, {context:,} tokens, has room for {max(free - calls // 2, 0):,}"
+            raise ContextWindow(f"{what}, and {room}", remedy=REMEDY)
+    if asked > free:
         needed = fixed + asked + SMALLEST_ANSWER
         raise ContextWindow(f"{_needs(role, model, needed)}; its context has {context:,}", remedy=REMEDY)
-    return Fit(brief, memory, Room(free - asked) if role.tools else None, tuple(left))
+    room = max(spare - asked, min(calls, free - asked))
+    return Fit(brief, memory, Room(room) if role.tools else None, tuple(left))
 
 
 def _fitted_memory(memory: str, fits: Callable[[str], bool]) -> tuple[str, str]:
@@ -89,16 +99,18 @@ def _fitted_memory(memory: str, fits: Callable[[str], bool]) -> tuple[str, str]:
     return text, f"memory: {len(lines) - kept} of {len(lines)} lines"
 
 
-def _fitted_brief(brief: Mapping[str, Any], most: int) -> tuple[dict[str, Any], list[str]]:
-    """Return a subject without rows for which there is no room, and a line for each part that lost some."""
+def _fitted_brief(brief: Mapping[str, Any], most: int, at_last: int) -> tuple[dict[str, Any], list[str], bool]:
+    """Return a subject without rows for which there is no room, a line for each part that lost some, and whether one
+    that is to be judged lost all. at_last: tokens of one that has lost all that is of less account."""
     short, lesser = shorten(brief, most, only=LESSER, named=True)
-    if tokens_of(text_of(short)) <= most:
-        return short, lines_of(lesser)
+    if tokens_of(text_of(short)) <= at_last:
+        return short, lines_of(lesser), False
     short.pop(LEFT_OUT, None)
     rest = [key for key in short if key not in (*LESSER, "constraints", "limits")]
-    shorter, others = shorten(short, most - tokens_of(text_of(lesser)), only=rest, named=True)
+    shorter, others = shorten(short, at_last - tokens_of(text_of(lesser)), only=rest, named=True)
     left = {**lesser, **others}
-    return {**shorter, LEFT_OUT: {"why": WHY, **left}} if left else shorter, lines_of(left)
+    short = {**shorter, LEFT_OUT: {"why": WHY, **left}} if left else shorter
+    return short, lines_of(left), is_empty(others)
 
 
 @cache
@@ -143,7 +155,11 @@ REMEDY = (
 
 
 def _needs(role: Role, model: RoleModel, tokens: int) -> str:
-    return f"a turn of {role.key} on {model.runtime}:{model.model} takes {tokens:,} tokens at the least"
+    return f"a turn of {role.key} on {_name(model)} takes {tokens:,} tokens at the least"
+
+
+def _name(model: RoleModel) -> str:
+    return f"{model.runtime}:{model.model}"
 
 
 def _smallest_subject(role: Role, settings: Settings) -> Mapping[str, Any]:

@@ -105,7 +105,7 @@ def test_memory_goes_before_the_subject(settings: Settings) -> None:
     assert prompt_tokens(job, settings, fit.brief, fit.memory) <= 4_096 - 1_024 - CALLS / 2
 
 
-@pytest.mark.parametrize("context", [7_168, 8_192, 10_240, 12_288, 16_384, 32_768])
+@pytest.mark.parametrize("context", [8_192, 10_240, 12_288, 16_384, 32_768])
 def test_what_is_left_out_of_a_subject_is_named_in_it(settings: Settings, context: int) -> None:
     job = trader_job(settings)
     fit = fit_job(job, settings, MODEL, context)
@@ -130,6 +130,11 @@ def test_what_is_left_out_of_a_subject_is_named_in_it(settings: Settings, contex
 def test_a_prompt_that_does_not_fit_at_all_fails_with_both_numbers(settings: Settings) -> None:
     with pytest.raises(ContextWindow, match=r"a turn of quick on local:qwen3:8b takes 3,\d+ tokens .*has 2,048"):
         fit_job(quick_job(settings), settings, MODEL, 2_048)
+
+
+def test_a_trader_is_not_asked_about_nothing(settings: Settings) -> None:
+    with pytest.raises(ContextWindow, match=r"the question to trader is .* 6,100 tokens, has room for \d+"):
+        fit_job(trader_job(settings), settings, MODEL, 6_100)
 
 
 def test_a_role_whose_smallest_prompt_does_not_fit_is_refused(settings: Settings) -> None:
@@ -176,7 +181,7 @@ def test_a_turn_of_a_small_context_says_what_it_lacked(
         async def work() -> None:
             async with running(model, tmp_path, redis_server) as runtime:
                 runtimes: dict[str, CodexRuntime] = {"local": runtime}
-                runner = Runner(runtimes, settings, context, size_of=size)  # type: ignore[arg-type]
+                runner = Runner(runtimes, settings, context, size_of=size)
                 found.append(await runner.run(quick_job(settings, lines)))
 
         run(work())
