@@ -18,7 +18,7 @@ from typing import Any
 from agents.gateway.facts import SchemaWay, ToolWay
 from agents.gateway.look import Look, missing, require_chat
 from agents.gateway.wire import Answer, ModelServer, loaded
-from models.errors import ServerAway, ModelServerError
+from models.errors import ModelServerError, ServerAway
 
 CALL_SECONDS = 60.0
 FIRST_SECONDS = 120.0  # of the first call, for which a server may have to load its model

@@ -207,7 +207,11 @@ async def _elsewhere(server: ModelServer) -> WrongApi | None:
     tails = ("/chat/completions", "/completions", "/responses", "/models", "/api", "/v1")
     bare = next((server.url.removesuffix(tail) for tail in tails if server.url.endswith(tail)), server.url)
     for url in dict.fromkeys((f"{server.url}/v1", f"{bare}/v1", bare)):
-        if url != server.url and rows_of(await _page(server, f"{url}/models")) is not None:
+        if (
+            url != server.url
+            and not url.endswith("/v1/v1")
+            and rows_of(await _page(server, f"{url}/models")) is not None
+        ):
             remedy = f"set DESK_PROVIDER_URL={masked(url)}"
             return WrongApi(f"{server.name} has no chat completions, {masked(url)} has", remedy=remedy)
     if has_endpoint(await _page(server, f"{server.url}/responses", {})):

@@ -157,6 +157,10 @@ class LocalServer(FakeResponses):
         self._queue: deque[Reply] = deque()
         self._free: asyncio.Semaphore | None = None
 
+    def __enter__(self) -> LocalServer:
+        super().__enter__()
+        return self
+
     @property
     def root(self) -> str:
         return self.url.removesuffix("/v1")

@@ -1,0 +1,154 @@
+"""URLs that are no model server of the desk: each is named with what to set."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+
+import pytest
+
+from agents.gateway.probe import ask_server, look_at_server
+from models.errors import DeskError, KeyRefused, ModelMissing, ModelServerError, ServerAway, WrongApi
+from tests.fakes.local_server import HTML, LocalServer, Pace, Raw, Reply
+from tests.fakes.responses import Status
+
+NOWHERE = Status(404, {"error": "404 page not found"})
+LOADING = Status(503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}})
+REFUSED = Status(401, {"error": {"code": 401, "message": "Invalid API Key", "type": "authentication_error"}})
+WITHOUT = Status(400, {"error": {"message": "'input' is required"}})
+MODELS, CHAT, RESPONSES = "/v1/models", "/v1/chat/completions", "/v1/responses"
+
+
+async def error_of(server: LocalServer, url: str = "", model: str = "small") -> DeskError:
+    with pytest.raises(DeskError) as found:
+        await ask_server(url or server.url, None, model)
+    return found.value
+
+
+@pytest.mark.parametrize(
+    ("pages", "kind", "text", "remedy"),
+    [
+        ({MODELS: HTML, CHAT: HTML}, WrongApi, "a page for browsers", "DESK_PROVIDER_URL"),
+        (
+            {MODELS: HTML, CHAT: Raw(b"<html><title>Open WebUI</title>", "text/html")},
+            WrongApi, "a page for browsers (Open WebUI)", "such as http://127.0.0.1:11434/v1",
+        ),
+        ({MODELS: NOWHERE, CHAT: NOWHERE}, WrongApi, "it answers 404 404 page not found", "DESK_PROVIDER_URL"),
+        ({CHAT: NOWHERE, RESPONSES: WITHOUT}, WrongApi, "the Responses API and no chat", "DESK_PROVIDER=endpoint"),
+        ({MODELS: REFUSED, CHAT: REFUSED}, KeyRefused, "refuses the key: 401 Invalid API Key", "DESK_PROVIDER_KEY"),
+        ({CHAT: REFUSED}, KeyRefused, "refuses the key", "DESK_PROVIDER_KEY"),
+        ({MODELS: LOADING, CHAT: LOADING}, ServerAway, "is not ready: 503 Loading model", "wait"),
+        (
+            {MODELS: Status(302, {}, {"location": "https://elsewhere.test/v1/models"}), CHAT: Status(302, {})},
+            WrongApi, "redirects", "follow",
+        ),
+        ({CHAT: Status(500, {"error": "out of memory"})}, ModelServerError, "500 out of memory", "log"),
+        ({CHAT: Raw(b'{"answer": 42}', "application/json")}, ModelServerError, "fails to answer for small", "log"),
+    ],
+)  # fmt: skip
+async def test_what_is_wrong_is_said_with_the_remedy(
+    pages: Mapping[str, Reply], kind: type[DeskError], text: str, remedy: str
+) -> None:
+    with LocalServer(kind="unknown") as server:
+        server.pages.update(pages)
+        error = await error_of(server)
+    assert isinstance(error, kind)
+    assert server.url in str(error)
+    assert text in str(error)
+    assert remedy in str(error)
+
+
+async def test_a_redirect_names_where_it_leads() -> None:
+    with LocalServer(kind="unknown") as server:
+        there = Status(307, {}, {"location": "https://me:secret@elsewhere.test/v1/models"})
+        server.pages = {MODELS: there, CHAT: there}
+        error = await error_of(server)
+    assert "redirects to https://********@elsewhere.test/v1/models" in str(error)
+    assert "secret" not in str(error)
+
+
+@pytest.mark.parametrize("tail", ["", "/v1/chat/completions", "/v1/models", "/api", "/v1/v1"])
+async def test_a_url_beside_the_base_gets_the_right_one(tail: str) -> None:
+    with LocalServer(kind="ollama") as server:
+        error = await error_of(server, server.root + tail)
+        assert isinstance(error, WrongApi)
+        assert error.remedy == f"set DESK_PROVIDER_URL={server.url}"
+
+
+async def test_a_base_without_v1_is_as_good_where_the_server_has_both() -> None:
+    with LocalServer(kind="llama.cpp") as server:
+        found = await look_at_server(f"{server.root}/", None, "small")
+    assert (found.server, found.models) == ("llama.cpp", ("small",))
+
+
+async def test_a_server_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/v1"
+    with pytest.raises(ServerAway, match="cannot be reached: Connect") as found:
+        await look_at_server(url, None, "small")
+    assert found.value.retryable
+    assert "start the server" in found.value.remedy
+
+
+async def test_a_login_in_the_url_is_not_shown() -> None:
+    with pytest.raises(ServerAway) as found:
+        await look_at_server("http://me:secret@127.0.0.1:9/v1", None, "small")
+    assert "secret" not in str(found.value)
+
+
+@pytest.mark.parametrize("kind", ["ollama", "vllm", "lmstudio", "unknown"])
+async def test_a_model_that_the_server_lacks_comes_with_those_it_has(kind: str) -> None:
+    with LocalServer(kind=kind, models=["small", "large:8b"]) as server:  # type: ignore[arg-type]
+        error = await error_of(server, model="huge:70b")
+        assert not server.chats()
+    assert isinstance(error, ModelMissing)
+    assert "has no model huge:70b; it has small, large:8b" in str(error)
+    assert ("ollama pull huge:70b" in error.remedy) is (kind == "ollama")
+    assert "DESK_MODEL" in error.remedy
+
+
+async def test_a_long_list_of_models_is_shown_in_part() -> None:
+    with LocalServer(kind="vllm", models=[f"m{place}" for place in range(30)]) as server:
+        error = await error_of(server, model="other")
+    assert "m19 and 10 more" in str(error)
+
+
+async def test_a_server_without_a_list_of_models_says_by_itself_that_one_is_missing() -> None:
+    with LocalServer(kind="unknown") as server:
+        server.pages[MODELS] = NOWHERE
+        assert isinstance(await error_of(server, model="huge"), ModelMissing)
+        assert (await ask_server(server.url, None, "small")).models == ()
+
+
+@pytest.mark.parametrize(
+    ("listed", "asked"),
+    [("qwen3:latest", "qwen3"), ("/models/Small-Q4.gguf", "Small-Q4"), ("/models/Small-Q4.gguf", "Small-Q4.gguf")],
+)
+async def test_a_short_name_is_that_of_the_model(listed: str, asked: str) -> None:
+    with LocalServer(kind="llama.cpp", model=listed) as server:
+        found = await ask_server(server.url, None, asked)
+    assert "model" not in found.why
+
+
+async def test_a_server_that_answers_whatever_model_is_asked_says_so() -> None:
+    with LocalServer(kind="llama.cpp", model="small.gguf") as server:
+        found = await ask_server(server.url, None, "gpt-5.5")
+    assert "small.gguf alone, and answers as it" in found.why["model"]
+
+
+async def test_an_answer_to_no_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.gateway.look.LOOK_SECONDS", 0.2)
+    silent = socket.create_server(("127.0.0.1", 0))
+    with silent, pytest.raises(ServerAway, match=r"did not answer within 0\.2 s"):
+        await look_at_server(f"http://127.0.0.1:{silent.getsockname()[1]}/v1", None, "small")
+
+
+async def test_a_look_asks_for_no_answer() -> None:
+    with LocalServer(kind="ollama", context=8192, pace=Pace(first=60)) as server:
+        found = await look_at_server(server.url, "a-key", "small")
+        assert not server.chats()
+        assert {seen.headers["authorization"] for seen in server.requests} == {"Bearer a-key"}
+    assert (found.server, found.context, found.slots, found.models) == ("ollama", 8192, None, ("small",))
+    assert (found.schema_way, found.tool_way, found.whole) == ("json_schema", "schema", False)
+    assert "taken as 1" in found.why["slots"]
