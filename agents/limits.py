@@ -42,8 +42,8 @@ def limits_of(settings: Settings, role: str, model: RoleModel) -> TurnLimits:
 
 def longest_turn(settings: Settings) -> float:
     """Return the seconds of the longest turn that any role may take. Raises SettingError."""
-    own = (limits["turn_seconds"] for limits in _entries(settings.turn_limits).values() if "turn_seconds" in limits)
-    return max(settings.turn_seconds, *own, 0.0)
+    own = [float(limits.get("turn_seconds", 0.0)) for limits in _entries(settings.turn_limits).values()]
+    return max([settings.turn_seconds, *own])
 
 
 def check_limits(settings: Settings, models: set[str]) -> None:

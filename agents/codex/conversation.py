@@ -200,8 +200,8 @@ class CodexConversation:
                 pulse.heard()  # this process stood still, and has not read what came meanwhile
                 continue
             if watch.limited_at is not None and now >= until:
-                why = "the provider limits its rate, and the app-server waited as long as it may"
-                return failure("rate_limited", why, watch.provider_wait())
+                waited = "the provider limits its rate, and the app-server waited as long as it may"
+                return failure("rate_limited", waited, watch.provider_wait())
             if now >= limit:
                 return pulse.timeout(limit - began)
             if watch.calls:
