@@ -66,9 +66,7 @@ class ChatCalls:
         try:
             return await self._facts(model)
         except DeskError as error:
-            kind = _KINDS.get(kind_of(error), "bad_request")
-            remedy = f"; {error.remedy}" if error.remedy else ""
-            raise Problem(kind, f"{error}{remedy}") from None
+            raise Problem(_KINDS.get(kind_of(error), "bad_request"), str(error)) from None
 
     def post(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
         """Return the context of a request."""

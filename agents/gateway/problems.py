@@ -162,15 +162,21 @@ class Server:
         prompt, context = _count(error.get("n_prompt_tokens")), _count(error.get("n_ctx"))
         numbers = [found for text in _NUMBER.findall(said) if (found := int(text.replace(",", ""))) >= 16]
         if context is None:
-            near = _OF_CONTEXT.search(said)
-            context = (
-                self.context if self.context in numbers else int(near[1].replace(",", "")) if near else self.context
-            )
+            context = self.context if self.context in numbers else _context_in(said, numbers) or self.context
         if prompt is None:
             larger = [number for number in numbers if context is None or number > context]
             prompt = max(larger, default=None)
         told = f"{prompt:,}" if prompt is not None else f"about {self.prompt:,}"
         return overflow(self.name, self.model, told, f"{context:,}" if context is not None else "an unknown number of")
+
+
+def _context_in(said: str, numbers: list[int]) -> int | None:
+    """Return the size of the context that a server's words name: the number beside that word, unless a smaller one
+    shows that it is the prompt's."""
+    near = _OF_CONTEXT.search(said)
+    named = int(near[1].replace(",", "")) if near is not None else None
+    smaller = [number for number in numbers if named is not None and number < named]
+    return min(numbers) if smaller and named == max(numbers) else named
 
 
 _REMEDY = {

@@ -203,7 +203,8 @@ def _options(request: Mapping[str, Any], facts: ServerFacts) -> dict[str, Any]:
 
 def _most(tokens: int, context: int | None, prompt: float) -> int:
     """Return the most tokens of an answer; the prompt's are an estimate."""
-    return tokens if context is None else max(LEAST_TOKENS, min(tokens, int(context - prompt - MARGIN)))
+    left = tokens if context is None else max(LEAST_TOKENS, int(context - prompt - MARGIN))
+    return min(tokens, left)
 
 
 def _tools(given: Any) -> list[dict[str, Any]]:

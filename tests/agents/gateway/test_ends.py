@@ -1,0 +1,285 @@
+"""Turns on a model server that end badly, late or too long: each is asked once, and says what was wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from agents.gateway.service import Gateway, Upstream
+from agents.pulse import Pulse, TurnLimits
+from agents.runtime import TurnResult
+from models.errors import ModelMissing
+from models.research import Usage
+from tests.agents.codex.kit import FINAL, deadline, one_turn, run, turn, until
+from tests.agents.gateway.kit import asks, facts_of, local
+from tests.agents.gateway.test_chat import NoTools, asked
+from tests.fakes.local_server import HTML, FailsMidway, LocalServer, Pace, Raw, Reply, Says
+from tests.fakes.responses import Status
+
+OVERFLOW: dict[str, dict[str, Any]] = {
+    "llama.cpp": {
+        "code": 400, "message": "request (9000 tokens) exceeds the available context size (8192 tokens)",
+        "type": "exceed_context_size_error", "n_prompt_tokens": 9000, "n_ctx": 8192,
+    },
+    "vllm": {
+        "message": "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (8000 in "
+        "the messages, 1000 in the completion).", "type": "BadRequestError", "code": 400,
+    },
+    "ollama": {"message": "the input length exceeds the context length: 9000 > 8192", "type": "invalid_request_error"},
+    "lmstudio": {
+        "message": "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with "
+        "context length of only 8192 tokens",
+    },
+    "openai": {"code": "context_length_exceeded", "message": "context length 8192 exceeded: 9000", "type": "x"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OVERFLOW)
+def test_an_overflow_has_both_numbers(kind: str, server: LocalServer, tmp_path: Path, registry: str) -> None:
+    result = asked(server, tmp_path, registry, Status(400, {"error": OVERFLOW[kind]}))
+    assert result.failure is not None
+    assert (result.status, result.failure.kind) == ("failed", "context_window")
+    assert "9,000 tokens does not fit the context of small on http://127.0.0.1:" in result.failure.message
+    assert ", 8,192 tokens; serve it with a larger context" in result.failure.message
+    assert len(server.chats()) == 1
+
+
+NO_MODEL = {"error": {"message": 'model "small" not found, try pulling it first', "type": "not_found_error"}}
+# The reply, the kind of failure, whether it is tried again, and what its message says.
+BAD: dict[str, tuple[Reply, str, bool, str]] = {
+    "not pulled": (Status(404, NO_MODEL), "not_found", False, "has no model small"),
+    "not pulled, named": (Status(404, NO_MODEL), "not_found", False, "it has small, other"),
+    "no such path": (Status(404, {"error": {"message": "File Not Found"}}), "not_found", False, "no such address"),
+    "a page": (HTML, "bad_request", False, "answered text/html, which is no answer of a model"),
+    "a page as an error": (Raw(b"<html>Bad gateway</html>", "text/html", 502), "bad_request", False, "(502)"),
+    "another API": (Status(200, {"answer": 42}), "bad_request", False, "json of another API"),
+    "an empty stream": (Raw(b""), "bad_request", False, "an empty stream"),
+    "half a JSON": (Raw(b'{"choices": [', "application/json"), "stream_cut", True, "broke off the answer of small"),
+    "a redirect": (Status(307, {}, {"location": "http://127.0.0.1:1/x"}), "bad_request", False, "redirects to"),
+    "the key": (Status(401, {"error": {"message": "bad key"}}), "unauthorized", False, "check DESK_PROVIDER_KEY"),
+    "a limit": (Status(429, {"error": {"message": "slow down"}}, {"retry-after": "7"}), "rate_limited", True, "slow"),
+    "loading": (Status(503, {"error": {"message": "Loading model"}}), "overloaded", True, "it may still load"),
+    "a crash": (Status(500, {"error": {"message": "slot died"}}), "server_error", True, "500: slot died"),
+    "a bad request": (Status(400, {"error": {"message": "no such field"}}), "bad_request", False, "no such field"),
+    "an error in words": (Status(400, {"error": "no such field"}), "bad_request", False, "no such field"),
+    "an error midway": (FailsMidway({"message": "slot died", "code": 500}, "ha"), "server_error", True, "slot died"),
+    "an overflow midway": (FailsMidway(OVERFLOW["llama.cpp"], "ha"), "context_window", False, "9,000"),
+    "dropped": (Says("half of", end="dropped"), "stream_cut", True, "after 2 tokens"),
+    "no end at all": (Says("half of", end="plain", finish=""), "stream_cut", True, "after 2 tokens"),
+    "another model": (Says(FINAL, model="bigger"), "not_found", False, "bigger answers on"),
+    "nothing": (Says("", finish="stop"), "invalid_output", False, "without a word"),
+    "reasoning alone": (Says("", reasoning="x" * 80, finish="length"), "length", False, "20 tokens of reasoning"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_went_wrong_is_named_and_asked_once(name: str, server: LocalServer, tmp_path: Path, registry: str) -> None:
+    reply, kind, retryable, said = BAD[name]
+    server.models.append("other")
+    result = asked(server, tmp_path, registry, reply, tools=NoTools())
+    assert result.failure is not None
+    assert (result.status, result.failure.kind, result.failure.retryable) == ("failed", kind, retryable)
+    assert said in result.failure.message
+    assert server.url in result.failure.message
+    assert len(server.chats()) == 1
+    assert result.refusal is None
+    assert result.failure.reset_seconds == (7.0 if name == "a limit" else None)
+
+
+def test_a_server_that_is_away_is_named(tmp_path: Path, registry: str) -> None:
+    with LocalServer() as server:
+        facts = facts_of(server).model_dump()
+    result = asked(server, tmp_path, registry, url=facts["url"])
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.retryable) == ("unreachable", True)
+    assert f"no model server answers at {server.url}: " in result.failure.message
+
+
+def test_a_model_that_the_server_lists_no_more_is_not_asked(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    """The facts are looked at again and again by whoever keeps them; what they raise ends the turn."""
+
+    async def work() -> None:
+        missing = False
+
+        async def facts(_model: str) -> Any:
+            if missing:
+                raise ModelMissing(f"{server.url} has no model small; it has bigger", remedy="set DESK_MODEL=bigger")
+            return facts_of(server)
+
+        async with (
+            local(server, tmp_path, registry) as runtime,
+            runtime.conversation(asks(), deadline()) as conversation,
+        ):
+            assert runtime._gateway is not None
+            assert runtime._gateway._chat is not None
+            runtime._gateway._chat._facts = facts
+            missing = True
+            result = await turn(conversation)
+        assert result.failure is not None
+        assert result.failure.kind == "not_found"
+        assert "it has bigger (set DESK_MODEL=bigger)" in result.failure.message
+        assert not server.chats()
+
+    run(work())
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_an_answer_that_is_too_long_is_cut_and_kept(
+    bounded: bool, server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    """With a server that keeps to max_tokens, and with one that writes for ever."""
+    found: list[TurnResult] = []
+    server.script(Says('{"ok":true,"why":"so it is. ', end="endless", bounded=bounded))
+
+    async def work() -> None:
+        async with local(server, tmp_path, registry, output_tokens=100) as runtime:
+            found.append(await one_turn(runtime, asks(tools=NoTools())))
+            await until(lambda: server.open == 0)
+
+    run(work())
+    (result,) = found
+    assert (result.status, result.cut, result.failure) == ("completed", True, None)
+    assert result.text.startswith('{"ok":true,"why":"so it is. ')
+    assert server.left == (0 if bounded else 1)
+    assert (result.usage == Usage.unknown()) is not bounded
+    assert len(server.chats()) == 1
+
+
+@pytest.mark.parametrize("beat", ["comment", "empty"])
+def test_a_slow_start_with_signs_of_life_is_waited_for(
+    beat: Any, server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    """Longer than the first token may take, in silence but for heartbeats; then a token a second or so."""
+    server.script(Says(FINAL, pace=Pace(first=9.0, rate=2.0, heartbeat=0.5, beat=beat)))
+
+    async def work() -> None:
+        async with local(server, tmp_path, registry, first_token_seconds=6.0, silence_seconds=6.0) as runtime:
+            result = await one_turn(runtime, asks(tools=NoTools()))
+        assert (result.status, result.text) == ("completed", FINAL)
+        assert result.usage.output_tokens == 3
+        assert len(server.chats()) == 1
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (Says(FINAL, pace=Pace(first=600.0)), "no_first_token"),
+        (Says(FINAL, pace=Pace(headers=600.0)), "no_first_token"),
+        (Says("half of it", end="open"), "silent"),
+        (Says("", reasoning="half of it", end="open"), "silent"),
+    ],
+)
+def test_silence_ends_the_turn_and_the_servers_work(
+    reply: Says, kind: str, server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    server.script(reply)
+
+    async def work() -> None:
+        async with local(server, tmp_path, registry, first_token_seconds=2.0, silence_seconds=2.0) as runtime:
+            result = await one_turn(runtime, asks(tools=NoTools()))
+            await until(lambda: server.open == 0)
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.retryable) == (kind, False)
+        assert (server.left, len(server.chats())) == (1, 1)
+
+    run(work())
+
+
+def test_an_interrupt_stops_the_server(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    server.script(Says("word ", end="endless", bounded=False, pace=Pace(rate=100.0)))
+
+    async def work() -> None:
+        async with (
+            local(server, tmp_path, registry) as runtime,
+            runtime.conversation(asks(tools=NoTools()), deadline()) as conversation,
+        ):
+            turning = asyncio.create_task(turn(conversation))
+            await until(lambda: server.tokens > 10)
+            conversation.interrupt()
+            result = await turning
+            await until(lambda: server.open == 0)
+        assert result.status == "interrupted"
+        assert (server.left, len(server.chats())) == (1, 1)
+
+    run(work())
+
+
+def test_threads_of_every_kind_are_told_apart(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    """Fresh, resumed, forked and ephemeral threads are answered, each by its own pulse."""
+    server.policy = lambda _body: Says(FINAL)
+
+    async def work() -> None:
+        async with local(server, tmp_path, registry) as runtime:
+            results = [
+                await one_turn(runtime, asks(tools=NoTools(), keep=True)),
+                await one_turn(runtime, asks(tools=NoTools(), keep=True)),
+                await one_turn(runtime, asks(tools=NoTools(), keep=True, opening="fork")),
+                await one_turn(runtime, asks(tools=NoTools())),
+            ]
+        assert [result.status for result in results] == ["completed"] * 4
+        assert all(result.way for result in results)
+        assert len({result.thread_id for result in results}) == 3
+        roles = [[message["role"] for message in seen.body["messages"]] for seen in server.chats()]
+        once = ["system", "user"]
+        assert roles[0] == roles[3] == once
+        assert roles[1] == roles[2][:4] == [*once, "assistant", "user"]
+
+    run(work())
+
+
+def test_nobody_else_is_answered(server: LocalServer) -> None:
+    """It has the key: another process on this host cannot spend it."""
+
+    async def work() -> None:
+        async def facts(_model: str) -> Any:
+            return facts_of(server)
+
+        gateway = Gateway(Upstream(server.url, "a-key", facts=facts))
+        await gateway.start()
+        gateway.watch("a-thread", Pulse(TurnLimits()))
+        body = {"model": "small", "input": [], "stream": True}
+        try:
+            async with aiohttp.ClientSession() as session:
+                for thread, status in (("another", 403), ("a-thread", 200)):
+                    headers = {"thread-id": thread}
+                    async with session.post(f"{gateway.url}/responses", json=body, headers=headers) as response:
+                        assert response.status == status
+                        await response.read()
+        finally:
+            await gateway.close()
+        (seen,) = server.chats()
+        assert seen.headers["authorization"] == "Bearer a-key"
+
+    run(work())
+
+
+def test_a_failure_never_tells_the_key(server: LocalServer) -> None:
+    async def work() -> None:
+        async def facts(_model: str) -> Any:
+            return facts_of(server)
+
+        gateway = Gateway(Upstream(server.url, "secret-key-1234", facts=facts))
+        await gateway.start()
+        gateway.watch("t", Pulse(TurnLimits()))
+        server.script(Status(400, {"error": {"message": "bad: Bearer secret-key-1234"}}))
+        body = {"model": "small", "input": [], "stream": True}
+        try:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(f"{gateway.url}/responses", json=body, headers={"thread-id": "t"}) as response,
+            ):
+                told = (await response.read()).decode()
+        finally:
+            await gateway.close()
+        assert "bad: " in told
+        assert "secret-key-1234" not in told
+        assert json.loads(told.rpartition("data: ")[2])["type"] == "response.failed"
+
+    run(work())
