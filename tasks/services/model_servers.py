@@ -108,7 +108,7 @@ async def _look(access: Access, responses: bool) -> Found:
     from agents.gateway.wire import reaching
 
     async with reaching(access.url, access.key, access.ca_file) as server:
-        for url in (server.url, f"{server.url}/v1")[: 1 if urlsplit(server.url).path else 2]:
+        for url in (server.url,) if urlsplit(server.url).path else (f"{server.url}/v1", server.url):
             if (models := await _listed(server, url)) is not None:
                 return Found(url, models)
         if not responses or not await _takes_responses(server):

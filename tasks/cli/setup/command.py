@@ -68,6 +68,7 @@ def _set_up(flags: Flags, path: Path, person: Person, *, yes: bool) -> int:
     except (CodexError, ServiceError) as error:  # what is not there; any other error is wrong input
         return _nothing_written(path, fail(error, FAILED))
     plan = planned(path, text, replace(choice, market=market(flags, before, person)))
+    _require_roles(plan)
     if plan.changes and not (yes or person.terminal):
         raise UsageError(f"--yes {NO_TERMINAL}", remedy="add --yes to write the file")
     works = _works(plan, person) if flags.look else True
@@ -78,6 +79,14 @@ def _set_up(flags: Flags, path: Path, person: Person, *, yes: bool) -> int:
     plan.write()
     _tell(plan)
     return 0 if works else FAILED
+
+
+def _require_roles(plan: Plan) -> None:
+    """Raise SettingError where the settings of roles contradict the choice."""
+    # Loaded here, and below: it takes seconds, in which the questions would wait.
+    from tasks.bootstrap import require_roles
+
+    require_roles(plan.loaded.settings)
 
 
 def _decided(flags: Flags, before: Before, person: Person) -> Choice:
@@ -93,7 +102,6 @@ def _decided(flags: Flags, before: Before, person: Person) -> Choice:
 
 def _works(plan: Plan, person: Person) -> bool:
     """Try the choice, print what came of it, and return whether it works."""
-    # Loaded here: it takes seconds, in which the questions would wait.
     from tasks.cli.setup.login import ensure_login
     from tasks.cli.setup.trial import tried
 

@@ -61,7 +61,7 @@ def changes_shown(plan: Plan) -> list[str]:
         lines += [f"  - {each.name}={_shown(each.name, each.before)}"] if each.before else []
         lines += [f"  + {each.name}={_shown(each.name, each.after)}"] if each.after else []
     rest = [name for name in env_file.values(plan.before) if name not in {each.name for each in plan.changes}]
-    return [*lines, f"  all else in it stays as it is ({len(rest)} more variables)"] if plan.before else lines
+    return [*lines, f"  {', '.join(rest)}: as before"] if rest else lines
 
 
 def _shown(name: str, value: str | None) -> str:
@@ -83,7 +83,9 @@ def to_know(plan: Plan, cwd: Path) -> Iterator[str]:
     origin = plan.loaded.origins.get("provider_key")
     if choice.provider in SERVED and choice.key.text is None and origin is not None:
         yield f"{choice.url} is sent the key of {origin.key} (from {origin.source})"
-    if env_file.find(cwd) != plan.path:
+    if plan.path.name != env_file.NAME:
+        yield f"no desk reads {plan.path} by itself: it reads {env_file.NAME}, and its environment"
+    elif env_file.find(cwd) != plan.path:
         yield f"a desk reads {plan.path} where it is started in {plan.path.parent} or below it"
     if is_up(home := plan.loaded.settings.home):
         yield f"a `desk up` runs on {home} and keeps the settings that it has: stop it and start it again"
