@@ -234,7 +234,7 @@ class Settings(Surroundings):
         20.0, ge=0, le=600, description="time that a stopping worker gives its turns to end; at most 2 under `desk up`"
     )
     step_attempts: Count = of_desk(3, description="attempts of a step before it fails")
-    run_deadline_minutes: float = of_run(60.0, gt=0, description="a run older than this is closed as partial")
+    run_deadline_minutes: float = of_run(240.0, gt=0, description="a run older than this is closed as partial")
     premarket: ClockTime = of_desk("08:30", description="New York time of the pre-market screen, or off")
     midday: ClockTime = of_desk("12:30", description="New York time of the mid-day screen, or off")
     flower_url: WebUrl | None = of_process(None, description="address of Flower; `desk up` sets it")
