@@ -43,7 +43,7 @@ class Apart:
         self._rest = ""
         self._until: tuple[str, ...] = _CLOSINGS if hidden else ()
         self._guess, self._looked = hidden, 0
-        self._channels = self._heading = False
+        self._channels = self._heading = self._begun = False
 
     def feed(self, text: str) -> list[Piece]:
         """Return what can be told of a further piece of the text."""
@@ -78,6 +78,7 @@ class Apart:
                 self._rest = self._rest[place + len(mark) :] if mark else held
                 if text:
                     self.answer += text
+                    self._begun = self._begun or not text.isspace()
                     yield False, text
                 if not mark:
                     return
@@ -127,13 +128,13 @@ class Apart:
 
     def _openings(self) -> tuple[str, ...]:
         """Return the marks that may come now: none once the answer has begun."""
-        begun = self.answer + self._rest
-        return tuple(mark for mark in _OPENINGS if begun.lstrip().startswith(mark)) if not self.answer.strip() else ()
+        rest = self._rest.lstrip()
+        return () if self._begun else tuple(mark for mark in _OPENINGS if rest.startswith(mark))
 
     def _possible(self) -> tuple[str, ...]:
         if self._channels:
             return _ENDS
-        return _OPENINGS if not self.answer.strip() and not self._rest.strip().startswith("{") else ()
+        return () if self._begun or self._rest.lstrip().startswith("{") else _OPENINGS
 
 
 def _first(text: str, marks: tuple[str, ...]) -> tuple[int, str]:

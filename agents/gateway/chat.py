@@ -19,7 +19,7 @@ from agents.gateway import problems
 from agents.gateway.events import AnswerEvents, failed
 from agents.gateway.facts import ServerFacts
 from agents.gateway.problems import Problem, Server
-from agents.gateway.stream import DONE, ChatAnswer, Piece, added, events, usage_of, with_own_ids
+from agents.gateway.stream import DONE, ChatAnswer, Piece, added, beginning, events, usage_of, with_own_ids
 from agents.gateway.ways import CHARS_A_TOKEN, Plan, Reply, plan
 from agents.pulse import Pulse
 from models.errors import DeskError, kind_of
@@ -36,6 +36,7 @@ CHARS_FIRST = 3.0  # of a token of a prompt, before a server has counted one; of
 LEAST_CHARS = 1.5
 AFTER_SECONDS = 2.0  # for what follows the last piece of an answer: its tokens, and the end of the stream
 ERROR_BYTES = 64 * 1024
+BODY_BYTES = 64 * 1024 * 1024
 _KINDS = {"server_away": "unreachable", "key_refused": "unauthorized", "model_missing": "not_found"}
 
 
@@ -53,14 +54,25 @@ class ChatCalls:
         told = AnswerEvents()
         await send(told.created())
         try:
+            await self._call(request, headers, pulse, told, send)
+        except Problem as problem:
+            log.info("gateway.call_failed", kind=problem.kind, why=problem.message, server=self._name)
+            await send(failed(problem.told([self._key] if self._key else ())))
+
+    async def _call(
+        self, request: Mapping[str, Any], headers: Mapping[str, str], pulse: Pulse, told: AnswerEvents, send: Send
+    ) -> None:
+        try:
             facts = await self._known(str(request.get("model")))
             wanted = pulse.limits.output_tokens + (REASONING_TOKENS if facts.reasoning else 0)
             chars = self._chars.get(facts.model, CHARS_FIRST)
             call = Call(self, plan(request, facts, wanted, chars), facts, headers, pulse, told, send)
             await call.run()
-        except Problem as problem:
-            log.info("gateway.call_failed", kind=problem.kind, why=problem.message, server=self._name)
-            await send(failed(problem.told([self._key] if self._key else ())))
+        except (Problem, ConnectionResetError):
+            raise
+        except Exception as error:  # whatever a server may send
+            log.exception("gateway.broken", server=self._name)
+            raise Problem("unknown", f"the desk cannot read what {self._name} sent: {error!r}") from None
 
     async def _known(self, model: str) -> ServerFacts:
         try:
@@ -154,7 +166,9 @@ class Call:
                 elif response.content_type in ("text/event-stream", "application/octet-stream", "text/plain"):
                     await self._stream(answer, response)
                 else:
-                    raise problems.wrong_api(str(response.url), response.content_type, await _beginning(response))
+                    body = await beginning(response.content, ERROR_BYTES)
+                    url, text = masked(str(response.url)), body.decode(errors="replace")
+                    raise problems.wrong_api(url, response.content_type, text)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise problems.away(self._server.name, error) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -166,19 +180,19 @@ class Call:
     async def _refused(self, response: aiohttp.ClientResponse) -> Problem:
         if response.status < 400:
             return problems.redirected(self._server.name, response.headers.get("location", ""))
-        body = await response.content.read(ERROR_BYTES)
+        body = await beginning(response.content, ERROR_BYTES)
         return self._server.of_status(response.status, response.headers, body)
 
     async def _whole(self, answer: ChatAnswer, response: aiohttp.ClientResponse) -> None:
         """Take an answer that is one JSON, as some servers send it however they are asked."""
-        body = await response.content.read()
+        body = await beginning(response.content, BODY_BYTES)
         try:
             found = orjson.loads(body)
         except orjson.JSONDecodeError:
             raise self._server.cut(0, "its JSON is not whole") from None
         if not isinstance(found, Mapping) or not (found.get("choices") or found.get("error")):
             text = body[:500].decode(errors="replace")
-            raise problems.wrong_api(str(response.url), "application/json of another API", text)
+            raise problems.wrong_api(masked(str(response.url)), "application/json of another API", text)
         await self._take(answer, found)
         answer.finish = answer.finish or "stop"
 
@@ -187,7 +201,7 @@ class Call:
         done = False
         try:
             async with asyncio.timeout(None) as after:
-                async for data in events(response.content.iter_any()):
+                async for data in events(response.content):
                     if data == DONE:
                         done = True
                         break
@@ -205,7 +219,7 @@ class Call:
                 raise
         if not done and answer.finish is None:
             if answer.model is None and not self._pulse.tokens:
-                raise problems.wrong_api(str(response.url), response.content_type, "an empty stream")
+                raise problems.wrong_api(masked(str(response.url)), response.content_type, "an empty stream")
             raise self._server.cut(self._pulse.tokens)
 
     async def _take(self, answer: ChatAnswer, chunk: Any) -> bool:
@@ -244,10 +258,6 @@ def _loaded(data: bytes) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
-
-
-async def _beginning(response: aiohttp.ClientResponse) -> str:
-    return (await response.content.read(ERROR_BYTES)).decode(errors="replace")
 
 
 def _same_model(one: str, other: str) -> bool:

@@ -18,6 +18,7 @@ import structlog
 from agents.gateway import problems
 from agents.gateway.events import completed, event, failed, message
 from agents.gateway.problems import Problem, Server
+from agents.gateway.stream import beginning
 from agents.pulse import Pulse
 from models.urls import masked
 
@@ -34,8 +35,9 @@ _OURS = frozenset({
 _UNPACKED = _OURS | {"content-encoding"}
 STREAM = "text/event-stream"
 STREAM_HEADERS = {"content-type": STREAM, "cache-control": "no-cache"}
-ERROR_BYTES = 1024 * 1024
-# Of these an endpoint's own error would be told with the address of this service.
+BODY_BYTES = 8 * 1024 * 1024  # of an answer that is no stream
+# Of these an endpoint's own error would be told with the address of this service. The time of a limit, which the
+# app-server keeps to itself, is told too.
 _TOLD = frozenset({401, 403, 404, 405, 413})
 _KIND = re.compile(rb'\s*event: ?([\w.]+)|.*?"type" ?: ?"([\w.]+)"', re.DOTALL)
 _DELTA = re.compile(rb'"delta" ?: ?("(?:[^"\\]|\\.)*")')
@@ -85,7 +87,7 @@ class PassedCalls:
         """Return the whole body of an answer that is no stream. Raises Problem for one that is not passed back."""
         if response.status == 200 and response.content_type == STREAM:
             return b""
-        body = await response.content.read(ERROR_BYTES) if response.status != 200 else await response.content.read()
+        body = await beginning(response.content, BODY_BYTES)
         if response.status == 200 and response.method == "POST":
             text = body[:500].decode(errors="replace")
             raise problems.wrong_api(masked(str(response.url)), response.content_type, text)
@@ -94,8 +96,12 @@ class PassedCalls:
         if response.status >= 400:
             server = self._server(asked)
             problem = server.of_status(response.status, response.headers, body)
-            if response.status in _TOLD or problem.kind == "context_window" or problems.error_in(body) is None:
-                raise problem if problem.kind != "not_found" else server.of_endpoint(response.status, body)
+            if problem.kind == "not_found":
+                raise server.of_endpoint(response.status, body)
+            if response.status in _TOLD or problem.kind == "context_window" or problem.reset_seconds is not None:
+                raise problem
+            if problems.error_in(body) is None:
+                raise problem
         return body
 
     async def _tell(self, problem: Problem, begin: Begin, send: Send) -> None:

@@ -119,7 +119,7 @@ class Server:
         names = f"{error.get('type')} {error.get('code')}"
         if status in (None, 400, 413, 422, 500) and (_OVERFLOW.search(names) or _OVERFLOW.search(said)):
             return self._overflow(error, said)
-        code = status if status is not None else error.get("code")
+        code = status if status is not None else _count(error.get("code"))
         if code in (400, 404, 422, None) and _NO_MODEL.search(said):
             return self.no_model(said)
         kind = _BY_STATUS.get(code, "bad_request" if type(code) is int and code < 500 else "server_error")

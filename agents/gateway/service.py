@@ -7,6 +7,7 @@ the calls as they are (`passing`). It answers the turns that run here and nobody
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -99,8 +100,13 @@ class Gateway:
             log.warning("gateway.not_answered", path=request.path, thread=request.headers.get(THREAD))
             error = {"code": "no_turn", "message": "the gateway answers running turns of its own desk alone"}
             return web.json_response({"error": error}, status=403)
-        body = await request.content.read()
         response = _Response()
+        with contextlib.suppress(ConnectionResetError):  # the app-server went away
+            await self._told(request, pulse, response)
+        return response.ended
+
+    async def _told(self, request: web.BaseRequest, pulse: Pulse, response: _Response) -> None:
+        body = await request.content.read()
         if self._passed is not None:
             path = request.raw_path.removeprefix(BASE)
             await self._passed.answer(
@@ -109,7 +115,6 @@ class Gateway:
         elif self._chat is not None:
             await response.begun_by(request)(200, STREAM_HEADERS)
             await self._chat.answer(orjson.loads(body), request.headers, pulse, response.send)
-        return response.ended
 
 
 class _Response:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import aiohttp
 import orjson
 import structlog
 
@@ -76,7 +77,8 @@ class ChatAnswer:
         self.usage = chunk.get("usage") or self.usage
         self.model = str(chunk["model"]) if chunk.get("model") else self.model
         choices = chunk.get("choices")
-        first = next((one for one in choices or () if isinstance(one, Mapping) and not one.get("index")), None)
+        given = choices if isinstance(choices, list) else ()
+        first = next((one for one in given if isinstance(one, Mapping) and not one.get("index")), None)
         if first is None:
             return []
         self.finish = first.get("finish_reason") or self.finish
@@ -115,27 +117,28 @@ class ChatAnswer:
         text = (
             arguments if isinstance(arguments, str) else "" if arguments is None else orjson.dumps(arguments).decode()
         )
-        place, id_ = piece.get("index"), piece.get("id")
+        place = found if type(found := piece.get("index")) is int else None
+        id_ = str(piece.get("id") or "")
         made = self._places.get(place) if place is not None else self.calls[-1] if self.calls else None
         # Some servers give every call of an answer the index 0.
-        another = made is not None and bool(name) and bool(made.name) and (id_ not in (None, "", made.id) or bool(text))
+        another = made is not None and bool(name) and bool(made.name) and (id_ not in ("", made.id) or bool(text))
         if made is None or (place is None and name) or (another and _whole(made.arguments)):
-            made = MadeCall(str(id_ or ""))
+            made = MadeCall(id_)
             self.calls.append(made)
             self._places[place] = made
-        made.id = made.id or str(id_ or "")
+        made.id = made.id or id_
         made.name = made.name or str(name)
         made.arguments += text
         return Piece("call", text or str(name))
 
 
-async def events(content: Any) -> AsyncIterator[bytes | None]:
-    """Yield the data of each event of a stream, and None for what has none, such as a comment. content: yields bytes.
+async def events(content: aiohttp.StreamReader) -> AsyncIterator[bytes | None]:
+    """Yield the data of each event of a stream, and None for what has none, such as a comment.
 
     Raises TooLarge, and what reading raises.
     """
     buffer = b""
-    async for part in content:
+    async for part in content.iter_any():
         buffer = buffer + part if buffer else part
         lines = buffer.splitlines(keepends=True)
         buffer = lines.pop() if lines and not lines[-1].endswith((b"\n", b"\r")) else b""
@@ -148,6 +151,16 @@ async def events(content: Any) -> AsyncIterator[bytes | None]:
                 yield None
     if (told := buffer.strip()).startswith(b"data:"):
         yield told[5:].strip()
+
+
+async def beginning(content: aiohttp.StreamReader, most: int) -> bytes:
+    """Return a body, or so many bytes of one that is longer."""
+    parts, size = [], 0
+    async for part in content.iter_any():
+        parts.append(part)
+        if (size := size + len(part)) >= most:
+            break
+    return b"".join(parts)[:most]
 
 
 def usage_of(told: Any, context: int | None) -> dict[str, Any] | None:

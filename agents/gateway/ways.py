@@ -83,10 +83,10 @@ class Plan:
         schema = self.schema
         if schema is None:
             return None
-        found = answer_in(reply.text, lambda text: fits(schema, orjson.loads(text)))
         try:
+            found = answer_in(reply.text, lambda text: fits(schema, orjson.loads(text)))
             return found.text if found.problem is None and fits(schema, orjson.loads(found.text)) else None
-        except orjson.JSONDecodeError:
+        except (orjson.JSONDecodeError, RecursionError):
             return None
 
     @property

@@ -1,0 +1,312 @@
+"""Turns of the real app-server on an endpoint of the Responses API: passed on and back as they are, with the key."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import psutil
+import pytest
+
+from agents.gateway.passing import Signs
+from agents.gateway.service import Gateway, Upstream
+from agents.pulse import Pulse, TurnLimits
+from agents.runtime import TurnResult
+from models.research import Usage
+from tests.agents.codex.kit import FINAL, Kit, deadline, one_turn, run, spec, turn, until
+from tests.agents.gateway.kit import endpoint
+from tests.fakes import responses
+from tests.fakes.responses import (
+    SSE_HEADERS,
+    Call,
+    Cut,
+    Failing,
+    FakeResponses,
+    Receive,
+    Refusal,
+    Seen,
+    Send,
+    Status,
+    Streamed,
+    Text,
+    stream_of,
+)
+
+KEY = "sk-endpoint-0123456789"
+
+
+class Endpoint(FakeResponses):
+    """An endpoint whose answers may be any bytes: (status, headers, parts with the seconds before each)."""
+
+    raw: tuple[int, list[tuple[bytes, bytes]], list[tuple[float, bytes]]] | None = None
+    left = 0
+
+    def __enter__(self) -> Endpoint:
+        super().__enter__()
+        return self
+
+    async def answer(self, seen: Seen, receive: Receive, send: Send) -> None:
+        if self.raw is None:
+            await super().answer(seen, receive, send)
+            return
+        status, headers, parts = self.raw
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        gone = asyncio.ensure_future(_gone(receive))
+        for seconds, part in parts:
+            await asyncio.wait((gone,), timeout=seconds)
+            if gone.done():
+                self.left += 1
+                return
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        gone.cancel()
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def asked(served: FakeResponses, home: Path, registry: str, **changes: Any) -> TurnResult:
+    found: list[TurnResult] = []
+
+    async def work() -> None:
+        async with endpoint(served, home, registry, provider_key=KEY, **changes) as runtime:
+            found.append(await one_turn(runtime, spec()))
+
+    run(work())
+    return found[0]
+
+
+def test_a_turn_goes_on_as_it_is_and_the_app_server_never_has_the_key(tmp_path: Path, registry: str) -> None:
+    async def work() -> None:
+        kit = Kit()
+        with FakeResponses() as served:
+            served.script(Call("quotes_get", '{"symbols":["ACME"]}'), Text(FINAL))
+            async with (
+                endpoint(served, tmp_path, registry, provider_key=KEY) as runtime,
+                runtime.conversation(spec(kit), deadline()) as conversation,
+            ):
+                result = await turn(conversation)
+                for process in runtime.status():
+                    told = psutil.Process(process.pid)
+                    assert KEY not in " ".join((*told.environ().values(), *told.cmdline()))
+            assert (result.status, result.text, result.way) == ("completed", FINAL, None)
+            assert result.usage == Usage(
+                input_tokens=200, cached_input_tokens=0, output_tokens=40, reasoning_tokens=0, total_tokens=240
+            )
+            assert len(kit.calls) == 1
+            for seen in served.calls():
+                assert seen.path == "/v1/responses"
+                assert seen.headers["authorization"] == f"Bearer {KEY}"
+                assert seen.headers["host"] == served.url.removeprefix("http://").removesuffix("/v1")
+                assert seen.headers["accept"] == "text/event-stream"
+                assert seen.headers["content-type"] == "application/json"
+                assert seen.headers["user-agent"].startswith("chordesk/")
+                assert seen.headers["thread-id"] == seen.body["prompt_cache_key"] == result.thread_id
+                assert "accept-encoding" not in seen.headers
+                assert seen.metadata["step_id"] == "step-1"
+
+    run(work())
+
+
+REPLIES: Mapping[str, tuple[Any, tuple[str, str | None]]] = {
+    "text": (Text(FINAL), ("completed", None)),
+    "in pieces": (Streamed(FINAL, 4), ("completed", None)),
+    "refusal": (Refusal("I will not."), ("completed", None)),
+    "failed": (Failing("server_error"), ("failed", "stream_cut")),
+    "overflow": (Failing("context_length_exceeded"), ("failed", "context_window")),
+    "cut": (Cut(), ("failed", "stream_cut")),
+    "bad request": (Status(400, {"error": {"message": "no"}}), ("failed", "bad_request")),
+    "crash": (Status(500, {"error": {"message": "no"}}), ("failed", "server_error")),
+    "busy": (Status(503, {"error": {"message": "no"}}), ("failed", "overloaded")),
+}
+
+
+@pytest.mark.parametrize("name", REPLIES)
+def test_ends_are_those_of_an_app_server_alone(name: str, tmp_path: Path, registry: str) -> None:
+    reply, (status, kind) = REPLIES[name]
+    with FakeResponses(lambda _body: reply) as served:
+        result = asked(served, tmp_path, registry)
+    assert result.status == status
+    assert (result.failure.kind if result.failure else None) == kind
+    assert (result.refusal is not None) == (name == "refusal")
+
+
+def test_a_limit_has_its_time(tmp_path: Path, registry: str) -> None:
+    """The app-server would keep the endpoint's figure to itself."""
+    with FakeResponses() as served:
+        served.script(Status(429, {"error": {"message": "slow down"}}, {"Retry-After": "7"}))
+        result = asked(served, tmp_path, registry)
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.reset_seconds) == ("rate_limited", 7.0)
+        assert len(served.requests) == 1
+
+
+PAGE = [(b"content-type", b"text/html")]
+JSON = [(b"content-type", b"application/json")]
+WRONG: Mapping[str, tuple[int, list[tuple[bytes, bytes]], bytes, str, tuple[str, ...]]] = {
+    "a page": (200, PAGE, b"<html>It works!</html>", "bad_request", ("/responses answered text/html", "It works!")),
+    "another API": (200, JSON, b'{"answer":42}', "bad_request", ("/responses answered application/json", "/v1")),
+    "a page as an error": (502, PAGE, b"<html>Bad</html>", "bad_request", ("(502) answered text/html",)),
+    "no Responses API": (404, JSON, b'{"detail":"No"}', "not_found", ("no Responses API", "DESK_PROVIDER=local")),
+    "no such model": (
+        404, JSON, b'{"error":{"message":"The model `gpt-5.5` does not exist","code":"model_not_found"}}', "not_found",
+        ("has no model gpt-5.5", "DESK_MODEL"),
+    ),
+    "the key": (401, JSON, b'{"error":{"message":"bad key"}}', "unauthorized", ("bad key", "DESK_PROVIDER_KEY")),
+    "an overflow": (
+        400, JSON, b'{"error":{"type":"exceed_context_size_error","message":"x","n_prompt_tokens":9000,"n_ctx":8192}}',
+        "context_window", ("9,000", "8,192"),
+    ),
+    "a redirect": (301, [(b"location", b"http://127.0.0.1:1/")], b"", "bad_request", ("redirects to",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_answer_is_told_with_its_url_and_asked_once(name: str, tmp_path: Path, registry: str) -> None:
+    status, headers, body, kind, said = WRONG[name]
+    with Endpoint() as served:
+        served.raw = (status, headers, [(0.0, body)])
+        result = asked(served, tmp_path, registry)
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.retryable) == (kind, False)
+        assert all(part in result.failure.message for part in (served.url, *said))
+        assert KEY not in result.failure.message
+        assert len(served.requests) == 1
+
+
+def test_an_endpoint_that_is_away_is_named(tmp_path: Path, registry: str) -> None:
+    with FakeResponses() as served:
+        pass
+    result = asked(served, tmp_path, registry)
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.retryable) == ("unreachable", True)
+    assert f"no model server answers at {served.url}" in result.failure.message
+
+
+def test_a_packed_answer_is_unpacked(tmp_path: Path, registry: str) -> None:
+    with Endpoint() as served:
+        packed = gzip.compress(stream_of(Text(FINAL)))
+        served.raw = (200, [*SSE_HEADERS, (b"content-encoding", b"gzip")], [(0.0, packed)])
+        result = asked(served, tmp_path, registry)
+    assert (result.status, result.text) == ("completed", FINAL)
+
+
+def test_a_slow_endpoint_lives_by_its_signs_and_a_silent_one_is_left(tmp_path: Path, registry: str) -> None:
+    with Endpoint() as served:
+        beats = [(1.0, b": heartbeat\n\n")] * 5
+        served.raw = (200, SSE_HEADERS, [*beats, (0.0, stream_of(Streamed(FINAL, 4)))])
+        result = asked(served, tmp_path, registry, first_token_seconds=4.0)
+        assert (result.status, result.text) == ("completed", FINAL)
+        served.raw = (200, SSE_HEADERS, [(0.0, stream_of(Cut())), (600.0, b"")])
+        result = asked(served, tmp_path, registry, first_token_seconds=2.0)
+        assert result.failure is not None
+        assert result.failure.kind == "no_first_token"
+        assert served.left == 1
+
+
+def _event(kind: str, **fields: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), orjson.dumps({"type": kind, **fields}))
+
+
+def test_an_answer_that_is_too_long_is_cut_and_kept(tmp_path: Path, registry: str) -> None:
+    item = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
+    opening = _event("response.created", response={"id": "r"}) + _event("response.output_item.added", item=item)
+    delta = _event("response.output_text.delta", item_id="msg_1", delta="word ")
+    with Endpoint() as served:
+        served.raw = (200, SSE_HEADERS, [(0.0, opening), *[(0.01, delta)] * 2000])
+        result = asked(served, tmp_path, registry, output_tokens=50)
+    assert (result.status, result.cut, result.failure) == ("completed", True, None)
+    assert result.text.startswith("word word ")
+    assert result.usage == Usage.unknown()
+
+
+def test_an_answer_that_the_endpoint_cut_at_its_length_is_kept(tmp_path: Path, registry: str) -> None:
+    item = {"id": "m", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "half"}]}
+    response = {"id": "r", "incomplete_details": {"reason": "max_output_tokens"}, "usage": responses.USAGE}
+    body = _event("response.output_item.done", output_index=0, item=item)
+    with Endpoint() as served:
+        served.raw = (200, SSE_HEADERS, [(0.0, body + _event("response.incomplete", response=response))])
+        result = asked(served, tmp_path, registry)
+    assert (result.status, result.text, result.cut) == ("completed", "half", True)
+    assert result.usage.total_tokens == 120
+
+
+def test_an_interrupt_closes_the_connection(tmp_path: Path, registry: str) -> None:
+    async def work() -> None:
+        with Endpoint() as served:
+            served.raw = (200, SSE_HEADERS, [(0.0, stream_of(Cut())), (600.0, b"")])
+            async with (
+                endpoint(served, tmp_path, registry) as runtime,
+                runtime.conversation(spec(), deadline()) as conversation,
+            ):
+                turning = asyncio.create_task(turn(conversation))
+                await until(lambda: len(served.requests) == 1)
+                conversation.interrupt()
+                assert (await turning).status == "interrupted"
+                await until(lambda: served.left == 1)
+
+    run(work())
+
+
+def test_bytes_and_headers_come_back_as_they_are() -> None:
+    """However the stream is cut into pieces; other paths too."""
+    body = stream_of(Streamed(FINAL, 4)) + b": the end\n\n" + _event("codex.new", anything=[1, 2])
+
+    async def work() -> None:
+        with Endpoint() as served:
+            gateway = Gateway(Upstream(served.url, KEY, chat=False))
+            await gateway.start()
+            gateway.watch("t", Pulse(TurnLimits()))
+            headers = [*SSE_HEADERS, (b"x-request-id", b"abc"), (b"x-ratelimit-remaining", b"7")]
+            pieces = [(0.0, body[at : at + 7]) for at in range(0, len(body), 7)]
+            served.raw = (200, headers, pieces)
+            sent = {"thread-id": "t", "OpenAI-Beta": "x", "Authorization": "Bearer other", "Cookie": "a=b"}
+            try:
+                async with (
+                    aiohttp.ClientSession() as session,
+                    session.post(f"{gateway.url}/responses?a=b%20c", data=b"{}", headers=sent) as answer,
+                ):
+                    assert (answer.status, await answer.read()) == (200, body)
+                    assert answer.headers["x-request-id"] == "abc"
+                    assert answer.headers["x-ratelimit-remaining"] == "7"
+            finally:
+                await gateway.close()
+            (seen,) = served.requests
+            assert seen.headers["openai-beta"] == "x"
+            assert seen.headers["authorization"] == f"Bearer {KEY}"
+
+    run(work())
+
+
+ITEM = {"id": "rs_1", "type": "reasoning", "summary": []}
+STREAMS: Mapping[str, tuple[bytes, str, float]] = {
+    "created": (_event("response.created", response={}), "waiting", 0),
+    "a comment": (b": x\n\n", "waiting", 0),
+    "hidden reasoning": (_event("response.output_item.added", item=ITEM), "reasoning", 0),
+    "reasoning": (_event("response.reasoning_summary_text.delta", delta="x" * 40), "reasoning", 10),
+    "raw reasoning": (_event("response.reasoning_text.delta", delta="x" * 40), "reasoning", 10),
+    "text": (_event("response.output_text.delta", delta='"\\' + "x" * 38), "writing", 10),
+    "arguments": (_event("response.function_call_arguments.delta", delta="x" * 40), "writing", 10),
+    "a whole item": (_event("response.output_item.done", item={"type": "message"}), "writing", 1),
+    "whole reasoning": (_event("response.output_item.done", item=ITEM), "reasoning", 0),
+    "no event line": (b'data: {"type":"response.output_text.delta","delta":"x"}\n\n', "writing", 1),
+    "other line ends": (b'data: {"type":"response.output_text.delta","delta":"x"}\r\n\r\n', "writing", 1),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("cut", [lambda told: [told], lambda told: [bytes([one]) for one in told]])
+def test_signs_of_life(name: str, cut: Callable[[bytes], list[bytes]]) -> None:
+    told, phase, tokens = STREAMS[name]
+    pulse = Pulse(TurnLimits())
+    pulse.requested()
+    signs = Signs(pulse)
+    assert b"".join([*map(signs.passed, cut(told)), signs.rest()]) == told
+    assert (pulse.phase, pulse.tokens) == (phase, tokens)
