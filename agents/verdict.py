@@ -9,6 +9,7 @@ from agents.roles import GRAPH_ROLES
 from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance, VerdictResult
 
 MIN_COMPLETED = 2  # fewer reports of the desk's own roles than this decide nothing but a PASS
+LEAST_SOURCED = 2  # figures with a source of a report that a BUY rests on
 COMPANY = ("fundamentals", "catalyst", "research")  # roles that look beyond the price: one of them must have had data
 SUMMARY_CHARS = 300  # of one role's summary
 _NOT_BUY = "Not BUY:"
@@ -19,7 +20,9 @@ def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> Ve
     """Return the verdict of a candidate. Its rating is the first that holds over the completed reports:
 
     any REJECT -> PASS; fewer than two of the desk's own roles -> INSUFFICIENT (never tradable); at least half CAUTION
-    -> CAUTION; any CAUTION -> HOLD; a required role without a completed report -> HOLD; else BUY.
+    -> CAUTION; any CAUTION -> HOLD; a required role without a completed report, or with one of fewer than
+    `LEAST_SOURCED` figures that stand in a tool's answer -> HOLD (without required roles: no report that has them);
+    else BUY.
 
     Confidence is the lowest of the completed (low when there is none); a role without a completed report is listed
     in `missing` as "role: status (reason)" and caps it at medium. A BUY without a completed report of a role of COMPANY
@@ -42,6 +45,9 @@ def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> Ve
     if rating is Rating.BUY and lacking:
         rating = Rating.HOLD
         held_back.append(f"{_NOT_BUY} no completed report of {', '.join(lacking)}, which a BUY requires.")
+    if rating is Rating.BUY and (unfounded := _unfounded(completed, required)):
+        rating = Rating.HOLD
+        held_back.append(f"{_NOT_BUY} {unfounded}.")
     if rating is Rating.BUY and roles.isdisjoint(COMPANY):
         confidence = Confidence.LOW
         held_back.append(f"Low confidence: none of {', '.join(COMPANY)} had any data.")
@@ -53,6 +59,22 @@ def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> Ve
         completed=[report.role for report in completed],
         missing=missing,
     )
+
+
+def counted(stance: Stance | None, *, is_grounded: bool) -> Stance | None:
+    """Return a report's stance as it counts: invented figures confirm nothing. They reject as they did, for to leave a
+    candidate out takes no risk."""
+    return Stance.CAUTION if stance is Stance.CONFIRMED and not is_grounded else stance
+
+
+def _unfounded(completed: Sequence[RoleReport], required: Sequence[str]) -> str | None:
+    """Return why a BUY has nothing to rest on; None where each required report has figures of the tools, or without
+    required roles one report has."""
+    asked = [one for one in completed if one.role in required] or completed
+    thin = [one.role for one in asked if one.sourced is not None and one.sourced < LEAST_SOURCED]
+    if not thin or (len(thin) < len(asked) and not required):
+        return None
+    return f"{', '.join(thin)} without {LEAST_SOURCED} figures that stand in a tool's answer, on which a BUY rests"
 
 
 def _check(reports: Sequence[RoleReport]) -> None:

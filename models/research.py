@@ -271,7 +271,9 @@ class ReportStatus(StrEnum):
 class RoleReport(Frozen):
     """One role's report as the reducer sees it; verdict and confidence are set when status is completed.
 
-    age_hours: market time since it was made, of a report of an earlier run; None for one of this run.
+    age_hours: market time since it was made, of a report of an earlier run; None for one of this run. sourced: number
+    of figures of its texts that a tool's answer has of the symbol, None where they were not counted. is_grounded: its
+    figures may be believed; reason names those that may not.
     """
 
     role: str
@@ -282,6 +284,8 @@ class RoleReport(Frozen):
     key_risks: list[str] = []
     reason: str | None = None
     age_hours: float | None = None
+    sourced: int | None = None
+    is_grounded: bool = True
 
 
 class VerdictResult(Frozen):

@@ -16,6 +16,10 @@ from models.research import Confidence, Frozen
 # Citations and unsupported figures that a report keeps; their numbers are always of all.
 KEPT = 100
 LEAST_SHARE = 0.7
+# A report with so many unsupported figures, and a smaller share of supported ones, is ungrounded.
+MOST_UNSUPPORTED = 1
+GROUNDED_SHARE = 0.5
+_LISTED = 4  # unsupported figures in a line
 REFUTING = 2
 _LONGEST = 80
 _MOST_REFUTED = 16  # figures of a sentence
@@ -52,13 +56,20 @@ class Citation(Unsupported):
 
 class Grounding(Frozen):
     """figures: number of all; supported: of those with a source; share: of supported ones, None without figures.
-    citations and unsupported are the first `KEPT` of each."""
+    citations and unsupported are the first `KEPT` of each. sourced: number of the figures that a tool's answer has of
+    the subject itself, or that follow from such; None where they were not counted yet.
+    """
 
     figures: int
     supported: int
     share: float | None
     citations: list[Citation]
     unsupported: list[Unsupported]
+    sourced: int | None = None
+
+    @property
+    def is_grounded(self) -> bool:
+        return is_grounded(self.figures, self.supported)
 
 
 Calls = Iterable[tuple[str, Mapping[str, Any], Mapping[str, Any]]]
@@ -78,10 +89,12 @@ def ground(texts: Mapping[str, str], calls: Calls, question: Mapping[str, Any]) 
         left -= len(readings[name].figures)
     figures = sum(len(reading.figures) + reading.more for reading in readings.values())
     if not figures:
-        return Grounding(figures=0, supported=0, share=None, citations=[], unsupported=[])
+        return Grounding(figures=0, supported=0, share=None, citations=[], unsupported=[], sourced=0)
+    calls = list(calls)
     citations: list[Citation] = []
     unsupported: list[Unsupported] = []
-    matcher = Matcher(index_of(calls, question), symbol_of(question))
+    subject = symbol_of(question)
+    matcher = Matcher(index_of(calls, question), subject)
     for name, reading in readings.items():
         for found in _text(matcher, name, places(reading)):
             (citations if isinstance(found, Citation) else unsupported).append(found)  # type: ignore[arg-type]
@@ -91,7 +104,14 @@ def ground(texts: Mapping[str, str], calls: Calls, question: Mapping[str, Any]) 
         share=round(len(citations) / figures, 4),
         citations=citations[:KEPT],
         unsupported=unsupported[:KEPT],
+        sourced=sum(_is_sourced(one, calls, subject) for one in citations),
     )
+
+
+def is_grounded(figures: int, supported: int) -> bool:
+    """Return whether the figures of a report may be believed: with several unsupported ones, half of all need a
+    source."""
+    return figures - supported <= MOST_UNSUPPORTED or supported >= GROUNDED_SHARE * figures
 
 
 def capped(confidence: str | None, grounding: Grounding | None) -> str | None:
@@ -101,6 +121,32 @@ def capped(confidence: str | None, grounding: Grounding | None) -> str | None:
         return confidence
     most = Confidence.LOW if grounding.share < LEAST_SHARE else Confidence.MEDIUM
     return min(Confidence(confidence), most, key=_CONFIDENCES.index)
+
+
+def lack(grounding: Grounding | None) -> str | None:
+    """Return in one line how many figures have no source, and the first of them; None where each has one."""
+    if grounding is None or grounding.supported == grounding.figures:
+        return None
+    lacking = grounding.figures - grounding.supported
+    named = ", ".join(one.figure for one in grounding.unsupported[:_LISTED])
+    more = f" and {lacking - _LISTED} more" if lacking > _LISTED else ""
+    have = "has" if lacking == 1 else "have"
+    return f"{lacking} of {grounding.figures} figures {have} no source in its tool answers: {named}{more}"
+
+
+def _is_sourced(one: Citation, calls: Sequence[tuple[str, Any, Any]], subject: str | None) -> bool:
+    """Return whether a figure is a tool's of the subject: its row is of the subject's symbol, or of none."""
+    if one.call is None or one.source == "question" or one.path.startswith("/arguments"):
+        return False
+    value, symbol = calls[one.call][2], None
+    for part in one.path.split("/")[1:]:
+        if isinstance(value, Mapping):
+            symbol, value = value.get("symbol", symbol), value.get(part)
+        elif isinstance(value, Sequence) and not isinstance(value, str) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+    if isinstance(value, Mapping):
+        symbol = value.get("symbol", symbol)
+    return subject is None or symbol in (None, subject)
 
 
 def _text(matcher: Matcher, name: str, found: Sequence[Place]) -> list[Unsupported]:

@@ -46,7 +46,8 @@ def synthesise(
     """Return the synthesis of the reports on one symbol.
 
     reject: a completed report rejects, or a check that a selection needs fails. incomplete: otherwise, an analyst of
-    the strategy has no completed report, or such a check cannot be made. select: else.
+    the strategy has no completed report or one whose figures have no source, or such a check cannot be made. select:
+    else.
 
     answers: of reports, by role, with the figures that code filled in; those of a report that is not completed count
     for nothing.
@@ -56,7 +57,8 @@ def synthesise(
     roles = request.roles
     verdict, checks = reduce_reports(reports, roles), checks_of(request, used, account)
     against = [*_rejections(reports), *(one.text for one in checks if one.id in NEEDED and one.state == "fail")]
-    lacking = [*verdict.missing, *_not_run(roles, reports), *_unknown(checks, request, completed)]
+    unfounded = [*verdict.missing, *_ungrounded(reports)]
+    lacking = [*unfounded, *_not_run(roles, reports), *_unknown(checks, request, completed)]
     recommendation: Recommendation = "reject" if against else "incomplete" if lacking else "select"
     reasons = against or lacking
     return Synthesis(
@@ -75,6 +77,14 @@ def _rejections(reports: Sequence[RoleReport]) -> list[str]:
         f"{report.role} rejected it: “{_cut(report.summary)}”"
         for report in reports
         if report.status is ReportStatus.COMPLETED and report.verdict is Stance.REJECT
+    ]
+
+
+def _ungrounded(reports: Sequence[RoleReport]) -> list[str]:
+    return [
+        f"{report.role}: {report.reason}"
+        for report in reports
+        if report.status is ReportStatus.COMPLETED and not report.is_grounded
     ]
 
 

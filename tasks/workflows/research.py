@@ -14,7 +14,7 @@ from celery import Celery
 from sqlalchemy import Select, bindparam
 from sqlmodel import Session, col, select
 
-from agents.grounding.report import Grounding, capped
+from agents.grounding.report import Grounding, capped, is_grounded, lack
 from agents.grounding.role_run import grounding_of
 from agents.roles import (
     GRAPH_ROLES,
@@ -29,12 +29,12 @@ from agents.roles import (
 )
 from agents.runner import RoleRun
 from agents.tradingagents.asking import require_playable
-from agents.verdict import reduce_reports
+from agents.verdict import counted, reduce_reports
 from models.database.store import new_row
 from models.events.telemetry import ReportGrounded
 from models.research import Instrument, ReportStatus, RoleReport, Skipped, Stance
 from models.settings import Settings
-from models.states import RunKind, StepKind
+from models.states import RunKind, RunMode, StepKind
 from models.tables.columns import new_id
 from models.tables.composing import composed_once
 from models.tables.orders import Account
@@ -246,7 +246,8 @@ def _report(
         return None
     status, reason = status_of(run)
     value = value_of(run)
-    counted = value if status is ReportStatus.COMPLETED else {}
+    used = value if status is ReportStatus.COMPLETED else {}
+    stance = counted(used.get("verdict"), is_grounded=grounding is None or grounding.is_grounded)
     return new_row(
         Report,
         run_id=step.run_id,
@@ -256,24 +257,32 @@ def _report(
         symbol=step.subject,
         role=step.role,
         status=status,
-        verdict=counted.get("verdict"),
-        confidence=capped(counted.get("confidence"), grounding),
+        verdict=stance,
+        confidence=capped(used.get("confidence"), grounding),
         summary=value.get("summary", ""),
-        key_risks=counted.get("key_risks", []),
+        key_risks=used.get("key_risks", []),
         answer=value or None,
         answer_schema=ROLES[step.role].answer.__name__ if value else None,
         grounding=grounding.model_dump(mode="json") if grounding is not None else None,
-        reason=reason,
+        reason=reason or _doubt(used, stance, grounding),
         author=turn.model,
         market_at=context.clock.now(),
     )
 
 
-def announce(desk: Desk, step: ClaimedStep, grounding: Grounding) -> None:
+def _doubt(answer: Mapping[str, Any], stance: Stance | None, grounding: Grounding | None) -> str | None:
+    """Return in one line why a completed report counts for less than it says; None where it counts in full."""
+    why = lack(grounding)
+    if why is None or stance == answer.get("verdict"):
+        return why
+    return f"{why}; so its {answer['verdict']} counts as {stance}"
+
+
+def announce(desk: Desk, step: ClaimedStep, grounding: Grounding, mode: RunMode = "research") -> None:
     """Emit how many figures of a step's texts have a source."""
     figures = [one.figure for one in grounding.unsupported]
     event = ReportGrounded(
-        run_id=step.run_id, mode="research", role=step.role, symbol=step.subject, figures=grounding.figures,
+        run_id=step.run_id, mode=mode, role=step.role or mode, symbol=step.subject or None, figures=grounding.figures,
         supported=grounding.supported, share=grounding.share, unsupported=figures,
     )  # fmt: skip
     desk.telemetry.emit(event)
@@ -341,7 +350,12 @@ def _unused(reports: Sequence[Report]) -> set[str]:
 def role_report(row: Report, now: dt.datetime | None = None) -> RoleReport:
     """Return a row as the verdict's input. now: of the market, for a report of an earlier run."""
     age_hours = None if now is None else (now - row.market_at).total_seconds() / 3600
-    return RoleReport.model_validate(row, from_attributes=True).model_copy(update={"age_hours": age_hours})
+    counts = row.grounding or {}
+    stands = is_grounded(counts.get("figures", 0), counts.get("supported", 0))
+    report = RoleReport.model_validate(row, from_attributes=True)
+    known = {"age_hours": age_hours, "is_grounded": stands, "sourced": counts.get("sourced")}
+    # A report of an older version was not counted yet.
+    return report.model_copy(update={**known, "verdict": counted(report.verdict, is_grounded=stands)})
 
 
 def lost_reports(steps: Sequence[Step], reported: set[str]) -> list[RoleReport]:

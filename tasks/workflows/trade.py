@@ -9,13 +9,14 @@ import structlog
 from celery import Celery
 from sqlmodel import Session, col, select
 
+from agents.actions import ground_decision, note, supported_actions
 from agents.subjects import JudgedSymbol, trader_subject
 from agents.verdict import cap_confidence
 from models.analysis import WRITES
 from models.errors import FencedOff, Postponed, UsageError
-from models.research import Refused, Skipped
+from models.research import Refused, Skipped, Stance
 from models.states import RUN_FINAL, RunKind, RunState, StepKind
-from models.tables.runs import Candidate, Decision, Run, Verdict
+from models.tables.runs import Candidate, Decision, Report, Run, Verdict, VerdictReport
 from tasks.bootstrap import Desk, desk_of
 from tasks.engine import budgets, kinds
 from tasks.engine.kinds import StepSpec, Workflow
@@ -27,6 +28,7 @@ from tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_o
 from tasks.worker.work import Done, Ending
 from tasks.workflows.episode.subjects import trader_board
 from tasks.workflows.memory import trader_memory
+from tasks.workflows.research import announce, role_report
 from tasks.workflows.runs import new_run, open_run
 from tools.market.protocol import MarketData
 from tools.orders.flow import process_decision
@@ -89,7 +91,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run the trader on all verdicts of a run, and store its decision."""
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
-        verdicts = _verdicts(session, run)
+        verdicts, against = _verdicts(session, run), _spoken_against(session, run)
         source = run.params.get("source_run", run.id)
         cut, board = budgets.cut_short(session, source), trader_board(session, source)
     settings = desk.settings_of(run.id)
@@ -115,16 +117,23 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     reason = None if value else status_of(turned)[1]
     if turn is None:
         return Done({"status": status, "reason": reason}, error=reason or status)
+    rated = {one["symbol"]: (one["rating"], one["confidence"]) for one in verdicts}
+    actions, reasoning = cap_confidence(value.get("actions", []), rated), value.get("reasoning") or reason or ""
+    if actions:
+        found = ground_decision({"actions": actions, "reasoning": reasoning}, turned.recorded, brief)
+        announce(desk, step, found, "trader")
+        ratings = {symbol: rating for symbol, (rating, _) in rated.items()}
+        names = {underlying_of(row["symbol"]) for row in portfolio["positions"]}
+        actions = supported_actions(actions, ratings, against, names, found)
+        reasoning += note(found)
     decision = Decision(
         run_id=run.id,
         step_id=step.id,
         turn_id=turn.id,
         account=run.account,
         status=status,
-        actions=cap_confidence(
-            value.get("actions", []), {one["symbol"]: (one["rating"], one["confidence"]) for one in verdicts}
-        ),
-        reasoning=value.get("reasoning") or reason or "",
+        actions=actions,
+        reasoning=reasoning,
         author=turn.model,
     )
     rows = (*turned.rows, [decision])
@@ -153,6 +162,19 @@ def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
     ).all()
     odds = odds_of_run(session, source)
     return [_judged(verdict, instrument, odds(verdict)) for verdict, instrument in rows]
+
+
+def _spoken_against(session: Session, run: Run) -> set[str]:
+    """Return the symbols of the verdicts that a report speaks against with figures that may be believed."""
+    found = session.exec(
+        select(Report)
+        .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
+        .join(Verdict, col(Verdict.id) == col(VerdictReport.verdict_id))
+        .where(col(Verdict.run_id).in_({run.params.get("source_run", run.id), run.id}))
+        .where(col(Report.verdict).in_((Stance.CAUTION, Stance.REJECT)))
+    ).all()
+    reports = ((row.symbol, role_report(row)) for row in found)
+    return {symbol for symbol, one in reports if one.is_grounded and one.sourced != 0}
 
 
 def _judged(verdict: Verdict, instrument: str, probability: float | None) -> JudgedSymbol:

@@ -35,7 +35,8 @@ _LISTS = {"chart": ("support", "resistance", "confluence"), "options": ("alterna
 class Scripted:
     """hits: symbols by lens; stances by (symbol, role), CONFIRMED unless given; actions of the trader; `instead` is
     what a role replies whatever is asked; `broken` roles answer once with JSON that does not fit; `subjects` keeps
-    the last subject of each role. A role of `until` goes on calling its tool while the condition is false."""
+    the last subject of each role. A role of `until` goes on calling its tool while the condition is false. `figures`:
+    a report on a symbol's signals quotes two of them, on which a BUY may rest."""
 
     hits: dict[str, list[str]] = field(default_factory=dict)
     stances: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -43,12 +44,13 @@ class Scripted:
     instead: dict[str, Reply] = field(default_factory=dict)
     once: dict[str, Reply] = field(default_factory=dict)
     summary: str = "It is steady."
+    figures: bool = True
     subjects: dict[str, dict[str, Any]] = field(default_factory=dict)
     until: dict[str, Callable[[], bool]] = field(default_factory=dict)
 
     def reset(self) -> None:
         fresh = Scripted()
-        for name in ("hits", "stances", "actions", "instead", "once", "summary", "subjects", "until"):
+        for name in ("hits", "stances", "actions", "instead", "once", "summary", "figures", "subjects", "until"):
             setattr(self, name, getattr(fresh, name))
 
     def __call__(self, body: dict[str, Any]) -> Reply:
@@ -64,7 +66,10 @@ class Scripted:
             return self._call(role, subject)
         if role in self.until and not self.until[role]():
             return Slow(0.1, self._call(role, subject))
-        return Text(json.dumps(self._answer(role, subject)), USAGE)
+        answer = self._answer(role, subject)
+        if self.figures and "summary" in answer:
+            answer["summary"] += quoted(body, subject["symbol"])
+        return Text(json.dumps(answer), USAGE)
 
     def _call(self, role: str, subject: dict[str, Any]) -> Reply:
         tool = _TOOLS.get(role, "signals_get")
@@ -91,6 +96,17 @@ class Scripted:
 
     def _candidate(self, symbol: str) -> dict[str, Any]:
         return {"symbol": symbol, "instrument": "equity", "confidence": "high", "thesis": self.summary}
+
+
+def quoted(body: dict[str, Any], symbol: str) -> str:
+    """Return a sentence with two figures of a symbol's signals, from the tool's last answer; empty without any."""
+    outputs = [item["output"] for item in body["input"] if item["type"] == "function_call_output"]
+    try:
+        rows = json.loads(outputs[-1])["signals"]
+        (row,) = (one for one in rows if one["symbol"] == symbol)
+        return f" Its close is {row['close']:.2f}, its RSI-14 {row['rsi14']:.1f}."
+    except (IndexError, KeyError, TypeError, ValueError):
+        return ""
 
 
 def action(symbol: str, kind: str = "open", **changes: Any) -> dict[str, Any]:

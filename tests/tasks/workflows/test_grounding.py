@@ -10,7 +10,7 @@ pytestmark = pytest.mark.long
 
 
 def test_an_invented_figure_caps_the_confidence_and_is_listed(floor: Floor) -> None:
-    floor.model.summary = "RSI-14 stands at 12.34 and the close at 98765.43."
+    floor.model.summary, floor.model.figures = "RSI-14 stands at 12.34 and the close at 98765.43.", False
     found = floor.json("runs", "show", floor.research("AAPL"))
     assert found["grounded"]
     for report in found["grounded"]:
@@ -25,6 +25,7 @@ def test_an_invented_figure_caps_the_confidence_and_is_listed(floor: Floor) -> N
 
 
 def test_a_report_without_figures_keeps_its_confidence_and_has_no_share(floor: Floor) -> None:
+    floor.model.figures = False
     found = floor.json("runs", "show", floor.research("AAPL"))
     assert {report["grounding"]["share"] for report in found["grounded"]} == {None}
     assert all(report["claimed"] == report["confidence"] for report in found["grounded"])

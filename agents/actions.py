@@ -1,0 +1,105 @@
+"""A trader's actions as they count: what no verdict, report or figure supports becomes no order.
+
+The risk rules deny what takes exposure on without a verdict, or on one of PASS or INSUFFICIENT, and never stop an exit:
+they are for a person and for code too. What a model asks for needs a reason beside them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from agents.answers import RecordedCall
+from agents.grounding.report import Grounding, capped, ground, is_grounded, lack
+from models.research import ActionKind, Rating
+
+_ENTRIES = frozenset({ActionKind.OPEN, ActionKind.ADD})
+_EXITS = frozenset({ActionKind.REDUCE, ActionKind.CLOSE})
+# The trader's prompt lets it hold and watch on these, and a weak model does not read it.
+_WAITING = frozenset({Rating.HOLD, Rating.CAUTION})
+_TERMS = (
+    "side", "quantity", "notional", "order_type", "limit_price", "stop_price", "trail_percent", "time_in_force", "legs",
+)  # fmt: skip
+# Parts of the trader's subject that code made. The texts of verdicts and notes are other models' words.
+_KNOWN = ("portfolio", "limits", "constraints")
+_WHOLE = "reasoning"
+
+
+def ground_decision(
+    decision: Mapping[str, Any], calls: Iterable[RecordedCall], subject: Mapping[str, Any]
+) -> Grounding:
+    """Return the grounding of a trader's reasoning, of the whole and of each action by its ordinal, on the tools'
+    answers and the account. Exits come first: of very many figures the first alone are kept."""
+    actions = decision["actions"]
+    question = {name: subject.get(name) for name in _KNOWN}
+    orders = [{name: one.get(name) for name in _TERMS} for one in actions]
+    order = sorted(range(len(actions)), key=lambda at: actions[at]["action"] not in _EXITS)
+    texts = {str(at): actions[at]["reasoning"] for at in order} | {_WHOLE: decision["reasoning"]}
+    answers = [(call.answer.tool, call.arguments, call.answer.payload) for call in calls]
+    # A figure of the order itself is none that was made up, and no reason for it either.
+    return ground(texts, answers, {**question, "orders": orders})
+
+
+def supported_actions(
+    actions: Sequence[Mapping[str, Any]],
+    ratings: Mapping[str, str],
+    against: Collection[str],
+    held: Collection[str],
+    grounding: Grounding,
+) -> list[dict[str, Any]]:
+    """Return the actions, each that nothing supports as one that trades nothing; its reasoning says why.
+
+    Taking exposure on is supported by a BUY; what the risk rules deny by its verdict is left to them. Giving it back is
+    supported by a report with figures that speaks against the symbol, or by figures of the action's own reasoning.
+
+    ratings: of verdicts, by symbol. against: symbols that such a report speaks against. held: symbols of the account.
+    grounding: of `ground_decision`.
+    """
+    founded = _founded(grounding)
+    return [
+        _capped(_supported(one, ratings.get(one["symbol"]), one["symbol"] in against or at in founded, held), grounding)
+        for at, one in enumerate(actions)
+    ]
+
+
+def note(grounding: Grounding) -> str:
+    """Return the line on the figures of a decision that have no source, after its reasoning; empty without any."""
+    why = lack(grounding)
+    return f" ({why}.)" if why else ""
+
+
+def _supported(
+    action: Mapping[str, Any], rating: str | None, founded: bool, held: Collection[str]
+) -> Mapping[str, Any]:
+    kind = action["action"]
+    if kind in _ENTRIES and rating in _WAITING:
+        return _untraded(action, held, f"a verdict of {rating} supports none")
+    if kind in _EXITS and not founded:
+        return _untraded(action, held, "no report with figures speaks against it, and its own have no source")
+    return action
+
+
+def _untraded(action: Mapping[str, Any], held: Collection[str], why: str) -> dict[str, Any]:
+    kind = ActionKind.HOLD if action["symbol"] in held else ActionKind.WATCH
+    reasoning = f"{action['reasoning']} ({action['action']} was asked for; {why}.)"
+    return {**action, **dict.fromkeys(_TERMS), "action": kind.value, "reasoning": reasoning}
+
+
+def _capped(action: Mapping[str, Any], grounding: Grounding) -> dict[str, Any]:
+    if grounding.is_grounded:
+        return dict(action)
+    return {**action, "confidence": capped(action["confidence"], grounding)}
+
+
+def _founded(grounding: Grounding) -> set[int]:
+    """Return the ordinals of the actions with a figure that a tool or the account has, among figures that may be
+    believed."""
+    has = Counter(one.text for one in grounding.citations)
+    lacks = Counter(one.text for one in grounding.unsupported)
+    stands = {
+        one.text
+        for one in grounding.citations
+        if not one.path.startswith(("/orders", "/arguments")) and one.text != _WHOLE
+    }
+    return {int(text) for text in stands if is_grounded(has[text] + lacks[text], has[text])}
