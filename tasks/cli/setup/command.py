@@ -26,16 +26,22 @@ commands = typer.Typer()
 
 @commands.command()
 def setup(
-    provider: Annotated[str | None, typer.Option(help="codex, endpoint, local or rulebook.")] = None,
-    url: Annotated[str | None, typer.Option(help="Base URL of the endpoint, or of the local server.")] = None,
-    model: Annotated[str | None, typer.Option(help="Name of the model, as its server lists it.")] = None,
-    key_env: Annotated[str | None, typer.Option(help="Variable that has the key.")] = None,
-    key_file: Annotated[Path | None, typer.Option(help="File with the key, as one line.")] = None,
+    provider: Annotated[str | None, typer.Option(help="codex, endpoint, local or rulebook.", metavar="NAME")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Base URL of the endpoint, or of the local server.", metavar="URL")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Name of the model, as its server lists it.", metavar="NAME")
+    ] = None,
+    key_env: Annotated[str | None, typer.Option(help="Variable that has the key.", metavar="NAME")] = None,
+    key_file: Annotated[Path | None, typer.Option(help="File with the key, as one line.", metavar="PATH")] = None,
     no_key: Annotated[bool, typer.Option("--no-key", help="The endpoint asks for no key.")] = False,
     market_name: Annotated[
-        str | None, typer.Option("--market", help="replay, yahoo or files; left as it is without.")
+        str | None, typer.Option("--market", help="replay, yahoo or files; left as it is without.", metavar="NAME")
     ] = None,
-    env: Annotated[Path | None, typer.Option(help="File to write; the .env that a desk started here reads.")] = None,
+    env: Annotated[
+        Path | None, typer.Option(help="File to write; the .env that a desk started here reads.", metavar="PATH")
+    ] = None,
     no_try: Annotated[bool, typer.Option("--no-try", help="Ask no server and no model anything.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Write without asking.")] = False,
 ) -> None:

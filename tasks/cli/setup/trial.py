@@ -1,38 +1,53 @@
-"""The try of a choice: what its server can do, and one real turn, as `desk doctor` runs it."""
+"""The try of a choice, by the doctor's checks: what its server can do, and one real turn."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
+
+from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
 from models.errors import DeskError
 from models.settings import Settings
 from tasks.bootstrap import Desk
-from tasks.cli.output import inert, print_line
+from tasks.cli.output import console, inert, print_line
 from tasks.doctor.check import Check, CheckContext, CheckStatus
 from tasks.doctor.mirror import request_mirror
 from tasks.doctor.model import model
+from tasks.doctor.servers import server
 
 UNEXPECTED = "this is unexpected; please report it"
+SERVER, TURN = "asking the server what it can do for the model", "trying the model with one turn"
 
 
 def tried(settings: Settings) -> bool:
-    """Run one turn, print what came of it, and return whether it came to an answer. Raises DeskError."""
-    print_line("trying it with one turn; Ctrl-C stops, and nothing is written ...")
+    """Try the model, print what came of it, and return whether a turn came to an answer. Raises DeskError."""
     with ExitStack() as held:
         if settings.provider == "rulebook" and settings.rulebook_url is None:
             settings = settings.model_copy(update={"rulebook_url": held.enter_context(request_mirror()).url})
-        check = _checked(settings)
-    print_line(inert(check.detail))
-    if check.remedy:
-        print_line(f"remedy: {inert(check.remedy)}")
-    return check.status is not CheckStatus.FAIL
+        context = CheckContext(settings, Desk(settings, "setup", records=False))
+        checks = [(SERVER, server), (TURN, model)] if settings.provider == "local" else [(TURN, model)]
+        return all(_passed(what, check, context) for what, check in checks)
 
 
-def _checked(settings: Settings) -> Check:
-    """Return the doctor's check of the model. It runs in this thread, so that a stop signal ends its turn."""
+def _passed(what: str, check: Callable[[CheckContext], Check], context: CheckContext) -> bool:
+    """Run a check, with a clock at a terminal: a slow model takes minutes."""
+    print_line(f"{what}; Ctrl-C ends it, and nothing is written")
+    out = console()
+    columns = (SpinnerColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=out, transient=True, refresh_per_second=1, disable=not out.is_terminal) as clock:
+        clock.add_task(what, total=None)
+        found = _result(check, context)
+    lines = [found.detail, *([f"remedy: {found.remedy}"] if found.remedy else [])]
+    print_line("\n".join(f"  {line}" for line in inert("\n".join(lines)).splitlines()))
+    return found.status is not CheckStatus.FAIL
+
+
+def _result(check: Callable[[CheckContext], Check], context: CheckContext) -> Check:
+    """Return a check's result. It runs in this thread, so that a stop signal ends its turn."""
     try:
-        return model(CheckContext(settings, Desk(settings, "setup", records=False)))
+        return check(context)
     except DeskError:
         raise
     except Exception as error:
-        return Check("model", CheckStatus.FAIL, f"{type(error).__name__}: {error}", UNEXPECTED)
+        return Check("", CheckStatus.FAIL, f"{type(error).__name__}: {error}", UNEXPECTED)
