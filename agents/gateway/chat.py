@@ -8,7 +8,10 @@ does both. When the app-server goes away the request is dropped, so that the ser
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import aiohttp
@@ -19,7 +22,7 @@ from agents.gateway import problems
 from agents.gateway.events import AnswerEvents, failed
 from agents.gateway.facts import ServerFacts
 from agents.gateway.problems import Problem, Server
-from agents.gateway.stream import DONE, ChatAnswer, Piece, added, beginning, events, usage_of, with_own_ids
+from agents.gateway.stream import DONE, ChatAnswer, Piece, added, beginning, events, is_json, usage_of, with_own_ids
 from agents.gateway.ways import CHARS_A_TOKEN, Plan, Reply, plan
 from agents.pulse import Pulse
 from models.errors import DeskError, kind_of
@@ -35,7 +38,9 @@ REASONING_TOKENS = 32_000  # beyond those of the answer, for a model that reason
 CHARS_FIRST = 3.0  # of a token of a prompt, before a server has counted one; of figures a token is less than of prose
 LEAST_CHARS = 1.5
 AFTER_SECONDS = 2.0  # for what follows the last piece of an answer: its tokens, and the end of the stream
+STREAMS = ("text/event-stream", "application/octet-stream", "text/plain")  # the last two: of servers that say none
 ERROR_BYTES = 64 * 1024
+TOGETHER_SECONDS = 0.2
 BODY_BYTES = 64 * 1024 * 1024
 _KINDS = {"server_away": "unreachable", "key_refused": "unauthorized", "model_missing": "not_found"}
 
@@ -124,6 +129,8 @@ class Call:
         self._calls, self._plan, self._facts, self._headers = calls, planned, facts, headers
         self._pulse, self._told, self._send = pulse, told, send
         self._server = calls.server(facts, planned.prompt)
+        self._pending: list[Piece] = []
+        self._sent_at = 0.0
 
     async def run(self) -> None:
         """Ask the server, and send what it says. Raises Problem."""
@@ -131,20 +138,35 @@ class Call:
         if self._facts.context and planned.prompt > self._facts.context * CHARS_A_TOKEN:
             prompt = f"at least {planned.prompt // CHARS_A_TOKEN:,}"
             raise problems.overflow(self._server.name, self._server.model, prompt, f"{self._facts.context:,}")
-        pulse.way = planned.way
+        pulse.way, pulse.cut = planned.way, False
         answer = await self._ask(planned.body)
         usage, reply = self._usage(answer), planned.read(answer)
         if planned.again is not None and not pulse.cut and not planned.fits(reply):
-            pulse.way = f"{planned.way}; asked again for the schema"
-            second = await self._ask({**planned.body, **planned.again})
-            usage, found = added(usage, self._usage(second)), planned.read(second)
-            # The first text may have an answer in it that its reader can put right.
-            reply = found if found.calls or found.text.strip() else reply
+            second = await self._ask_again({**planned.body, **planned.again})
+            if second is not None:
+                usage, found = added(usage, self._usage(second)), planned.read(second)
+                # The first text may have an answer in it that its reader can put right.
+                reply = found if found.calls or found.text.strip() else reply
         await self._send(self._told.ends(*self._checked(reply), usage))
+
+    async def _ask_again(self, body: Mapping[str, Any]) -> ChatAnswer | None:
+        """Return the answer to a second request, None where the server does not take it. Raises Problem."""
+        self._pulse.way = f"{self._plan.way}; asked again for the schema"
+        try:
+            return await self._ask(body)
+        except Problem as problem:
+            if problem.kind not in ("bad_request", "server_error"):
+                raise
+            log.warning("gateway.not_asked_again", server=self._server.name, why=problem.message)
+            return None
 
     def _checked(self, reply: Reply) -> tuple[str, tuple[Any, ...]]:
         """Return the text and the calls of a reply. Raises Problem for one without either."""
         text = self._plan.answer(reply) or reply.text
+        if self._pulse.cut and reply.calls and not is_json(reply.calls[-1].arguments):
+            raise Problem(
+                "length", f"{self._pulse.length().message}; it was cut off in a call of {reply.calls[-1].name}"
+            )
         if text.strip() or reply.calls:
             return text, tuple(with_own_ids(list(reply.calls), set(self._plan.used)))
         model = f"{self._server.model} on {self._server.name}"
@@ -159,23 +181,28 @@ class Call:
         self._pulse.requested()
         try:
             async with self._calls.post(body, self._headers) as response:
-                if response.status >= 300:
-                    raise await self._refused(response)
-                if response.content_type == "application/json":
-                    await self._whole(answer, response)
-                elif response.content_type in ("text/event-stream", "application/octet-stream", "text/plain"):
-                    await self._stream(answer, response)
-                else:
-                    body = await beginning(response.content, ERROR_BYTES)
-                    url, text = masked(str(response.url)), body.decode(errors="replace")
-                    raise problems.wrong_api(url, response.content_type, text)
+                await self._read(answer, response)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise problems.away(self._server.name, error) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._server.cut(self._pulse.tokens, str(error) or type(error).__name__) from None
         await self._tell(answer.end())
+        await self._send_pending()
         self._pulse.cut = self._pulse.cut or answer.finish == "length"
         return answer
+
+    async def _read(self, answer: ChatAnswer, response: aiohttp.ClientResponse) -> None:
+        if response.status >= 300:
+            raise await self._refused(response)
+        if response.content_type == "application/json":
+            await self._whole(answer, response)
+        elif response.content_type in STREAMS:
+            await self._stream(answer, response)
+        else:
+            raise self._another(response, (await beginning(response.content, ERROR_BYTES)).decode(errors="replace"))
+
+    def _another(self, response: aiohttp.ClientResponse, text: str) -> Problem:
+        return problems.wrong_api(masked(str(response.url)), response.content_type, text)
 
     async def _refused(self, response: aiohttp.ClientResponse) -> Problem:
         if response.status < 400:
@@ -191,8 +218,7 @@ class Call:
         except orjson.JSONDecodeError:
             raise self._server.cut(0, "its JSON is not whole") from None
         if not isinstance(found, Mapping) or not (found.get("choices") or found.get("error")):
-            text = body[:500].decode(errors="replace")
-            raise problems.wrong_api(masked(str(response.url)), "application/json of another API", text)
+            raise self._another(response, body[:500].decode(errors="replace"))
         await self._take(answer, found)
         answer.finish = answer.finish or "stop"
 
@@ -219,7 +245,7 @@ class Call:
                 raise
         if not done and answer.finish is None:
             if answer.model is None and not self._pulse.tokens:
-                raise problems.wrong_api(masked(str(response.url)), response.content_type, "an empty stream")
+                raise self._another(response, "an empty stream")
             raise self._server.cut(self._pulse.tokens)
 
     async def _take(self, answer: ChatAnswer, chunk: Any) -> bool:
@@ -234,15 +260,23 @@ class Call:
         return bool(pieces)
 
     async def _tell(self, pieces: list[Piece]) -> None:
+        """Report pieces to the pulse, and send them on, some together: each costs the app-server a parse."""
         for kind, text in pieces:
             if kind == "reasoning":
                 self._pulse.reasons(text)
-                if text:
-                    await self._send(self._told.reasons(text))
             else:
                 self._pulse.writes(text)
-                if kind == "text" and self._plan.live:
-                    await self._send(self._told.writes(text))
+            if text and (kind == "reasoning" or (kind == "text" and self._plan.live)):
+                self._pending.append(Piece(kind, text))
+        if self._pending and time.monotonic() - self._sent_at >= TOGETHER_SECONDS:
+            await self._send_pending()
+
+    async def _send_pending(self) -> None:
+        self._sent_at = time.monotonic()
+        pending, self._pending = self._pending, []
+        for kind, together in groupby(pending, itemgetter(0)):
+            text = "".join(text for _, text in together)
+            await self._send(self._told.reasons(text) if kind == "reasoning" else self._told.writes(text))
 
     def _usage(self, answer: ChatAnswer) -> dict[str, Any] | None:
         usage = usage_of(answer.usage, self._facts.context)

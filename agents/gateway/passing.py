@@ -57,7 +57,7 @@ class PassedCalls:
         given = {name: value for name, value in headers.items() if name.lower() not in _OURS}
         if self._key:
             given["authorization"] = f"Bearer {self._key}"
-        begun = False
+        begun = pulse.cut = False
         pulse.requested()
         try:
             async with self._session.request(

@@ -122,7 +122,7 @@ class ChatAnswer:
         made = self._places.get(place) if place is not None else self.calls[-1] if self.calls else None
         # Some servers give every call of an answer the index 0.
         another = made is not None and bool(name) and bool(made.name) and (id_ not in ("", made.id) or bool(text))
-        if made is None or (place is None and name) or (another and _whole(made.arguments)):
+        if made is None or (place is None and name) or (another and is_json(made.arguments)):
             made = MadeCall(id_)
             self.calls.append(made)
             self._places[place] = made
@@ -203,6 +203,14 @@ def with_own_ids(calls: list[MadeCall], used: set[str]) -> list[MadeCall]:
     return calls
 
 
+def is_json(arguments: str) -> bool:
+    try:
+        orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
 def new_call_id() -> str:
     """Return an id in the form that the narrowest template takes: nine letters or digits."""
     return uuid.uuid4().hex[:9]
@@ -217,14 +225,6 @@ def _part(part: Any, name: str) -> str:
         return ""
     found = part.get(name)
     return "".join(_part(one, "text") for one in found) if isinstance(found, list) else str(found or "")
-
-
-def _whole(arguments: str) -> bool:
-    try:
-        orjson.loads(arguments)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def _is_count(value: Any, most: int) -> bool:

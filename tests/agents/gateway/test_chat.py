@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
+import random
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from agents.runtime import TurnResult
 from models.research import Usage
 from tests.agents.codex.kit import FINAL, SCHEMA, Kit, deadline, run, turn
 from tests.agents.gateway.kit import asks, local
 from tests.fakes.local_server import Abilities, Call, LocalServer, Pace, Reply, Says
+from tools.registry import ToolAnswer, ToolImage
 
 ANSWER = Says(FINAL)
 QUOTES = Call("quotes_get", '{"symbols":["ACME"]}')
@@ -266,3 +272,30 @@ def test_two_in_one_pace(server: LocalServer, tmp_path: Path, registry: str) -> 
     """A slow server's answer comes piece by piece."""
     result = asked(server, tmp_path, registry, Says(FINAL, pace=Pace(first=0.2, rate=50)), tools=NoTools())
     assert result.text == FINAL
+
+
+class Pictures(Kit):
+    """Every call is answered with a picture of a megabyte."""
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+        answer = await super().call(name, arguments)
+        return replace(answer, image=ToolImage(_picture(), "image/png"))
+
+
+@cache
+def _picture() -> bytes:
+    drawn = io.BytesIO()
+    Image.frombytes("RGB", (570, 570), random.Random(1).randbytes(570 * 570 * 3)).save(drawn, "PNG")
+    return drawn.getvalue()
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_pictures_go_to_models_that_see_them(images: bool, server: LocalServer, tmp_path: Path, registry: str) -> None:
+    replies = (Says(calls=(QUOTES, QUOTES, QUOTES)), ANSWER)
+    result = asked(server, tmp_path, registry, *replies, tools=Pictures(), images=images)
+    assert (result.status, result.text) == ("completed", FINAL)
+    last = server.chats()[1].body["messages"][-1]
+    contents = [part for part in last["content"] if isinstance(part, dict)]
+    urls = [part["image_url"]["url"] for part in contents if part["type"] == "image_url"]
+    assert len(urls) == (3 if images else 0)
+    assert all(len(url) > 1_000_000 for url in urls)

@@ -15,10 +15,10 @@ from agents.pulse import Pulse, TurnLimits
 from agents.runtime import TurnResult
 from models.errors import ModelMissing
 from models.research import Usage
-from tests.agents.codex.kit import FINAL, deadline, one_turn, run, turn, until
+from tests.agents.codex.kit import FINAL, Kit, deadline, one_turn, run, turn, until
 from tests.agents.gateway.kit import asks, facts_of, local
 from tests.agents.gateway.test_chat import NoTools, asked
-from tests.fakes.local_server import HTML, FailsMidway, LocalServer, Pace, Raw, Reply, Says
+from tests.fakes.local_server import HTML, Call, FailsMidway, LocalServer, Pace, Raw, Reply, Says
 from tests.fakes.responses import Status
 
 OVERFLOW: dict[str, dict[str, Any]] = {
@@ -57,7 +57,7 @@ BAD: dict[str, tuple[Reply, str, bool, str]] = {
     "no such path": (Status(404, {"error": {"message": "File Not Found"}}), "not_found", False, "no such address"),
     "a page": (HTML, "bad_request", False, "answered text/html, which is no answer of a model"),
     "a page as an error": (Raw(b"<html>Bad gateway</html>", "text/html", 502), "bad_request", False, "(502)"),
-    "another API": (Status(200, {"answer": 42}), "bad_request", False, "json of another API"),
+    "another API": (Status(200, {"answer": 42}), "bad_request", False, "answered application/json, which is no answer"),
     "an empty stream": (Raw(b""), "bad_request", False, "an empty stream"),
     "half a JSON": (Raw(b'{"choices": [', "application/json"), "stream_cut", True, "broke off the answer of small"),
     "a redirect": (Status(307, {}, {"location": "http://127.0.0.1:1/x"}), "bad_request", False, "redirects to"),
@@ -148,6 +148,31 @@ def test_an_answer_that_is_too_long_is_cut_and_kept(
     assert server.left == (0 if bounded else 1)
     assert (result.usage == Usage.unknown()) is not bounded
     assert len(server.chats()) == 1
+
+
+def test_a_call_that_was_cut_off_is_not_answered(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    """The model would write it again, as long as before."""
+    kit = Kit()
+    call = Call("quotes_get", '{"symbols":["' + "A" * 200, id="c")
+    result = asked(server, tmp_path, registry, Says(calls=(call,), finish="length"), tools=kit)
+    assert result.failure is not None
+    assert (result.failure.kind, kit.calls, len(server.chats())) == ("length", [], 1)
+    assert "cut off in a call of quotes_get" in result.failure.message
+
+
+def test_a_cut_call_is_no_cut_answer(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    """Its arguments were whole, and the answer after it is."""
+    call = Call("quotes_get", '{"symbols":["ACME"]}')
+    result = asked(server, tmp_path, registry, Says(calls=(call,), finish="length"), Says(FINAL))
+    assert (result.status, result.text, result.cut) == ("completed", FINAL, False)
+
+
+def test_a_server_that_refuses_the_second_request_is_left_with_the_first(
+    server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    refused = Status(400, {"error": {"message": "response_format is not supported"}})
+    result = asked(server, tmp_path, registry, Says("It is fine."), refused)
+    assert (result.status, result.text, result.failure) == ("completed", "It is fine.", None)
 
 
 @pytest.mark.parametrize("beat", ["comment", "empty"])
