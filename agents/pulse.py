@@ -112,7 +112,7 @@ class Pulse:
 
     def overdue(self) -> Failure | None:
         """Return why the turn has to end now, None while it may go on."""
-        if self.too_long:
+        if self.too_long and not self.cut:
             return self.length()
         if time.monotonic() < self.due:
             return None
