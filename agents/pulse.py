@@ -20,6 +20,7 @@ LIMITS = frozenset({"timeout", "no_first_token", "silent", "length"})  # kinds o
 QUICK_SECONDS = 3.0  # a phase that is over sooner is not reported
 REPORT_SECONDS = 60.0
 CHARS_PER_TOKEN = 4  # of text that comes in pieces of unknown size, and only there
+SHORT_CHARS = 16  # most servers send each token by itself, and few tokens are longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,5 +176,5 @@ RAISE = {
 
 
 def _tokens(text: str) -> float:
-    """A piece of a stream is one token at the least."""
-    return max(1.0, len(text) / CHARS_PER_TOKEN)
+    """A short piece of a stream is one token; a longer one is several."""
+    return 1.0 if len(text) <= SHORT_CHARS else len(text) / CHARS_PER_TOKEN

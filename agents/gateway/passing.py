@@ -67,7 +67,7 @@ class PassedCalls:
                 begun = True
                 await begin(response.status, _passed(response.headers))
                 if response.status == 200 and response.content_type == STREAM:
-                    await self._stream(response, pulse, send)
+                    await self._stream(response, Signs(pulse, lambda: self._server(body)), pulse, send)
                 else:
                     await send(first)
         except Problem as problem:
@@ -110,8 +110,7 @@ class PassedCalls:
         told = failed(problem.told([self._key] if self._key else ()))
         await send(event("response.created", response={"id": "resp_0"}) + told)
 
-    async def _stream(self, response: aiohttp.ClientResponse, pulse: Pulse, send: Send) -> None:
-        signs = Signs(pulse)
+    async def _stream(self, response: aiohttp.ClientResponse, signs: Signs, pulse: Pulse, send: Send) -> None:
         async for part in response.content.iter_any():
             await send(signs.passed(part))
             if pulse.too_long:
@@ -124,11 +123,12 @@ class PassedCalls:
 class Signs:
     """The signs of life in a stream of events, which passes through.
 
-    An event is passed on once it is whole: then a stream can be ended between two of them.
+    An event is passed on once it is whole: then a stream can be ended between two of them. server: what failures say of
+    it, made when there is one.
     """
 
-    def __init__(self, pulse: Pulse) -> None:
-        self._pulse = pulse
+    def __init__(self, pulse: Pulse, server: Callable[[], Server]) -> None:
+        self._pulse, self._server = pulse, server
         self._buffer = b""
         self._text: list[str] = []
         self._item = ""
@@ -172,6 +172,8 @@ class Signs:
             self._closes(told)
         elif kind == b"response.incomplete":
             return self._incomplete(told)
+        elif kind == b"response.failed":
+            return self._failed(told)
         else:
             self._pulse.heard()
         return None
@@ -203,6 +205,13 @@ class Signs:
         else:
             self._pulse.heard()
         self._text, self._told = [], False
+
+    def _failed(self, told: bytes) -> bytes | None:
+        """Of an overflow the app-server drops what the endpoint says, and counts a whole context as spent."""
+        error = (_data(told).get("response") or {}).get("error") or {}
+        if error.get("code") != "context_length_exceeded":
+            return None
+        return failed(self._server().of_error(error).told()).rstrip(b"\n")
 
     def _incomplete(self, told: bytes) -> bytes | None:
         """An answer that was cut off at its length is one for the desk to look at, which the app-server would drop."""

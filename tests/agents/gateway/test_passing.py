@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from agents.gateway.passing import Signs
+from agents.gateway.problems import Server
 from agents.gateway.service import Gateway, Upstream
 from agents.pulse import Pulse, TurnLimits
 from agents.runtime import TurnResult
@@ -120,7 +121,7 @@ REPLIES: Mapping[str, tuple[Any, tuple[str, str | None]]] = {
     "in pieces": (Streamed(FINAL, 4), ("completed", None)),
     "refusal": (Refusal("I will not."), ("completed", None)),
     "failed": (Failing("server_error"), ("failed", "stream_cut")),
-    "overflow": (Failing("context_length_exceeded"), ("failed", "context_window")),
+    "overflow": (Failing("context_length_exceeded", "9000 tokens, context 8192"), ("failed", "context_window")),
     "cut": (Cut(), ("failed", "stream_cut")),
     "bad request": (Status(400, {"error": {"message": "no"}}), ("failed", "bad_request")),
     "crash": (Status(500, {"error": {"message": "no"}}), ("failed", "server_error")),
@@ -136,6 +137,10 @@ def test_ends_are_those_of_an_app_server_alone(name: str, tmp_path: Path, regist
     assert result.status == status
     assert (result.failure.kind if result.failure else None) == kind
     assert (result.refusal is not None) == (name == "refusal")
+    if name == "overflow":  # of which the app-server counts a whole context as spent
+        assert result.failure is not None
+        assert "9,000 tokens does not fit the context of gpt-5.5" in result.failure.message
+        assert result.usage.total_tokens in (0, None)
 
 
 def test_a_limit_has_its_time(tmp_path: Path, registry: str) -> None:
@@ -307,6 +312,6 @@ def test_signs_of_life(name: str, cut: Callable[[bytes], list[bytes]]) -> None:
     told, phase, tokens = STREAMS[name]
     pulse = Pulse(TurnLimits())
     pulse.requested()
-    signs = Signs(pulse)
+    signs = Signs(pulse, lambda: Server("x", "y"))
     assert b"".join([*map(signs.passed, cut(told)), signs.rest()]) == told
     assert (pulse.phase, pulse.tokens) == (phase, tokens)
