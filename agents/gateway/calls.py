@@ -173,7 +173,7 @@ async def ask_schema(asked: Questions) -> SchemaWay | None:
             if tried:
                 asked.why["schema_way"] = "; ".join(tried)
             return way
-        tried.append(f"{way}: {_told(answer)}")
+        tried.append(f"{way}: {'' if answer.error else 'ignored, '}{_told(answer)}")
     asked.why["schema_way"] = "; ".join(tried)
     return "words"
 
@@ -354,8 +354,8 @@ def _told(answer: Answer) -> str:
     if answer.error:
         return f"refused, {answer.error[:SHOWN]}"
     if answer.calls:
-        return f"called {_quoted(answer.calls)}"
-    return f"ignored, it wrote {_quoted(answer.spoken)}" if answer.spoken else "it wrote nothing"
+        return f"it called {_quoted(answer.calls)}"
+    return f"it wrote {_quoted(answer.spoken)}" if answer.spoken else "it wrote nothing"
 
 
 def _quoted(value: Any) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from agents.gateway.wire import ModelServer, Page, told_error
+from agents.gateway.wire import STREAM, ModelServer, Page, told_error
 from models.errors import KeyRefused, ModelMissing, ServerAway, WrongApi
 from models.urls import masked
 
@@ -218,6 +218,28 @@ async def _elsewhere(server: ModelServer) -> WrongApi | None:
         text = f"{server.name} has the Responses API and no chat completions"
         return WrongApi(text, remedy="use DESK_PROVIDER=endpoint, which speaks it")
     return None
+
+
+async def require_responses(server: ModelServer) -> None:
+    """Raise WrongApi, KeyRefused or ServerAway for a server without the Responses API at its URL."""
+    page = await server.page(f"{server.url}/responses", {}, LOOK_SECONDS)
+    if page.kind == STREAM or has_endpoint(page):
+        return
+    wrong = server.refusal(page)
+    if isinstance(wrong, KeyRefused | ServerAway):
+        raise wrong
+    bare = server.url.removesuffix("/responses")
+    for url in (f"{server.url}/v1", f"{bare}/v1", bare):
+        if url != server.url and has_endpoint(await _page(server, f"{url}/responses", {})):
+            remedy = f"set DESK_PROVIDER_URL={masked(url)}"
+            raise WrongApi(f"{server.name} has no Responses API, {masked(url)} has", remedy=remedy)
+    for url in dict.fromkeys((server.url, f"{server.url}/v1")):
+        if has_endpoint(await _page(server, f"{url}/chat/completions", {})):
+            text = f"{server.name} has chat completions and no Responses API"
+            raise WrongApi(text, remedy=f"use DESK_PROVIDER=local with DESK_PROVIDER_URL={masked(url)}")
+    remedy = "set DESK_PROVIDER_URL to the base URL of a Responses API, which mostly ends in /v1"
+    told = str(wrong.args[0]) if wrong is not None else f"it answers {page.code} {page.error}".rstrip()
+    raise WrongApi(f"{server.name} has no Responses API: {told}", remedy=remedy)
 
 
 def has_endpoint(page: Page) -> bool:

@@ -41,6 +41,15 @@ async def look_at_server(url: str, key: str | None, model: str, ca_file: Path | 
         return _unasked(url, model, await look(server, model), "not asked yet")
 
 
+async def look_at_endpoint(url: str, key: str | None, ca_file: Path | None = None) -> None:
+    """Raise WrongApi, KeyRefused or ServerAway for a URL that is not the base of a Responses API. It is asked for no
+    answer."""
+    from agents.gateway.look import require_responses
+
+    async with _reaching(url, key, ca_file) as server:
+        await require_responses(server)
+
+
 async def ask_server(
     url: str, key: str | None, model: str, *, seconds: float = ASK_SECONDS, ca_file: Path | None = None
 ) -> ServerFacts:

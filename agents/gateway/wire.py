@@ -23,6 +23,7 @@ from models.urls import masked
 
 PAGE_BYTES = 4 * 1024 * 1024  # of what is read of one answer
 CONNECT_SECONDS = 5.0
+STREAM = "text/event-stream"
 SHOWN_CHARS = 200
 TEXT_CHARS = 400  # of an answer's text, beyond which the rest is not waited for
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,100})", re.IGNORECASE)
@@ -106,7 +107,7 @@ class ModelServer:
             async with asyncio.timeout(seconds), self._session.request(
                 method, path, json=body, allow_redirects=False
             ) as answer:  # fmt: skip
-                raw = await _read(answer)
+                raw = await _read(answer) if answer.content_type != STREAM else ""  # which may have no end
                 where = answer.headers.get("location", "")
                 return Page(answer.status, raw, loaded(raw), answer.content_type, urljoin(path, where) if where else "")
         except TimeoutError:
@@ -185,7 +186,7 @@ def told_error(content: Any) -> str:
 
 
 async def _take(response: aiohttp.ClientResponse, answer: Answer, began: float) -> None:
-    if response.status >= 300 or response.content_type != "text/event-stream":
+    if response.status >= 300 or response.content_type != STREAM:
         raw = await _read(response)
         _whole(answer, Page(response.status, raw, loaded(raw), response.content_type))
         answer.first = answer.last = time.monotonic() - began

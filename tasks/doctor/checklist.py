@@ -10,7 +10,7 @@ from models.errors import DeskError
 from models.settings.running import is_up
 from models.settings.sources import Loaded
 from tasks.bootstrap import Desk
-from tasks.doctor import machine, model, notifications, research, safety, services, trading
+from tasks.doctor import machine, model, notifications, research, safety, servers, services, trading
 from tasks.doctor.check import CheckContext, CheckEntry
 from tasks.services import plan
 from tasks.services.stack import Stack
@@ -33,8 +33,9 @@ ALL = (
     CheckEntry("venues", research.venues, 10),
     CheckEntry("notifications", notifications.notifications, 60),
     CheckEntry("tools", model.tools_shown, 60),
-    CheckEntry("model", model.model, 200),
-    CheckEntry("litellm", model.litellm, 200),
+    CheckEntry("server", servers.server, 600),
+    CheckEntry("model", model.model, 600, turn=True),  # after the server, where there is one
+    CheckEntry("litellm", model.litellm, 200, turn=True),
 )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from agents.role_models import models_in_use
+from agents.pulse import RAISE
+from agents.role_models import LOCAL, models_in_use, role_models
 from agents.roles import ROLES
 from agents.runner import Assignment, RoleRun, Runner
 from agents.subjects import screener_subject
@@ -15,14 +16,21 @@ from models.settings import Settings
 from tasks.bootstrap import Desk
 from tasks.doctor.check import Check, CheckContext, CheckStatus
 from tasks.doctor.mirror import request_mirror
+from tasks.doctor.servers import facts_now, require_endpoint
 from tools.market.universe import resolve_universe
 
 # The turn is a screener's, on a thread that is not kept.
 ROLE = replace(ROLES["screener_technical"], keeps_thread=False)
 SYMBOLS = 3
 GRACE_SECONDS = 2.0
+SLOW_SECONDS = 10.0  # of a turn that failed, from which on its time is worth a word
+_UNEXPECTED = "try again; if it stays so, report it with this message"
 
-_REMEDIES = {
+_LARGER = (
+    "serve the model with a larger context (llama-server -c, OLLAMA_CONTEXT_LENGTH, vLLM --max-model-len), or choose "
+    "one that has more"
+)
+REMEDIES = {
     "login_missing": LoginMissing.remedy,
     "binary_missing": BinaryMissing.remedy,
     "unauthorized": "check DESK_PROVIDER_KEY",
@@ -32,14 +40,25 @@ _REMEDIES = {
     "rate_limited": "wait, or raise the account's limit",
     "usage_limit": "wait for the limit's reset, or choose another provider",
     "invalid_output": "choose a model that follows a JSON schema: DESK_MODEL",
+    "no_first_token": RAISE["first_token"],
+    "silent": RAISE["silence"],
+    "length": f"{RAISE['output']}; a model that writes without end needs another DESK_MODEL",
+    "timeout": f"{RAISE['turn']}; DESK_STEP_DEADLINE_SECONDS above it",
+    "context_window": _LARGER,
+    "stream_cut": "see the log of the provider or server: it broke off its answer",
+    "overloaded": "wait until the provider or server is ready, then try again",
+    "server_error": "see the log of the provider or server, then try again",
 }
 
 
 _LITELLM_REMEDIES = {
+    **REMEDIES,
     "unauthorized": "set the key in the provider's own variable, where the desk is started",
     "unreachable": "check the network, and the provider's own variable for its address",
-    "rate_limited": "wait, or raise the account's limit",
-    "usage_limit": "wait for the limit's reset, or choose another provider",
+    "not_found": "name a model that the provider has, in DESK_ROLE_MODELS",
+    "bad_request": "name another model in DESK_ROLE_MODELS",
+    "invalid_output": "name a model that follows a JSON schema, in DESK_ROLE_MODELS",
+    "length": f"{RAISE['output']}; a model that writes without end needs another one in DESK_ROLE_MODELS",
 }
 
 
@@ -60,21 +79,37 @@ def tools_shown(context: CheckContext) -> Check:
 
 
 def model(context: CheckContext) -> Check:
-    """Check that the provider in force answers one real turn."""
+    """Check that the provider in force answers one real turn; a server is looked at before, as it may have no API for
+    it."""
+    settings = context.settings
+    asked = role_models(settings)[ROLE.key]
+    if asked.runtime == LOCAL:
+        facts_now(context, asked.model)
+    elif settings.provider == "endpoint":
+        require_endpoint(settings)
     began = time.monotonic()
     done = _turn(context, {}, "doctor")
     seconds = time.monotonic() - began
     outcome = done.outcome
-    answered = f"{context.settings.model_label} answered in {seconds:.1f} s"
+    answered = f"{asked.label(settings)} answered in {seconds:.1f} s"
     if isinstance(outcome, Completed):
-        counted = [turn.total_tokens for turn in done.turns if turn.total_tokens is not None]
-        spent = f"{sum(counted):,} tokens" if counted else "its provider gives no count of tokens"
         calls = "1 tool call" if len(done.calls) == 1 else f"{len(done.calls)} tool calls"
-        return Check("model", CheckStatus.OK, f"{answered}: {calls}, {spent}")
+        return Check("model", CheckStatus.OK, f"{answered}: {calls}, {_spent(done)}")
     if isinstance(outcome, Refused):
         detail = f"{answered} and declined: {outcome.text[:200]}"
         return Check("model", CheckStatus.WARN, detail, "a refusal is final; another DESK_MODEL may help")
-    return _failed("model", context.settings, done)
+    return _failed("model", settings, done, seconds)
+
+
+def _spent(done: RoleRun) -> str:
+    """Return the tokens of a turn, and how many it wrote a second, over all of its time."""
+    counted = [turn.total_tokens for turn in done.turns if turn.total_tokens is not None]
+    if not counted:
+        return "its provider gives no count of tokens"
+    written = sum(turn.output_tokens or 0 for turn in done.turns)
+    seconds = sum((turn.finished_at - turn.started_at).total_seconds() for turn in done.turns)
+    pace = f", {written:,} of them written at {written / seconds:,.1f} a second" if written and seconds >= 1 else ""
+    return f"{sum(counted):,} tokens{pace}"
 
 
 def litellm(context: CheckContext) -> Check:
@@ -88,7 +123,7 @@ def litellm(context: CheckContext) -> Check:
         done = _turn(context, {"role_models": every, "voice_models": ""}, "doctor-litellm")
         if isinstance(done.outcome, Failed):
             remedy = _LITELLM_REMEDIES.get(done.outcome.kind, "check DESK_ROLE_MODELS")
-            detail = f"{model}: {done.outcome.kind}: {done.outcome.message}"
+            detail = f"{model}: {done.outcome.kind}: {_without(done.outcome.message, remedy)}"
             return Check("litellm", CheckStatus.FAIL, detail, remedy)
     return Check("litellm", CheckStatus.OK, f"answered: {', '.join(models)}")
 
@@ -111,12 +146,21 @@ def _turn(context: CheckContext, change: dict[str, str], name: str) -> RoleRun:
         desk.close(GRACE_SECONDS)
 
 
-def _failed(name: str, settings: Settings, done: RoleRun) -> Check:
+def _failed(name: str, settings: Settings, done: RoleRun, seconds: float | None = None) -> Check:
     outcome = done.outcome
     if not isinstance(outcome, Failed):
         return Check(name, CheckStatus.FAIL, f"the turn ended as {outcome.outcome}", "try again")
-    remedy = _REMEDIES.get(outcome.kind, "see the worker's log in the home")
+    remedy = REMEDIES.get(outcome.kind, _UNEXPECTED)
     if outcome.kind == "unauthorized" and settings.provider == "codex":
         remedy = LoginMissing.remedy
-    message = outcome.message.replace(f" ({remedy})", "")  # an error's own text may end with it
-    return Check(name, CheckStatus.FAIL, f"{outcome.kind}: {message}", remedy)
+    after = f" (after {seconds:.0f} s, {_spent(done)})" if seconds is not None and seconds >= SLOW_SECONDS else ""
+    message = _without(outcome.message, remedy)
+    return Check(name, CheckStatus.FAIL, f"{outcome.kind}: {message}{after}", remedy)
+
+
+def _without(message: str, remedy: str) -> str:
+    """Return a failure's message without the remedy that it may end with."""
+    for known in (remedy, *RAISE.values()):
+        if known in remedy:
+            message = message.replace(f" ({known})", "").removesuffix(f"; {known}")
+    return message

@@ -19,9 +19,9 @@ STATUS_FRESH_SECONDS = 5.0
 DOCTOR_FRESH_SECONDS = 60.0
 DOCTOR_SECONDS = 10.0  # for each check; all run at once
 DEAR_FRESH_SECONDS = 3600.0
-# They start an app-server, load a library, run a turn, or read all prices: made when they are asked for, and then kept
+# They start an app-server, load a library, ask a model, or read all prices: made when they are asked for, and then kept
 # for an hour.
-DEAR = ("data", "tools", "model", "litellm")
+DEAR = ("data", "tools", "server", "model", "litellm")
 
 Age = Annotated[float | None, Field(ge=0, description="seconds since it was read; null before the first time")]
 
