@@ -282,7 +282,7 @@ class Desk:
 
         config = runtime_config(self.settings, self.name, LOCAL)
         assert config.provider_url is not None, "models_in_use refuses a local model without a server"
-        return KnownServer(self.settings.home, config.provider_url, config.provider_key)
+        return KnownServer(self.settings.home, config.provider_url, config.provider_key, config.ca_file)
 
     async def context_of(self, model: RoleModel) -> int | None:
         """Return the tokens of a local model's context; None where they are not known, as of any other model."""
