@@ -268,8 +268,19 @@ def test_a_prompt_that_can_not_fit_is_not_sent(server: LocalServer, tmp_path: Pa
     assert not server.chats()
 
 
-def test_two_in_one_pace(server: LocalServer, tmp_path: Path, registry: str) -> None:
-    """A slow server's answer comes piece by piece."""
+@pytest.mark.parametrize("read", [1900, 2100])
+def test_a_full_context_is_not_summed_up_by_the_model(
+    read: int, server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    """The answers of tools would be lost in its summary, in the middle of the turn."""
+    told = {"prompt_tokens": read, "completion_tokens": 5}
+    replies = (Says(calls=(QUOTES,), usage=told), Says(FINAL, usage=told))
+    result = asked(server, tmp_path, registry, *replies, context=2000)
+    assert (result.status, result.text) == ("completed", FINAL)
+    assert [seen.body["messages"][0]["role"] for seen in server.chats()] == ["system", "system"]
+
+
+def test_a_slow_answer_comes_piece_by_piece(server: LocalServer, tmp_path: Path, registry: str) -> None:
     result = asked(server, tmp_path, registry, Says(FINAL, pace=Pace(first=0.2, rate=50)), tools=NoTools())
     assert result.text == FINAL
 
