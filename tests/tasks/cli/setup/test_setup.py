@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
-import random
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 
 from models.settings.running import lock_path
-from tests.fakes.local_server import LocalServer, value_of
+from tests.fakes.local_server import LocalServer, Says
 from tests.fakes.responses import FakeResponses, Reply, Status, Text
 from tests.tasks.cli.running import desk
 
@@ -26,15 +24,25 @@ def _no_login_of_this_person(tmp_path_factory: pytest.TempPathFactory, monkeypat
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("person")))
 
 
-def by_its_schema(body: dict[str, Any]) -> Reply:
-    """Any answer that the request's schema allows."""
-    form = body.get("text", {}).get("format")
-    return Text(json.dumps(value_of(form["schema"], random.Random(1)))) if form else Status(400, {"error": {}})
+NO_CANDIDATE = '{"candidates": []}'
+
+
+def screening(body: dict[str, Any]) -> Reply:
+    """The answer of an endpoint: no candidate, to a request that has a schema."""
+    return Text(NO_CANDIDATE) if body.get("text", {}).get("format") else Status(400, {"error": {}})
+
+
+class Screener(LocalServer):
+    """A model server that does as it is asked, and finds no candidate."""
+
+    def able(self, body: Any) -> Any:
+        wanted = (body.get("response_format") or {}).get("json_schema", {}).get("schema", {})
+        return Says(NO_CANDIDATE) if "candidates" in wanted.get("properties", {}) else super().able(body)
 
 
 @pytest.fixture
 def endpoint() -> Iterator[FakeResponses]:
-    with FakeResponses(by_its_schema) as server:
+    with FakeResponses(screening) as server:
         yield server
 
 
@@ -74,11 +82,13 @@ def test_an_endpoint_is_tried_with_its_key_which_is_kept_in_a_file_and_shown_now
 
 
 def test_a_local_server_is_asked_what_it_can_do_and_tried(tmp_path: Path) -> None:
-    with LocalServer(kind="ollama", models=["qwen3:8b", "phi:latest"], slots=2) as server:
+    with Screener(kind="ollama", models=["qwen3:8b", "phi:latest"]) as server:
         flags = ("--provider", "local", "--url", server.root, "--model", "qwen3:8b", "--yes")
         done = setup(tmp_path, *flags)
         assert done.returncode == 0, done
-        assert "local:qwen3:8b answered in " in done.stdout
+        assert f"  qwen3:8b on ollama 1.2.3 at {server.url}\n" in done.stdout
+        assert "  answers    held to the JSON schema by the server" in done.stdout
+        assert "  local:qwen3:8b answered in " in done.stdout
         text = f"DESK_PROVIDER=local\nDESK_PROVIDER_URL={server.url}\nDESK_MODEL=qwen3:8b\n"
         assert written(tmp_path) == text
         flags = ("--provider", "local", "--url", server.url, "--model", "qwen3:8b")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from tasks.services.plan import free_ports
 from tests.fakes.local_server import LocalServer, Pace, Says
-from tests.fakes.responses import FakeResponses
+from tests.fakes.responses import FakeResponses, Reply, Silence, Status
 from tests.tasks.cli.setup.terminal import Terminal
-from tests.tasks.cli.setup.test_setup import SECRET, by_its_schema, written
+from tests.tasks.cli.setup.test_setup import SECRET, Screener, screening, written
 
 
 def test_a_person_chooses_a_server_by_its_number_and_has_it_tried_and_written(tmp_path: Path) -> None:
-    with LocalServer(kind="ollama", models=["phi:latest", "qwen3:8b"]) as server:
+    with Screener(kind="ollama", models=["phi:latest", "qwen3:8b"]) as server:
         host = server.root.removeprefix("http://")
         with Terminal(tmp_path, "setup", OLLAMA_HOST=host) as terminal:
             terminal.types("Number [3]: ", "3")
@@ -29,7 +30,7 @@ def test_a_person_chooses_a_server_by_its_number_and_has_it_tried_and_written(tm
 
 
 def test_a_key_that_is_typed_is_shown_nowhere(tmp_path: Path) -> None:
-    with FakeResponses(by_its_schema) as endpoint, Terminal(tmp_path, "setup", OLLAMA_HOST="") as terminal:
+    with FakeResponses(screening) as endpoint, Terminal(tmp_path, "setup", OLLAMA_HOST="") as terminal:
         terminal.types(": ", "2")
         terminal.types("Base URL [https://api.openai.com/v1]: ", endpoint.url)
         terminal.types("Key (it is not shown; Enter for none): ", SECRET)
@@ -41,22 +42,35 @@ def test_a_key_that_is_typed_is_shown_nowhere(tmp_path: Path) -> None:
     assert next((tmp_path / "keys").iterdir()).read_text() == f"{SECRET}\n"
 
 
-def test_ctrl_c_leaves_the_file_at_a_question_and_in_the_try(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_the_file_at_a_question_and_in_each_part_of_the_try(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("DESK_SHARD_SIZE=99\n", encoding="utf-8")
     with Terminal(tmp_path, "setup", "--no-try") as terminal:
-        terminal.waits_for("Number")
-        terminal.interrupts()
-        assert terminal.ends() == 130, terminal.shown
-    with LocalServer(lambda _body: Says("x", pace=Pace(first=600.0))) as slow:
-        flags = ("--provider", "local", "--url", slow.url, "--model", "small")
-        with Terminal(tmp_path, "setup", *flags) as terminal:
-            terminal.waits_for("trying it")
-            while not slow.chats():
-                time.sleep(0.05)
-            terminal.interrupts()
-            assert terminal.ends() == 130, terminal.shown
-    assert terminal.shown.count("nothing was written: .env is as it was") == 1
+        terminal.waits_for("]: ")
+        stopped(terminal)
+    never = Says("x", pace=Pace(first=600.0))
+    with LocalServer(lambda _body: never) as server, FakeResponses(silent) as endpoint:
+        for far, provider, seen in ((server, "local", server.chats), (endpoint, "endpoint", endpoint.calls)):
+            flags = ("--provider", provider, "--url", far.url, "--model", "small", *NO_KEY[provider])
+            with Terminal(tmp_path, "setup", *flags) as terminal:
+                terminal.waits_for("Ctrl-C ends it")
+                while not any(request.body for request in seen()):
+                    time.sleep(0.05)
+                stopped(terminal)
     assert written(tmp_path) == "DESK_SHARD_SIZE=99\n"
+
+
+def silent(body: dict[str, Any]) -> Reply:
+    """What an endpoint does that never answers a turn."""
+    return Silence(600.0) if body else Status(400, {"error": {}})
+
+
+NO_KEY = {"local": (), "endpoint": ("--no-key",)}
+
+
+def stopped(terminal: Terminal) -> None:
+    terminal.interrupts()
+    assert terminal.ends() == 130, terminal.shown
+    assert terminal.shown.endswith("nothing was written: .env is as it was\n")
 
 
 def test_a_choice_that_fails_is_written_where_the_person_insists(tmp_path: Path) -> None:
