@@ -41,6 +41,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("db upgrade", ()),
     ("db current", ()),
     ("config", ()),
+    ("setup", ("--provider", "rulebook", "--yes", "--env", "setup.env")),
     ("arm", LIMITS),
     ("mandate", ()),
     ("risk codes", ()),
