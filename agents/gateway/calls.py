@@ -20,8 +20,8 @@ from agents.gateway.look import Look, missing, require_chat
 from agents.gateway.wire import Answer, ModelServer, loaded
 from models.errors import ModelServerError, ServerAway
 
-CALL_SECONDS = 60.0
-FIRST_SECONDS = 120.0  # of the first call, for which a server may have to load its model
+CALL_SHARE = 0.25  # of the time for all calls
+FIRST_SHARE = 0.5  # of the first call, for which a server may have to load its model
 TOKENS = 64
 THINKING_TOKENS = 2048  # of a model that reasons before it answers
 MEASURED_TOKENS = 48
@@ -73,12 +73,14 @@ class Questions:
         self.tired = ""
         self.thinks = bool(seen.reasoning)
         self.usage = True
+        self._seconds = seconds
         self._until = time.monotonic() + seconds
 
     async def call(
-        self, messages: Sequence[Mapping[str, Any]], tokens: int = TOKENS, seconds: float = CALL_SECONDS, **more: Any
+        self, messages: Sequence[Mapping[str, Any]], tokens: int = TOKENS, share: float = CALL_SHARE, **more: Any
     ) -> Answer | None:
-        """Return the answer to one call, None where it is not to be had in time."""
+        """Return the answer to one call, None where it is not to be had in time. share: of the time for all calls."""
+        seconds = share * self._seconds
         answer = await self._call(messages, THINKING_TOKENS if self.thinks else tokens, seconds, more)
         if answer is None or self.thinks or not (answer.reasoning or "<think>" in answer.text):
             return answer
@@ -104,14 +106,14 @@ class Questions:
             self.tired = str(error.args[0])
             return None
         if answer.late:
-            self.tired = f"one call was not answered within {limit:.0f} s"
+            self.tired = f"one call was not answered within {limit:.3g} s"
         return answer
 
     def no_answer(self, fact: str, answer: Answer | None) -> bool:
         """Return whether a call has told nothing of a fact, and note why."""
         if answer is not None and not answer.late:
             return False
-        self.why[fact] = f"not found out: {self.tired}"
+        self.why[fact] = self.tired
         return True
 
 
@@ -121,10 +123,10 @@ async def first_call(asked: Questions) -> dict[str, Any]:
     Raises KeyRefused, ModelMissing, WrongApi, ServerAway, ModelServerError.
     """
     hello = [user("Say hello in a few words.")]
-    answer = await asked.call(hello, seconds=FIRST_SECONDS)
+    answer = await asked.call(hello, share=FIRST_SHARE)
     if answer is not None and answer.error and answer.page is not None and answer.page.code in (400, 422):
         asked.usage = False  # some servers refuse options that they do not know
-        answer = await asked.call(hello, seconds=FIRST_SECONDS)
+        answer = await asked.call(hello, share=FIRST_SHARE)
     if answer is None:
         raise ServerAway(asked.tired)
     if answer.error:
@@ -292,7 +294,7 @@ async def ask_speed(asked: Questions) -> dict[str, Any]:
     answer = await asked.call(messages, MEASURED_TOKENS)
     if answer is None or answer.error:
         for fact in ("read_speed", "write_speed", "cached_tokens"):
-            asked.why[fact] = f"not found out: {asked.tired or (answer.error[:SHOWN] if answer else '')}"
+            asked.why[fact] = asked.tired or (answer.error[:SHOWN] if answer else "")
         return {}
     found = _speeds(asked, answer)
     again = await asked.call(messages, 1)
@@ -322,7 +324,7 @@ def _speeds(asked: Questions, answer: Answer) -> dict[str, Any]:
         if isinstance(speed, int | float) and math.isfinite(speed) and speed > 0 and written >= LEAST_TOKENS:
             found[fact] = round(float(speed), 1)
         else:
-            asked.why[fact] = "not found out: the answer was too short, or came without a count"
+            asked.why[fact] = "the answer was too short, or came without a count"
     return found
 
 

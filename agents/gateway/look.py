@@ -173,7 +173,7 @@ def _plain(model: str, rows: list[Mapping[str, Any]]) -> Look:
     row = _row(model, rows)
     context = _count(_mapping(row.get("meta")).get("n_ctx"))
     context = context or next((size for name in _CONTEXT_NAMES if (size := _count(row.get(name)))), None)
-    names = [str(name) for one in rows for name in (one["id"], *(one.get("aliases") or ()))]
+    names = [str(name) for one in rows for name in (one["id"], *_list(one.get("aliases")))]
     return Look(
         models=tuple(dict.fromkeys(names)),
         mark=_digest([row.get("root"), row.get("meta")]),
@@ -288,6 +288,10 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _mappings(value: Any) -> list[Mapping[str, Any]]:
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, Sequence) else []
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _row(model: str, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

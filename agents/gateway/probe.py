@@ -73,9 +73,11 @@ async def _ask(server: ModelServer, url: str, model: str, seen: Look, seconds: f
 
     asked = calls.Questions(server, model, seen, seconds)
     found = await calls.first_call(asked)
-    assumed, way = calls.assumed_ways(seen)[0], await calls.ask_schema(asked)
-    found["schema_way"] = way or assumed
-    found |= {"tool_way": "schema", **await calls.ask_tools(asked)}
+    found["schema_way"] = await calls.ask_schema(asked)
+    found |= await calls.ask_tools(asked)
+    for fact, way in zip(("schema_way", "tool_way"), calls.assumed_ways(seen), strict=True):
+        if found.get(fact) is None:
+            found[fact], asked.why[fact] = way, f"assumed: {asked.tired}"
     if found["tool_way"] == "native":
         found["beside"] = await calls.ask_beside(asked, found["schema_way"])
     found["images"] = await calls.ask_images(asked)

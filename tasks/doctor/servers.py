@@ -7,14 +7,15 @@ import threading
 from collections.abc import Mapping
 
 from agents.gateway.facts import SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
-from agents.gateway.probe import ASK_SECONDS, ask_server, look_at_endpoint
+from agents.gateway.probe import ask_server, look_at_endpoint
 from agents.role_models import LOCAL, local_url, models_in_use, models_of
 from models.errors import DeskError
 from models.settings import Settings
 from models.urls import masked
 from tasks.doctor.check import Check, CheckContext, CheckStatus
 
-LEAST_SECONDS = 60.0  # for one model of several
+ASK_SECONDS = 540.0  # for all models: a person waits, and gets to know more of a slow server than a turn would
+LEAST_SECONDS = 120.0  # for one model of several
 WIDTH = 11  # of a label
 _one = threading.Lock()  # the checks run at once, and a server may work on one turn at a time
 

@@ -220,7 +220,7 @@ async def test_a_server_that_is_too_slow_is_left_in_peace() -> None:
     assert calls < 4
     assert (found.images, found.streaming) == (True, True)
     assert (found.read_speed, found.cached_tokens, found.beside) == (None, None, None)
-    assert found.why["tool_way"].startswith("not found out: ")
+    assert found.why["tool_way"].startswith("assumed: ")
 
 
 @pytest.mark.parametrize(("kind", "way"), [("llama.cpp", "json_schema"), ("unknown", "words")])

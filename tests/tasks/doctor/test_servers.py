@@ -89,7 +89,7 @@ def test_a_server_that_is_too_slow_is_a_warning(tmp_path: Path, monkeypatch: pyt
     with LocalServer(pace=Pace(first=30, heartbeat=0.2)) as server:
         found = checked(tmp_path, server)
     assert found.status is CheckStatus.WARN
-    assert labelled(found)["streaming"] == "not found out (not found out: one call was not answered within 1 s)"
+    assert labelled(found)["streaming"] == "not found out (one call was not answered within 0.5 s)"
     assert "the server is slow" in found.remedy
 
 
