@@ -18,12 +18,17 @@ from tests.bench.page.cost import page_cost
 from tests.bench.page.lists import EVENTS_A_RUN, RUNS, list_times
 from tests.bench.screen import ScreenTimes, screen_times
 from tests.bench.sheet import Sheet
+from tests.bench.tokens.beside import trading_agents_tokens
+from tests.bench.tokens.calls import Tokens, total
+from tests.bench.tokens.lengths import LONG, SHORT
+from tests.bench.tokens.screen import ScreenTokens, screen_tokens
 from tests.bench.turns.library import library_cost
 from tests.bench.turns.overhead import overhead
 from tests.bench.turns.repeat import repeated
 from tests.bench.turns.scaling import TURNS, crowd, scaling
 from tests.bench.turns.throughput import Throughput, throughput
 from tests.bench.walk import walk_paces
+from tests.toy import checkout
 
 PARTS = (
     "throughput",
@@ -33,6 +38,7 @@ PARTS = (
     "replay",
     "overhead",
     "tokens",
+    "verdict",
     "commands",
     "charts",
     "library",
@@ -70,6 +76,7 @@ def main() -> None:
         "replay": lambda: show_replay(sheet),
         "overhead": lambda: show_overhead(sheet, given.turns, given.rounds),
         "tokens": lambda: show_tokens(sheet),
+        "verdict": lambda: show_verdict(sheet),
         "commands": lambda: show_commands(sheet, given.rounds),
         "charts": lambda: show_charts(sheet, given.rounds),
         "library": lambda: show_library(sheet, given.turns, given.rounds),
@@ -174,6 +181,46 @@ def show_tokens(sheet: Sheet) -> None:
         by_mode = ", ".join(f"{mode} {tokens:,}" for mode, tokens in sorted(one.modes.items()))
         sheet.line(f"screen {number}, {one.turns} turns", f"{one.total:,}", f"tokens; {by_mode}")
     sheet.most("the last over the first", found[-1].total / found[0].total, 1.15, form=".2f")
+
+
+def show_verdict(sheet: Sheet) -> None:
+    sheet.head(f"(r) what the model reads for a screen of {CANDIDATES}, in tokens of cl100k_base")
+    found = screen_tokens(CANDIDATES, together=False)
+    for role in sorted(found.roles):
+        show_read(sheet, f"{role}, {found.roles[role].calls} calls", found.roles[role])
+    whole, verdicts = total(found.roles.values()), len(found.symbols)
+    show_read(sheet, f"all, {whole.calls} calls", whole)
+    show_share(sheet, whole)
+    show_read(sheet, "a verdict, with its screening and decision", whole, verdicts)
+    show_read(sheet, "its research alone", found.research, verdicts)
+    show_beside(sheet, screen_tokens(CANDIDATES, together=True))
+
+
+def show_beside(sheet: Sheet, found: ScreenTokens) -> None:
+    """Show a screen whose model asks for several answers in one message, beside TradingAgents with such a model."""
+    sheet.head("    where the model asks in one message for all that it can ask for at once")
+    whole, verdicts = total(found.roles.values()), len(found.symbols)
+    show_share(sheet, whole)
+    show_read(sheet, "a verdict, with its screening and decision", whole, verdicts)
+    show_read(sheet, "its research alone", found.research, verdicts)
+    if (why := checkout.lacking()) is not None or checkout.CHECKOUT is None:
+        sheet.line("TradingAgents", "not measured", str(why))
+        return
+    for lengths in (SHORT, LONG):
+        other = trading_agents_tokens(checkout.CHECKOUT, found.symbols, lengths)
+        texts = f"texts of {lengths.text:,} characters" if lengths.text else "one sentence a text"
+        show_read(sheet, f"TradingAgents, {texts}", other, verdicts)
+    sheet.most("research of a verdict over that", found.research.read / other.read, 0.5, form=".2f")
+
+
+def show_read(sheet: Sheet, name: str, tokens: Tokens, among: int = 1) -> None:
+    shares = f"{tokens.share(tokens.seen):.0%} seen before, {tokens.share(tokens.kept):.0%} by OpenAI's rule"
+    rest = f"tool answers {tokens.share(tokens.answers):.0%}; written {tokens.written / among:,.0f}"
+    sheet.line(name, f"{tokens.read / among:,.0f}", f"{shares}, {rest}")
+
+
+def show_share(sheet: Sheet, tokens: Tokens) -> None:
+    sheet.least("of the read ones, with a prefix seen before", 100 * tokens.share(tokens.seen), 60, " %", form=".0f")
 
 
 def show_commands(sheet: Sheet, rounds: int) -> None:
