@@ -184,8 +184,10 @@ class Call:
                 await self._read(answer, response)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise problems.away(self._server.name, error) from None
+        except aiohttp.ClientPayloadError:
+            raise self._server.cut(self._pulse.tokens) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise self._server.cut(self._pulse.tokens, str(error) or type(error).__name__) from None
+            raise self._server.cut(self._pulse.tokens, problems.reason(error)) from None
         await self._tell(answer.end())
         await self._send_pending()
         self._pulse.cut = self._pulse.cut or answer.finish == "length"

@@ -78,7 +78,7 @@ class PassedCalls:
             if begun:  # the app-server sees that the stream has no end
                 log.warning("gateway.stream_cut", server=self._name, tokens=pulse.tokens, why=str(error))
             else:
-                await self._tell(self._server(body).cut(0, str(error)), begin, send)
+                await self._tell(self._server(body).cut(0, problems.reason(error)), begin, send)
 
     def _server(self, body: bytes) -> Server:
         return Server(self._name, _model_in(body))

@@ -7,6 +7,7 @@ message of such an answer, and is read out of the turn's error again.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -74,10 +75,14 @@ def overflow(server: str, model: str, prompt: str, context: str) -> Problem:
 
 def away(server: str, error: Exception) -> Problem:
     """Return the failure of a connection that could not be made."""
-    system = getattr(error, "os_error", None) or error
-    why = getattr(system, "strerror", None) or str(error) or type(error).__name__
-    text = f"no model server answers at {server}: {why}; start it, or set DESK_PROVIDER_URL to one that runs"
+    text = f"no model server answers at {server}: {reason(error)}; start it, or set DESK_PROVIDER_URL to one that runs"
     return Problem("unreachable", text)
+
+
+def reason(error: Exception) -> str:
+    """Return why a connection failed, in the system's words where it has some."""
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if isinstance(number, int) and number > 0 else str(error) or type(error).__name__
 
 
 def wrong_api(url: str, kind: str, body: str) -> Problem:

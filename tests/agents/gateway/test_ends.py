@@ -10,12 +10,13 @@ from typing import Any
 import aiohttp
 import pytest
 
+from agents.codex.runtime import CodexRuntime
 from agents.gateway.service import Gateway, Upstream
 from agents.pulse import Pulse, TurnLimits
 from agents.runtime import TurnResult
 from models.errors import ModelMissing
 from models.research import Usage
-from tests.agents.codex.kit import FINAL, Kit, deadline, one_turn, run, turn, until
+from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, run, turn, until
 from tests.agents.gateway.kit import asks, facts_of, local
 from tests.agents.gateway.test_chat import NoTools, asked
 from tests.fakes.local_server import HTML, Call, FailsMidway, LocalServer, Pace, Raw, Reply, Says
@@ -97,7 +98,7 @@ def test_a_server_that_is_away_is_named(tmp_path: Path, registry: str) -> None:
     result = asked(server, tmp_path, registry, url=facts["url"])
     assert result.failure is not None
     assert (result.failure.kind, result.failure.retryable) == ("unreachable", True)
-    assert f"no model server answers at {server.url}: " in result.failure.message
+    assert f"no model server answers at {server.url}: Connection refused; start it" in result.failure.message
 
 
 def test_a_model_that_the_server_lists_no_more_is_not_asked(server: LocalServer, tmp_path: Path, registry: str) -> None:
@@ -234,6 +235,26 @@ def test_an_interrupt_stops_the_server(server: LocalServer, tmp_path: Path, regi
         assert (server.left, len(server.chats())) == (1, 1)
 
     run(work())
+
+
+def test_many_turns_at_once_wait_for_the_servers_slots(tmp_path: Path, registry: str) -> None:
+    """Each turn gets its own answer, and none counts another's tokens."""
+    with LocalServer(slots=2, pace=Pace(rate=200.0)) as server:
+        server.policy = lambda body: Says(json.dumps({"ok": True, "said": body["messages"][-1]["content"]}))
+
+        async def one(runtime: CodexRuntime, number: int) -> TurnResult:
+            async with runtime.conversation(asks(tools=NoTools()), deadline()) as conversation:
+                return await conversation.turn(f"Number {number}.", SCHEMA, METADATA)
+
+        async def work() -> None:
+            async with local(server, tmp_path, registry) as runtime:
+                results = await asyncio.gather(*(one(runtime, number) for number in range(24)))
+            said = [json.loads(result.text)["said"] for result in results]
+            assert said == [f"Number {number}." for number in range(24)]
+            assert {result.usage.output_tokens for result in results} <= {9, 10}
+
+        run(work())
+        assert (server.most_open, len(server.chats())) == (2, 24)
 
 
 def test_threads_of_every_kind_are_told_apart(server: LocalServer, tmp_path: Path, registry: str) -> None:
