@@ -25,6 +25,7 @@ from models.research import Completed, Failed, Refused, ReportStatus
 from models.settings import Settings
 from tasks.worker.turns import status_of
 from tests.agents.codex.kit import run, running
+from tests.bench.tokens.calls import model_call
 from tests.fakes.responses import Call, FakeResponses, Refusal, Reply, Status, Text, answered
 from tests.golden.stage import Collected
 from tools.market.factory import build_market
@@ -116,6 +117,26 @@ def test_a_role_may_ask_for_what_the_settings_let_it_and_is_known_by_its_step(
     assert first.scope == Scope("run-1", "step-1", 2, "quick", "IBM")
     assert (first.reason, first.kept, first.worker) == ("initial", False, "w")
     assert {one.run_id for one in collected.envelopes} == {"run-1"}
+
+
+def test_requests_on_two_subjects_are_the_same_up_to_the_question(
+    model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
+) -> None:
+    """The app-server puts nothing of its own before what a provider may have read already."""
+    other = dataclasses.replace(
+        job("quick", settings), subject="KO", brief=validator_subject("KO", "equity", [], settings, capital=100_000.0)
+    )
+
+    async def work() -> None:
+        async with running(model, tmp_path, redis_server) as runtime:
+            for asked in (job("quick", settings), other):
+                await runner(runtime, settings, market)(asked)
+
+    run(work())
+    first, second = (model_call("quick", seen.body, "").parts for seen in model.calls())
+    assert [kind for kind, _ in first] == ["tools", "schema", "instructions", "user"]
+    assert first[:-1] == second[:-1]
+    assert first[-1][1].replace("IBM", "KO") == second[-1][1]
 
 
 def test_the_chart_that_a_model_gets_is_the_one_on_record(
