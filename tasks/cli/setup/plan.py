@@ -83,6 +83,9 @@ def to_know(plan: Plan, cwd: Path) -> Iterator[str]:
     origin = plan.loaded.origins.get("provider_key")
     if choice.provider in SERVED and choice.key.text is None and origin is not None:
         yield f"{choice.url} is sent the key of {origin.key} (from {origin.source})"
+    own = choice.key.path if not choice.key.kept else None
+    if own is not None and own.stat().st_mode & 0o077:
+        yield f"others may read {own}: `chmod 600 {own}`"
     if plan.path.name != env_file.NAME:
         yield f"no desk reads {plan.path} by itself: it reads {env_file.NAME}, and its environment"
     elif env_file.find(cwd) != plan.path:

@@ -177,3 +177,21 @@ def test_another_file_can_be_named_and_says_where_it_counts(tmp_path: Path) -> N
     assert (done.returncode, other.read_text(encoding="utf-8")) == (0, "DESK_PROVIDER=rulebook\n")
     assert f"no desk reads {other} by itself" in done.stderr
     assert written(tmp_path) == ""
+
+
+def test_a_key_goes_to_no_other_server_and_a_file_that_others_may_read_is_named(tmp_path: Path) -> None:
+    text = f"DESK_PROVIDER=endpoint\nDESK_PROVIDER_URL=https://one.example/v1\nDESK_PROVIDER_KEY={SECRET}\n"
+    (tmp_path / ".env").write_text(text, encoding="utf-8")
+    flags = ("--provider", "local", "--url", "http://127.0.0.1:9/v1", "--model", "m", "--yes", "--no-try")
+    done = setup(tmp_path, *flags)
+    assert "  - DESK_PROVIDER_KEY=********\n" in done.stdout
+    assert "KEY" not in written(tmp_path)
+    own = tmp_path / "own.key"
+    own.write_text(SECRET, encoding="utf-8")
+    own.chmod(0o644)
+    done = setup(tmp_path, *flags, "--key-file", "own.key")
+    assert f"warning: others may read {own}: `chmod 600 {own}`" in done.stderr
+    assert written(tmp_path).endswith(f"DESK_PROVIDER_KEY_FILE={own}\n")
+    assert SECRET not in done.stdout + done.stderr
+    done = setup(tmp_path, *flags, DESK_PROVIDER_KEY=SECRET)
+    assert done.stdout.startswith(".env has all of it already\n")
