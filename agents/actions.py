@@ -50,8 +50,9 @@ def supported_actions(
 ) -> list[dict[str, Any]]:
     """Return the actions, each that nothing supports as one that trades nothing; its reasoning says why.
 
-    Taking exposure on is supported by a BUY; what the risk rules deny by its verdict is left to them. Giving it back is
-    supported by a report with figures that speaks against the symbol, or by figures of the action's own reasoning.
+    Taking exposure on is supported by a BUY. Giving it back is supported by a report with figures that speaks against
+    the symbol, or by figures of the action's own reasoning. What the risk rules deny is left to them: an entry by its
+    verdict, an exit of what is not held.
 
     ratings: of verdicts, by symbol. against: symbols that such a report speaks against. held: symbols of the account.
     grounding: of `ground_decision`.
@@ -75,7 +76,7 @@ def _supported(
     kind = action["action"]
     if kind in _ENTRIES and rating in _WAITING:
         return _untraded(action, held, f"a verdict of {rating} supports none")
-    if kind in _EXITS and not founded:
+    if kind in _EXITS and not founded and action["symbol"] in held:
         return _untraded(action, held, "no report with figures speaks against it, and its own have no source")
     return action
 

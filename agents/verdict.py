@@ -61,10 +61,10 @@ def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> Ve
     )
 
 
-def counted(stance: Stance | None, *, is_grounded: bool) -> Stance | None:
+def counted(stance: str | None, *, is_grounded: bool) -> str | None:
     """Return a report's stance as it counts: invented figures confirm nothing. They reject as they did, for to leave a
     candidate out takes no risk."""
-    return Stance.CAUTION if stance is Stance.CONFIRMED and not is_grounded else stance
+    return Stance.CAUTION if stance == Stance.CONFIRMED and not is_grounded else stance
 
 
 def _unfounded(completed: Sequence[RoleReport], required: Sequence[str]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -45,7 +46,7 @@ from tasks.engine.kinds import StepSpec, Workflow
 from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep
 from tasks.engine.summary import GOES_ON
-from tasks.worker.turns import last_turn, retry_of, run_role, skipped, status_of, value_of
+from tasks.worker.turns import last_turn, left_out, retry_of, run_role, skipped, status_of, value_of
 from tasks.worker.work import Done, Ending
 from tasks.workflows.briefs import brief_of
 from tasks.workflows.memory import symbol_memory
@@ -211,7 +212,7 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         later = [role for role in following(roles, step.role) if role not in early]
         children = [_first_step(str(step.parent_id), symbol, role, payload) for role in later]
     error = reason if status is ReportStatus.FAILED else None
-    result = {"status": status, "verdict": stance, "reason": reason}
+    result = {"status": status, "verdict": stance, "reason": reason, **left_out(run)}
     rows = (*run.rows, [report] if report is not None else [])
     also = _scheduled(context, step, report, looks[0]) if report is not None and looks and status in LOOKED else None
     return Done(result, rows, children, error=error, also=also, cancels=cancels)
@@ -270,7 +271,7 @@ def _report(
     )
 
 
-def _doubt(answer: Mapping[str, Any], stance: Stance | None, grounding: Grounding | None) -> str | None:
+def _doubt(answer: Mapping[str, Any], stance: str | None, grounding: Grounding | None) -> str | None:
     """Return in one line why a completed report counts for less than it says; None where it counts in full."""
     why = lack(grounding)
     if why is None or stance == answer.get("verdict"):
@@ -367,6 +368,13 @@ def lost_reports(steps: Sequence[Step], reported: set[str]) -> list[RoleReport]:
     ]
 
 
+def research_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -> dict[str, int]:
+    """Return the turns of each role, as of `kinds.Workflow`: of a portfolio those of the roles that are due."""
+    if PLANS in params:
+        return dict(Counter(due["role"] for plan in params[PLANS] for due in plan["due"] if due["role"] in ROLES))
+    return {role: len(params["symbols"]) for role in params["roles"] if role in ROLES}
+
+
 kinds.register(
     Workflow(
         RunKind.RESEARCH,
@@ -380,5 +388,6 @@ kinds.register(
             ),
             StepSpec(StepKind.CONCLUDE, "ops", reduce_to_verdict, "research", "verdicts", spine=True, join=True),
         ),
+        turns=research_turns,
     )
 )

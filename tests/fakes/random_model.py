@@ -23,28 +23,37 @@ _SUBJECT = re.compile(r"```subject\n(.*?)\n```", re.DOTALL)
 _USAGE = Usage(input_tokens=900, output_tokens=80, total_tokens=980)
 _INVENTED = ("ZZZZ", "FAKE", "BUYME", "X.Y")
 _CLAIMS = (
-    "RSI-14 stands at {plain}.", "The close of ${money} is {percent}% above the 50-day average.",
-    "Volatility of 20 sessions is {percent}%.", "It trades at {plain} times earnings.", "Momentum is {percent}% over 60 days.",
-    "Revenue grew {percent}% to ${money} billion.", "Analysts see ${money}, {percent}% higher.", "It fell {percent}% on {count} headlines.",
-)  # fmt: skip
+    "RSI-14 stands at {plain}.",
+    "The close of ${money} is {percent}% above the 50-day average.",
+    "Volatility of 20 sessions is {percent}%.",
+    "It trades at {plain} times earnings.",
+    "Momentum is {percent}% over 60 days.",
+    "Revenue grew {percent}% to ${money} billion.",
+    "Analysts see ${money}, {percent}% higher.",
+    "It fell {percent}% on {count} headlines.",
+)
+_PLAIN = ("close", "rsi 14")  # fields that have one name everywhere
 _EMPTY = ("A strong company in a strong market.", "It is a buy.", "The outlook is good.", "Risk is low and rising.")
 
 
 @dataclass(frozen=True, slots=True)
 class Temper:
     """Shares of chances. agrees: takes the first of a schema's choices, as small models do. figures: a text has
-    figures; copies: one of them is a tool's. calls: it calls tools; strays: on a symbol that it was not asked about."""
+    figures; copies: it has a tool's; honest: it has no other. calls: it calls a tool, and another; strays: on a symbol
+    that it was not asked about."""
 
     agrees: float = 0.0
     figures: float = 0.7
     copies: float = 0.1
+    honest: float = 0.0
     calls: float = 0.7
     strays: float = 0.2
 
 
 class RandomModel:
     """Implements agents.runtime.Runtime. trades: makes the actions of the trader, by lot and subject; else they are
-    made as any other answer. The same seed answers a turn of the same run in the same way."""
+    made as any other answer. The same seed answers a role on a
+    subject in the same way."""
 
     def __init__(
         self,
@@ -53,7 +62,6 @@ class RandomModel:
         trades: Callable[[random.Random, Mapping[str, Any]], list[dict[str, Any]]] | None = None,
     ) -> None:
         self.seed, self.temper, self.trades = seed, temper, trades
-        self.turns = 0
 
     async def start(self) -> None:
         return None
@@ -91,11 +99,10 @@ class _Conversation:
         on_limited: Callable[[float | None], None] | None = None,
     ) -> TurnResult:
         model, spec, turn_id = self._model, self._spec, new_id()
-        model.turns += 1
         if on_started is not None:
             on_started(turn_id)
         subject = json.loads(_SUBJECT.findall(text)[-1])
-        lot = random.Random(f"{model.seed} {spec.role} {spec.scope.subject} {model.turns}")
+        lot = random.Random(f"{model.seed} {spec.role} {spec.scope.subject}")
         made = _Answer(lot, model.temper, subject)
         specs = spec.tools.specs()
         while specs and lot.random() < model.temper.calls and len(made.seen) < 4:
@@ -138,7 +145,7 @@ class _Answer:
             return {key: self.of(one, key) for key, one in schema.get("properties", {}).items()}
         if kind == "array":
             least, most = schema.get("minItems", 0), min(schema.get("maxItems", 4), 6)
-            most = 60 if name == "candidates" else most
+            least, most = (20, 60) if name == "candidates" else (least, most)
             return [self.of(schema.get("items", {}), name) for _ in range(lot.randint(least, max(least, most)))]
         if kind in ("number", "integer"):
             low, high = schema.get("minimum", 1), schema.get("maximum", 400)
@@ -161,14 +168,15 @@ class _Answer:
         return self.prose()
 
     def prose(self) -> str:
-        lot = self.lot
-        if lot.random() >= self.temper.figures:
+        lot, temper = self.lot, self.temper
+        if lot.random() >= temper.figures:
             return lot.choice(_EMPTY)
-        said = [self._claim() for _ in range(lot.randint(1, 4))]
-        if (figures := list(_figures(self.seen))) and lot.random() < self.temper.copies:
-            field, value = lot.choice(figures)
-            said.append(f"Its {field} is {value}.")
-        return " ".join(said)
+        honest = lot.random() < temper.honest
+        said = [] if honest else [self._claim() for _ in range(lot.randint(1, 4))]
+        figures = [one for one in _figures(self.seen) if not honest or one[0] in _PLAIN]
+        if figures and lot.random() < temper.copies:
+            said += [f"Its {field} is {value:.2f}." for field, value in lot.sample(figures, min(3, len(figures)))]
+        return " ".join(said) or lot.choice(_EMPTY)
 
     def _claim(self) -> str:
         lot = self.lot

@@ -19,6 +19,7 @@ from agents.roles import ROLES
 from models.board.forecasts import VoiceOutput
 from models.research import ScreenOutput
 from tests.fakes.chat import Dropped, HalfJson, send_reply
+from tests.fakes.figures import quoted
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import (
     Call,
@@ -90,7 +91,7 @@ def as_responses(body: dict[str, Any]) -> dict[str, Any]:
     items: list[dict[str, Any]] = []
     for message in body["messages"]:
         if message["role"] == "tool":
-            items.append({"type": "function_call_output"})
+            items.append({"type": "function_call_output", "output": message["content"]})
         elif message["role"] == "user":
             content = message["content"]
             parts = [{"text": content}] if isinstance(content, str) else content
@@ -124,7 +125,10 @@ def own_reply(role: str, body: dict[str, Any]) -> Reply:
     tool = next((name for name in _DATA_TOOLS if name in offered), "")
     if tool and not answered(body):
         return Call(tool, json.dumps(arguments_of(tool, subject)))
-    return Text(json.dumps(answer_of(role, subject)))
+    answer = answer_of(role, subject)
+    if "summary" in answer:
+        answer["summary"] += quoted(body, subject["symbol"])
+    return Text(json.dumps(answer))
 
 
 def subject_of(body: dict[str, Any]) -> dict[str, Any] | None:
@@ -175,7 +179,15 @@ def _actions(subject: dict[str, Any]) -> list[dict[str, Any]]:
     shape = {"orderType": "market", "limitPrice": None, "confidence": "high", "reasoning": "a stand-in's"}
     held = {row["symbol"]: row["quantity"] for row in subject["portfolio"].get("positions", [])}
     closing = [
-        {"symbol": s, "action": "close", "side": "sell", "quantity": n, "notional": None, **shape}
+        {
+            "symbol": s,
+            "action": "close",
+            "side": "sell",
+            "quantity": n,
+            "notional": None,
+            **shape,
+            "reasoning": f"a stand-in's: {n:g} shares of {s} are held",
+        }
         for s, n in held.items()
     ]
     fresh = [row["symbol"] for row in subject["verdicts"] if row["symbol"] not in held][:1]

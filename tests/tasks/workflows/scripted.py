@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.fakes.figures import quoted
 from tests.fakes.responses import Call, Reply, Slow, Text, answered
 
 _SUBJECT = re.compile(r"```subject\n(.*?)\n```", re.DOTALL)
@@ -96,17 +97,6 @@ class Scripted:
 
     def _candidate(self, symbol: str) -> dict[str, Any]:
         return {"symbol": symbol, "instrument": "equity", "confidence": "high", "thesis": self.summary}
-
-
-def quoted(body: dict[str, Any], symbol: str) -> str:
-    """Return a sentence with two figures of a symbol's signals, from the tool's last answer; empty without any."""
-    outputs = [item["output"] for item in body["input"] if item["type"] == "function_call_output"]
-    try:
-        rows = json.loads(outputs[-1])["signals"]
-        (row,) = (one for one in rows if one["symbol"] == symbol)
-        return f" Its close is {row['close']:.2f}, its RSI-14 {row['rsi14']:.1f}."
-    except (IndexError, KeyError, TypeError, ValueError):
-        return ""
 
 
 def action(symbol: str, kind: str = "open", **changes: Any) -> dict[str, Any]:

@@ -295,9 +295,13 @@ def test_the_settings_choose_the_screener_and_the_researchers(floor: Floor) -> N
         reports = lineage(session, run, "IBM")["reports"]
     assert run.params["roles"] == ["quick", "overview"]
     answer = {"verdict": "CONFIRMED", "confidence": "high", "summary": "It is steady.", "key_risks": []}
-    assert [(row["role"], row["answer_schema"], row["answer"]) for row in reports] == [
-        ("quick", "ValidatorOutput", answer), ("overview", "ValidatorOutput", answer),
+    assert [(row["role"], row["answer_schema"]) for row in reports] == [
+        ("quick", "ValidatorOutput"), ("overview", "ValidatorOutput"),
     ]  # fmt: skip
+    for row in reports:
+        # The figures that the stand-in quotes follow its words.
+        assert row["answer"] == {**answer, "summary": row["summary"]}
+        assert row["summary"].startswith(answer["summary"])
 
 
 def test_a_role_that_there_is_not_starts_nothing(floor: Floor) -> None:

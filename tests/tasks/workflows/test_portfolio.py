@@ -283,7 +283,8 @@ def _everything(floor: Floor, run_id: str) -> dict[str, list[Any]]:
 def test_its_verdicts_can_be_traded_on(floor: Floor) -> None:
     hold(floor, "IBM")
     found = researched(floor)
-    floor.model.actions = [action("IBM", "close", side="sell", notional=None, quantity=10)]
+    sold = {"side": "sell", "notional": None, "quantity": 10, "reasoning": "All 10 shares of IBM are to go."}
+    floor.model.actions = [action("IBM", "close", **sold)]
     traded = floor.json("trade", found["run_id"])
     assert [(row["symbol"], row["state"]) for row in traded["actions"]] == [("IBM", "previewed")]
 

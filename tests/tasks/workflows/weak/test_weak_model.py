@@ -1,0 +1,238 @@
+"""A model without sense on a desk that may trade: no order passes that a grounded report does not support.
+
+Whole screens with their trader, through the runner and the steps of a worker, in this process: 200 candidates take
+seconds. The broker is paper, and the limits are wide, so that nothing else stops an order.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+from celery import Celery
+from sqlmodel import select
+
+from models.database.store import Store
+from models.states import RUN_FINAL, OrderState, StepState
+from models.tables.orders import Order
+from models.tables.runs import Decision, Report, Run, Step, Verdict
+from tasks.bootstrap import desk_of
+from tasks.engine import kinds
+from tasks.worker.app import create_app
+from tasks.worker.work import work
+from tasks.workflows.screen import open_screen
+from tests.fakes.random_model import RandomModel, Temper, symbols_of
+from tests.stack import processes
+from tools.market.universe import resolve_universe
+
+pytestmark = pytest.mark.long
+
+REQUIRED = "risk"
+SYMBOLS = 100  # of one screen
+CANDIDATES = 80
+HONEST_CANDIDATES = 40
+ENVIRON = {
+    "DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "http://127.0.0.1:9/v1", "TRADER_LIVE": "1",
+    "DESK_COOLDOWN_HOURS": "0", "DESK_MAX_TRADES_PER_DAY": "10000", "DESK_MAX_ORDERS_PER_MINUTE": "10000",
+    "DESK_STARTING_CASH": "10000000", "DESK_MAX_GROSS_NOTIONAL": "10000000", "DESK_MAX_SECTOR_SHARE": "1",
+    "DESK_MAX_SYMBOL_SHARE": "1", "DESK_MAX_DRAWDOWN": "1", "DESK_MAX_DAILY_LOSS": "1",
+}  # fmt: skip
+# The ways in which small models fail: by lot alone; agreeing with whatever comes first; without figures; copying some.
+WEAK = {
+    "by lot": Temper(),
+    "agreeing": Temper(agrees=0.95),
+    "without figures": Temper(agrees=0.95, figures=0.1, calls=0.9),
+    "copying a few": Temper(agrees=0.95, figures=1.0, copies=0.6, calls=0.9, strays=0.0),
+}
+HONEST = Temper(agrees=1.0, figures=1.0, copies=1.0, honest=1.0, calls=0.9, strays=0.0)
+
+
+@dataclass(slots=True)
+class Screened:
+    """One screen that has ended, with what it left."""
+
+    run: Run
+    steps: Sequence[Step]
+    reports: Sequence[Report]
+    verdicts: Mapping[str, Verdict]
+    decision: Decision | None
+    orders: Sequence[Order]
+
+    def report(self, symbol: str, role: str) -> Report | None:
+        return next((one for one in self.reports if (one.symbol, one.role) == (symbol, role)), None)
+
+    @property
+    def sent(self) -> list[Order]:
+        """The orders that no rule denied: a broker got them, or may get them yet."""
+        return [one for one in self.orders if one.state != OrderState.DENIED]
+
+
+@dataclass(slots=True)
+class Floor:
+    """A desk of this process that a model without sense plays on."""
+
+    app: Celery
+    model: RandomModel
+    screens: dict[str, Screened] = field(default_factory=dict)
+
+    @property
+    def store(self) -> Store:
+        return desk_of(self.app).store
+
+    def screen(self, name: str, temper: Temper, seed: int, symbols: Sequence[str]) -> Screened:
+        self.model.seed, self.model.temper = seed, temper
+        self.model.trades = partial(trades, kinds=("open",)) if temper is HONEST else trades
+        run = open_screen(
+            self.app, ",".join(symbols), max_candidates=HONEST_CANDIDATES if temper is HONEST else CANDIDATES
+        )
+        assert run is not None
+        self._work(run.id)
+        self.screens[name] = self._left(run.id)
+        return self.screens[name]
+
+    def _work(self, run_id: str) -> None:
+        """Do a run's steps, one after the other, until it has ended."""
+        while True:
+            with self.store.read() as session:
+                if session.get_one(Run, run_id).state in RUN_FINAL:
+                    return
+                due = select(Step.id, Step.kind).where(Step.run_id == run_id, Step.state == StepState.READY)
+                ready = session.exec(due).all()
+            assert ready, f"run {run_id} has no step to do and has not ended"
+            for step_id, kind in ready:
+                spec = kinds.find_step(kind)
+                assert spec is not None
+                work(self.app, step_id, spec.handler)
+
+    def _left(self, run_id: str) -> Screened:
+        with self.store.read() as session:
+            steps = session.exec(select(Step).where(Step.run_id == run_id)).all()
+            reports = session.exec(select(Report).where(Report.run_id == run_id)).all()
+            orders = session.exec(select(Order).where(Order.run_id == run_id)).all()
+            verdicts = session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()
+            decision = session.exec(select(Decision).where(Decision.run_id == run_id)).first()
+            run = session.get_one(Run, run_id)
+        return Screened(run, steps, reports, {one.symbol: one for one in verdicts}, decision, orders)
+
+
+def trades(
+    lot: random.Random, subject: Mapping[str, Any], kinds: Sequence[str] = ("open", "add", "reduce", "close", "hold")
+) -> list[dict[str, Any]]:
+    """Return an action on each symbol that is judged or held, and on one that nobody knows. The figures of its reasons
+    have so many digits that no source has them by chance."""
+    found = []
+    for symbol in dict.fromkeys([*symbols_of(subject), "FAKE"]):
+        kind = lot.choice(kinds)
+        side = {"open": "buy", "add": "buy", "reduce": "sell", "close": "sell"}.get(kind)
+        size = {"quantity": float(lot.randint(1, 3)) if side else None, "notional": None}
+        terms = {"orderType": "market" if side else None, "limitPrice": None, "stopPrice": None, "trailPercent": None}
+        why = lot.choice(("It is a buy.", f"It will move by {lot.uniform(1e5, 9e5):.3f}.", "I like it."))
+        rest = {"timeInForce": None, "contract": None, "legs": None, "confidence": "high", "reasoning": why}
+        found.append({"symbol": symbol, "action": kind, "side": side, **size, **terms, **rest})
+    return found
+
+
+@pytest.fixture(scope="module")
+def floor() -> Iterator[Floor]:
+    """Five screens, the first by a model that quotes its tools and buys: the account holds shares after it."""
+    with processes(True, **ENVIRON) as desk:
+        app = create_app(desk.settings, "weak")
+        try:
+            found = Floor(app, RandomModel(0))
+            desk_of(app)._parts["runtime"] = found.model
+            symbols = resolve_universe("sp500", desk_of(app).market)
+            for at, (name, temper) in enumerate({"honest": HONEST, **WEAK}.items()):
+                found.screen(name, temper, at, symbols[SYMBOLS * at : SYMBOLS * (at + 1)])
+            yield found
+        finally:
+            desk_of(app).close()
+            app.close()
+
+
+@pytest.fixture(params=WEAK)
+def screened(request: pytest.FixtureRequest, floor: Floor) -> Screened:
+    return floor.screens[request.param]
+
+
+def test_orders_that_a_grounded_report_supports_pass(floor: Floor) -> None:
+    """Or the tests below would hold on a desk that sends nothing at all."""
+    honest = floor.screens["honest"]
+    assert len(honest.sent) >= 3
+    assert all(supported(honest, order) for order in honest.sent)
+
+
+def test_there_are_two_hundred_candidates(floor: Floor) -> None:
+    assert sum(len(floor.screens[name].verdicts) for name in WEAK) >= 200
+
+
+def test_no_order_is_sent_that_a_grounded_report_does_not_support(screened: Screened) -> None:
+    assert screened.decision is not None
+    assert any(one["action"] in ("open", "add") for one in screened.decision.actions), "it wanted to buy"
+    unsupported = [order for order in screened.sent if not supported(screened, order)]
+    assert [(one.symbol, one.action, one.state) for one in unsupported] == []
+
+
+def supported(screened: Screened, order: Order) -> bool:
+    """Entries rest on a BUY and on a required report that confirms by figures of its tools; exits on a report that
+    speaks against the symbol by such figures."""
+    if order.action in ("open", "add"):
+        verdict, report = screened.verdicts.get(order.symbol), screened.report(order.symbol, REQUIRED)
+        return verdict is not None and verdict.rating == "BUY" and founded(report, "CONFIRMED") >= 2
+    reports = [one for one in screened.reports if one.symbol == order.symbol]
+    return any(founded(one, "CAUTION", "REJECT") >= 1 for one in reports)
+
+
+def founded(report: Report | None, *stances: str) -> int:
+    """Return how many figures of a completed report of such a stance are its tools', 0 where most are of no source."""
+    if report is None or report.status != "completed" or report.verdict not in stances or report.grounding is None:
+        return 0
+    found = report.grounding
+    return int(found["sourced"]) if 2 * found["supported"] >= found["figures"] else 0
+
+
+def test_every_run_ends_with_all_of_its_steps(screened: Screened) -> None:
+    assert screened.run.state == "done"
+    assert Counter(step.state for step in screened.steps).keys() <= {"done", "failed", "stopped"}
+
+
+def test_every_figure_without_a_source_is_counted_and_the_report_says_so_in_one_line(screened: Screened) -> None:
+    for report in screened.reports:
+        if report.status != "completed":
+            assert report.reason
+            continue
+        assert report.grounding is not None
+        assert report.answer is not None
+        lacking = report.grounding["figures"] - report.grounding["supported"]
+        if not lacking:
+            assert (report.reason, report.confidence) == (None, report.answer["confidence"])
+            continue
+        assert report.confidence != "high"
+        assert str(report.reason).startswith(f"{lacking} of {report.grounding['figures']} figures ha")
+        assert "\n" not in str(report.reason)
+        if lacking > 1 and 2 * report.grounding["supported"] < report.grounding["figures"]:
+            assert report.verdict != "CONFIRMED"
+            if report.answer["verdict"] == "CONFIRMED":
+                assert str(report.reason).endswith("so its CONFIRMED counts as CAUTION")
+
+
+def test_a_verdict_that_is_no_buy_for_want_of_figures_names_the_reports(floor: Floor) -> None:
+    held_back = [
+        one for one in floor.screens["without figures"].verdicts.values() if "on which a BUY rests" in one.summary
+    ]
+    assert held_back
+    for verdict in held_back:
+        assert verdict.rating == "HOLD"
+        line = next(line for line in verdict.summary.splitlines() if line.startswith("Not BUY:"))
+        assert REQUIRED in line
+
+
+def test_an_action_that_was_held_back_says_why(floor: Floor) -> None:
+    actions = [one for name in WEAK if (found := floor.screens[name].decision) for one in found.actions]
+    assert any("was asked for; a verdict of CAUTION supports none" in one["reasoning"] for one in actions)
+    assert any("close was asked for; no report with figures speaks against it" in one["reasoning"] for one in actions)
+    assert not any("\n" in one["reasoning"] for one in actions)
