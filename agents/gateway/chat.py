@@ -22,7 +22,18 @@ from agents.gateway import problems
 from agents.gateway.events import AnswerEvents, failed
 from agents.gateway.facts import ServerFacts
 from agents.gateway.problems import Problem, Server
-from agents.gateway.stream import DONE, ChatAnswer, Piece, added, beginning, events, is_json, usage_of, with_own_ids
+from agents.gateway.stream import (
+    DONE,
+    ChatAnswer,
+    Piece,
+    added,
+    beginning,
+    events,
+    is_json,
+    sendable,
+    usage_of,
+    with_own_ids,
+)
 from agents.gateway.ways import CHARS_A_TOKEN, Plan, Reply, plan
 from agents.pulse import Pulse
 from models.errors import DeskError, kind_of
@@ -92,7 +103,7 @@ class ChatCalls:
         if self._key:
             given["authorization"] = f"Bearer {self._key}"
         url = f"{self._url}/chat/completions"
-        return self._session.post(url, data=orjson.dumps(body), headers=given, allow_redirects=False)
+        return self._session.post(url, data=sendable(orjson.dumps(body)), headers=given, allow_redirects=False)
 
     def server(self, facts: ServerFacts, chars: int) -> Server:
         return Server(self._name, facts.model, facts.models, facts.context, round(chars / CHARS_FIRST))
@@ -163,6 +174,8 @@ class Call:
     def _checked(self, reply: Reply) -> tuple[str, tuple[Any, ...]]:
         """Return the text and the calls of a reply. Raises Problem for one without either."""
         text = self._plan.answer(reply) or reply.text
+        if text != reply.text:
+            self._pulse.way = f"{self._pulse.way}; the answer was taken out of a text"
         if self._pulse.cut and reply.calls and not is_json(reply.calls[-1].arguments):
             raise Problem(
                 "length", f"{self._pulse.length().message}; it was cut off in a call of {reply.calls[-1].name}"

@@ -18,7 +18,7 @@ import structlog
 from agents.gateway import problems
 from agents.gateway.events import completed, event, failed, message
 from agents.gateway.problems import Problem, Server
-from agents.gateway.stream import beginning
+from agents.gateway.stream import beginning, sendable
 from agents.pulse import Pulse
 from models.urls import masked
 
@@ -61,7 +61,7 @@ class PassedCalls:
         pulse.requested()
         try:
             async with self._session.request(
-                method, self._url + path, data=body or None, headers=given, allow_redirects=False
+                method, self._url + path, data=sendable(body) if body else None, headers=given, allow_redirects=False
             ) as response:
                 first = await self._accepted(response, body)
                 begun = True

@@ -112,7 +112,9 @@ class Server:
         text = body.decode(errors="replace")
         error = error_in(body)
         if error is None and _is_page(headers.get("content-type", ""), text):
-            return wrong_api(f"{self.name} ({status})", headers.get("content-type", ""), text)
+            if status < 500:
+                return wrong_api(f"{self.name} ({status})", headers.get("content-type", ""), text)
+            error = {"message": "a page for browsers, as of a proxy whose server is away"}
         problem = self.of_error(error or {"message": text}, status)
         if problem.kind == "rate_limited" and problem.reset_seconds is None:
             problem.reset_seconds = _seconds(headers.get("retry-after"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from agents.gateway.apart import Apart
 log = structlog.get_logger(__name__)
 
 EVENT_BYTES = 8 * 1024 * 1024  # of one event of a stream
+LARGE_BYTES = 1024 * 1024
 DONE = b"[DONE]"
 _MOST_CONTEXTS = 10  # usage beyond so many contexts cannot be true
 _MOST_TOKENS = 10_000_000
@@ -151,6 +153,11 @@ async def events(content: aiohttp.StreamReader) -> AsyncIterator[bytes | None]:
                 yield None
     if (told := buffer.strip()).startswith(b"data:"):
         yield told[5:].strip()
+
+
+def sendable(body: bytes) -> bytes | io.BytesIO:
+    """Return a body as it can be sent in parts, so that one with pictures does not hold up everything else."""
+    return body if len(body) < LARGE_BYTES else io.BytesIO(body)
 
 
 async def beginning(content: aiohttp.StreamReader, most: int) -> bytes:

@@ -143,9 +143,10 @@ def fits(schema: Mapping[str, Any], value: Any, root: Mapping[str, Any] | None =
     if kinds is not None and not any(_is_a(kind, value) for kind in (kinds if isinstance(kinds, list) else [kinds])):
         return False
     if isinstance(value, dict):
-        properties = schema.get("properties") or {}
+        properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
         return all(name in value for name in schema.get("required") or ()) and all(
-            fits(properties[name], one, root) for name, one in value.items() if name in properties
+            fits(properties[name], one, root) if name in properties else others is not False
+            for name, one in value.items()
         )
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         return all(fits(schema["items"], one, root) for one in value)
@@ -197,7 +198,9 @@ def _options(request: Mapping[str, Any], facts: ServerFacts) -> dict[str, Any]:
     if facts.reasoning and effort in _EFFORTS:
         found["reasoning_effort"] = _EFFORTS[effort]
     if facts.streaming is not False:
-        found |= {"stream": True, "stream_options": {"include_usage": True}}
+        found["stream"] = True
+        if facts.usage is not False:  # some servers refuse what they do not know
+            found["stream_options"] = {"include_usage": True}
     return found
 
 

@@ -108,6 +108,7 @@ class Abilities:
     """What the server's own policy does of what it is asked.
 
     schema: enforces response_format json_schema; json_object: at least JSON. tools: the template can say tools at all;
+    beside: tools are called where a schema is asked for too; False has a grammar over the whole answer, as llama.cpp.
     tool_choice: a forced tool is called. parallel: several calls in one answer. images: False refuses them with a 500,
     None takes and does not see them. thinks: reasons first, `tags` as <think> in the text, `field` apart.
     """
@@ -115,6 +116,7 @@ class Abilities:
     schema: bool = True
     json_object: bool = True
     tools: bool = True
+    beside: bool = True
     tool_choice: bool = True
     parallel: bool = True
     images: bool | None = True
@@ -190,10 +192,12 @@ class LocalServer(FakeResponses):
         if can.tools and tools and isinstance(choice, Mapping) and can.tool_choice:
             tool = next(one["function"] for one in tools if one["function"]["name"] == choice["function"]["name"])
             return Says(calls=(self._called(tool),), reasoning=reasoning)
-        if can.tools and tools and (choice == "required" or not _after_tool(body)) and choice != "none":
+        wanted = body.get("response_format") or {}
+        constrained = bool(wanted) and can.schema and not can.beside
+        calls = bool(can.tools and tools) and not constrained and choice != "none"
+        if calls and (choice == "required" or not _after_tool(body)):
             asked = tools[:2] if can.parallel and body.get("parallel_tool_calls") else tools[:1]
             return Says(calls=tuple(self._called(one["function"]) for one in asked), reasoning=reasoning)
-        wanted = body.get("response_format") or {}
         if wanted.get("type") == "json_schema" and can.schema:
             return Says(open_ + self._json(wanted["json_schema"]["schema"]), reasoning=reasoning)
         if wanted.get("type") in ("json_object", "json_schema") and can.json_object:

@@ -78,6 +78,7 @@ def test_tools_are_called_and_an_answer_that_fits_is_asked_for_once(
         server, tmp_path, registry, Says(calls=(QUOTES,)), Says(f"So it is:\n```json\n{FINAL}\n```"), tools=kit
     )
     assert (result.text, kit.calls) == (FINAL, [("quotes_get", {"symbols": ["ACME"]})])
+    assert str(result.way).endswith("; the answer was taken out of a text")
     first, second = server.chats()
     assert [tool["function"]["name"] for tool in first.body["tools"]] == ["quotes_get"]
     assert "response_format" not in first.body | second.body

@@ -57,7 +57,7 @@ BAD: dict[str, tuple[Reply, str, bool, str]] = {
     "not pulled, named": (Status(404, NO_MODEL), "not_found", False, "it has small, other"),
     "no such path": (Status(404, {"error": {"message": "File Not Found"}}), "not_found", False, "no such address"),
     "a page": (HTML, "bad_request", False, "answered text/html, which is no answer of a model"),
-    "a page as an error": (Raw(b"<html>Bad gateway</html>", "text/html", 502), "bad_request", False, "(502)"),
+    "a page as an error": (Raw(b"<html>Bad gateway</html>", "text/html", 502), "server_error", True, "502: a page"),
     "another API": (Status(200, {"answer": 42}), "bad_request", False, "answered application/json, which is no answer"),
     "an empty stream": (Raw(b""), "bad_request", False, "an empty stream"),
     "half a JSON": (Raw(b'{"choices": [', "application/json"), "stream_cut", True, "broke off the answer of small"),
@@ -181,10 +181,10 @@ def test_a_slow_start_with_signs_of_life_is_waited_for(
     beat: Any, server: LocalServer, tmp_path: Path, registry: str
 ) -> None:
     """Longer than the first token may take, in silence but for heartbeats; then a token a second or so."""
-    server.script(Says(FINAL, pace=Pace(first=9.0, rate=2.0, heartbeat=0.5, beat=beat)))
+    server.script(Says(FINAL, pace=Pace(first=6.5, rate=3.0, heartbeat=0.5, beat=beat)))
 
     async def work() -> None:
-        async with local(server, tmp_path, registry, first_token_seconds=6.0, silence_seconds=6.0) as runtime:
+        async with local(server, tmp_path, registry, first_token_seconds=4.5, silence_seconds=4.5) as runtime:
             result = await one_turn(runtime, asks(tools=NoTools()))
         assert (result.status, result.text) == ("completed", FINAL)
         assert result.usage.output_tokens == 3

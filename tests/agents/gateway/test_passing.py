@@ -158,7 +158,7 @@ JSON = [(b"content-type", b"application/json")]
 WRONG: Mapping[str, tuple[int, list[tuple[bytes, bytes]], bytes, str, tuple[str, ...]]] = {
     "a page": (200, PAGE, b"<html>It works!</html>", "bad_request", ("/responses answered text/html", "It works!")),
     "another API": (200, JSON, b'{"answer":42}', "bad_request", ("/responses answered application/json", "/v1")),
-    "a page as an error": (502, PAGE, b"<html>Bad</html>", "bad_request", ("(502) answered text/html",)),
+    "a page as an error": (403, PAGE, b"<html>No</html>", "bad_request", ("(403) answered text/html",)),
     "no Responses API": (404, JSON, b'{"detail":"No"}', "not_found", ("no Responses API", "DESK_PROVIDER=local")),
     "no such model": (
         404, JSON, b'{"error":{"message":"The model `gpt-5.5` does not exist","code":"model_not_found"}}', "not_found",

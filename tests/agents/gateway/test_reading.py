@@ -68,6 +68,7 @@ def _odd(**shapes: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.fixed_dictionaries({}, optional={name: shape | ANYTHING for name, shape in shapes.items()})
 
 
+COUNTS = st.integers(-(2**53), 2**53)
 FUNCTION = _odd(name=st.text(max_size=4), arguments=st.text(max_size=8))
 DELTA = _odd(
     content=st.text(max_size=12), reasoning_content=st.text(max_size=4), reasoning=st.text(max_size=4),
@@ -78,7 +79,7 @@ CHUNK = _odd(
     choices=st.lists(
         _odd(index=st.integers(0, 1), delta=DELTA, message=DELTA, finish_reason=st.text(max_size=4)), max_size=2
     ),
-    usage=_odd(prompt_tokens=st.integers(), completion_tokens=st.integers(), prompt_tokens_details=ANYTHING),
+    usage=_odd(prompt_tokens=COUNTS, completion_tokens=COUNTS, prompt_tokens_details=ANYTHING),
     model=st.text(max_size=4),
 )
 
@@ -158,6 +159,7 @@ SCHEMA = {
         "parts": {"type": "array", "items": {"$ref": "#/$defs/Part"}},
     },
     "required": ["verdict", "why", "parts"],
+    "additionalProperties": False,
     "$defs": {
         "Part": {
             "anyOf": [
@@ -184,6 +186,7 @@ def test_what_a_schema_makes_fits_it(chance: Any) -> None:
         '{"verdict":"BUY","why":null,"parts":[true]}',
         '{"verdict":"BUY","why":null,"parts":[{"n":"1"}]}',
         '{"verdict":"BUY","why":null}',
+        '{"verdict":"BUY","why":null,"parts":[],"more":1}',
     ],
 )
 def test_what_has_another_form_does_not(text: str) -> None:
