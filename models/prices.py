@@ -28,6 +28,10 @@ class Price(NamedTuple):
         return f"{self.input:g} input, {self.cached_input:g} cached, {self.output:g} output"
 
 
+LOCAL = "local:"  # begins the labels of models of a local server
+NO_PRICE = "local, no price"
+_FREE = Price(0.0, 0.0, 0.0)
+
 # OpenAI's published standard prices. Another endpoint may charge otherwise: DESK_PRICES overrides them.
 LISTED: Mapping[str, Price] = {
     "gpt-5.5": Price(5.0, 0.5, 30.0),
@@ -46,6 +50,17 @@ def prices(own: str) -> dict[str, Price]:
             raise ValueError(f"{entry!r} has no price: {FORM}")
         found[model] = _price(entry, figures)
     return found
+
+
+def price_of(label: str, known: Mapping[str, Price]) -> Price | None:
+    """Return the price of a model by its label, such as `codex:gpt-5.5`: nothing for a local one, whatever its name;
+    None where it is unknown."""
+    return _FREE if label.startswith(LOCAL) else known.get(model_of(label))
+
+
+def model_of(label: str) -> str:
+    """Return the model's name in a label."""
+    return label.partition(":")[2] or label
 
 
 def readable(own: str) -> str:

@@ -9,9 +9,9 @@ import typer
 from rich.console import Group
 from rich.table import Table
 
-from agents.role_models import models_in_use
+from agents.role_models import LOCAL, models_in_use
 from models.errors import UsageError
-from models.prices import AS_OF, LISTED, Price, prices
+from models.prices import AS_OF, LISTED, NO_PRICE, Price, prices
 from models.settings import Settings
 from models.settings.running import is_up
 from models.settings.sources import Loaded
@@ -65,9 +65,11 @@ def _prices(settings: Settings) -> Table:
     """Return the prices that estimates rest on, those of models in use first; one without a price has none."""
     known = prices(settings.prices)
     used = [one for one in models_in_use(settings) if one.provider(settings) != RULES]
-    models = dict.fromkeys([*(model for one in used for model in one.models), *known])
+    local = dict.fromkeys(one.label(settings) for one in used if one.runtime == LOCAL)
+    models = dict.fromkeys([*(model for one in used if one.runtime != LOCAL for model in one.models), *known])
     columns = ("Model", "USD a million tokens", "From")
-    return table(columns, [(name, *_priced(name, known)) for name in models], "Prices")
+    rows = [(name, "0", NO_PRICE) for name in local]
+    return table(columns, [*rows, *((name, *_priced(name, known)) for name in models)], "Prices")
 
 
 def _priced(model: str, known: Mapping[str, Price]) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from sqlmodel import Session, col, select
 from models.events.envelope import DESK
 from models.events.notices import NewNotice
 from models.notifications.kinds import NoticeKind
-from models.prices import Price, prices
+from models.prices import LOCAL, Price, model_of, price_of, prices
 from models.research import Frozen, ReportStatus
 from models.settings import Settings
 from models.settings.accounts import BACKTEST, is_backtest
@@ -47,12 +47,13 @@ class BudgetUse(Frozen):
 class Cost(Frozen):
     """Estimate of what turns cost. usd: of those with tokens and a price, None when there are none. unpriced: models
     without a known price. uncounted: number of turns without figures of tokens. rules: turns of rules, which are no
-    model and have no price, are among them."""
+    model and have no price, are among them. local: turns of local models, which cost nothing, are among them."""
 
     usd: float | None = None
     unpriced: list[str] = []
     uncounted: int = 0
     rules: bool = False
+    local: bool = False
 
 
 class DayUse(Frozen):
@@ -183,15 +184,16 @@ def _cost(rows: Sequence[Any], known: Mapping[str, Price]) -> Cost:
     usd = [row.usd for row in models if row.usd is not None]
     others = [row for row in models if row.usd is None]
     usd += [
-        known[model_of(row.model)].of(row.read or 0, row.cached or 0, row.written or 0)
+        price.of(row.read or 0, row.cached or 0, row.written or 0)
         for row in others
-        if model_of(row.model) in known and (row.read, row.written) != (None, None)
+        if (price := price_of(row.model, known)) is not None and (row.read, row.written) != (None, None)
     ]
     return Cost(
         usd=round(sum(usd), 6) if usd else None,
-        unpriced=sorted({model_of(row.model) for row in others} - known.keys()),
-        uncounted=sum(row.without for row in models),
+        unpriced=sorted({model_of(row.model) for row in others if price_of(row.model, known) is None}),
+        uncounted=sum(row.without for row in models if not row.model.startswith(LOCAL)),
         rules=len(models) < len(rows),
+        local=any(row.model.startswith(LOCAL) for row in models),
     )
 
 
@@ -203,8 +205,3 @@ def _spent(which: ColumnElement[bool], by: Sequence[Any]) -> Select[Any]:
     sums = (func.sum(getattr(Turn, name)).label(key) for key, name in names.items())
     count = func.sum(case((without, 1), else_=0)).label("without")
     return sqlalchemy.select(*by, *sums, count).where(which, was_run()).group_by(*by, col(Turn.cost_usd).is_(None))
-
-
-def model_of(label: str) -> str:
-    """Return the model's name in a label such as `codex:gpt-5.5`."""
-    return label.partition(":")[2] or label

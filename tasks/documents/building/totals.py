@@ -33,6 +33,7 @@ def _cost(costs: Sequence[Cost]) -> Cost:
         unpriced=sorted({name for one in costs for name in one.unpriced}),
         uncounted=sum(one.uncounted for one in costs),
         rules=any(one.rules for one in costs),
+        local=any(one.local for one in costs),
     )
 
 

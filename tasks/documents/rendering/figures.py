@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from models.prices import NO_PRICE
 from tasks.engine.budgets import Cost
 from tasks.views.history.candles import Candle
 from tools.market.clock import NEW_YORK
@@ -51,6 +52,8 @@ def span(seconds: float | None) -> str:
 
 def cost(found: Cost) -> str:
     """Return the estimate, with what it leaves out; unknown where there is none."""
+    if found.local and not (found.usd or found.unpriced or found.uncounted):
+        return f"none: {NO_PRICE}"
     left = [f"no price for {', '.join(found.unpriced)}"] if found.unpriced else []
     left += [f"{found.uncounted} turns without a count of tokens"] if found.uncounted else []
     if found.usd is not None:

@@ -10,6 +10,7 @@ from sqlmodel import Session
 from models.settings import Settings
 from models.tables.runs import Run
 from tasks.cli.render import spending
+from tasks.documents.rendering import figures
 from tasks.engine.budgets import BudgetUse, Cost, cost_of, used_up
 from tasks.engine.summary import summarise
 from tasks.views.outlook import outlook
@@ -84,6 +85,30 @@ def test_rules_have_no_price(session: Session, settings: Settings) -> None:
     found = cost_of(session, settings, run.id)
     assert found == Cost(rules=True)
     assert spending.cost(found) == "no price for rules, which are no model"
+
+
+def test_local_models_cost_nothing_and_are_never_unknown(session: Session, settings: Settings) -> None:
+    run = a_run(session)
+    step = a_step(session, run, role="quick")
+    for tokens in (1_000_000, None):
+        a_turn(
+            session, step, provider="local", model="local:qwen3:8b", input_tokens=tokens, cached_input_tokens=0,
+            output_tokens=tokens, total_tokens=tokens,
+        )  # fmt: skip
+    found = cost_of(session, settings, run.id)
+    assert found == Cost(usd=0.0, local=True)
+    assert spending.cost(found) == "local, no price"
+    assert figures.cost(found) == "none: local, no price"
+    spend(session, run, "tiny", 1_000_000, 0, 0)
+    assert spending.cost(cost_of(session, settings, run.id)) == "about 1.00 USD; local, no price"
+    spend(session, run, "own", 1_000_000, 0, 0)
+    mixed = cost_of(session, settings, run.id)
+    assert spending.cost(mixed) == "at least 1.00 USD; the price of own is unknown (DESK_PRICES); local, no price"
+    named = {"provider": "local", "provider_url": "http://127.0.0.1:11434/v1", "model": "gpt-5.5"}
+    local = settings.model_copy(update=named)
+    begun = outlook(session, local, a_run(session, kind="trade"))
+    assert begun.prices == {"local:gpt-5.5": "local, no price"}, "whatever it is called"
+    assert spending.outlook(begun)[1] == "prices: local:gpt-5.5: local, no price"
 
 
 def reason(use: BudgetUse | None) -> str | None:

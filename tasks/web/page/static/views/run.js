@@ -122,6 +122,7 @@ function slow(phases) {
 function Cost({ cost }) {
   if (!cost) return html`<span class="quiet">not known</span>`;
   if (cost.rules) return html`<span class="quiet" title="the rulebook is no model, and costs nothing">rules, no model</span>`;
+  if (cost.local && !cost.usd && !cost.unpriced?.length) return html`<span class="quiet">local, no price</span>`;
   const left = [cost.unpriced?.length && `no price for ${cost.unpriced.map(plain).join(', ')}`, cost.uncounted && `${count(cost.uncounted)} turns without a count of tokens`].filter(Boolean).join('; ');
   return html`<span class="num" title=${left || undefined}>${money(cost.usd)}</span>${left && html` <${Badge} tone="warn" title=${left}>incomplete<//>`}`;
 }

@@ -68,6 +68,7 @@ function SymbolFilter({ value, onChange }) {
 /** What a run cost: in dollars as far as the models' prices are known, else why not. */
 function cost({ cost: found }) {
   if (!found || found.rules) return html`<span class="quiet" title="rules answered, no model">none</span>`;
+  if (found.local && !found.usd && !found.unpriced.length) return html`<span class="quiet" title="local models have no price">local</span>`;
   if (found.usd === null) return html`<span title=${found.unpriced.length ? `no price of ${found.unpriced.join(', ')}` : 'no turn was counted yet'}>—</span>`;
   const partial = found.unpriced.length || found.uncounted;
   return html`<span title=${partial ? `without ${[...found.unpriced, found.uncounted && `${found.uncounted} turns that were not counted`].filter(Boolean).join(', ')}` : undefined}>${partial ? '≥ ' : ''}${money(found.usd)}</span>`;
