@@ -13,9 +13,11 @@ from functools import cache
 from typing import Any
 
 from agents import subjects
+from agents.limits import limits_of
+from agents.local_models import facts_of
 from agents.prompting import instructions, render
 from agents.pulse import TurnLimits
-from agents.role_models import RoleModel
+from agents.role_models import RoleModel, role_models
 from agents.roles import Role
 from models.errors import ContextWindow, UsageError
 from models.research import output_schema
@@ -80,8 +82,8 @@ def fitted(
         asked = tokens_of(question(brief, memory))
         if empty:
             what = f"the question to {role.key} is {whole:,} tokens long"
-            room = f"the context of {_name(model)}, {context:,} tokens, has room for {max(free - calls // 2, 0):,}"
-            raise ContextWindow(f"{what}, and {room}", remedy=REMEDY)
+            has = f"the context of {_name(model)}, {context:,} tokens, has room for {max(free - calls // 2, 0):,}"
+            raise ContextWindow(f"{what}, and {has}", remedy=REMEDY)
     if asked > free:
         needed = fixed + asked + SMALLEST_ANSWER
         raise ContextWindow(f"{_needs(role, model, needed)}; its context has {context:,}", remedy=REMEDY)
@@ -140,6 +142,16 @@ def symbols_a_turn(role: Role, settings: Settings, context: int, limits: TurnLim
     after the question, which is what a first call gets."""
     free = context - smallest_tokens(role, settings) + CALLS + SMALLEST_ANSWER - answer_tokens(context, limits)
     return max(1, free // (2 * SYMBOL_DATA + SYMBOL))
+
+
+def shard_size(role: Role, settings: Settings) -> int:
+    """Return the symbols of one turn of a screener: those of the settings, or fewer where the context of its model is
+    known and has no room for them."""
+    model = role_models(settings)[role.key]
+    facts = facts_of(settings, model)
+    if facts is None or facts.context is None:
+        return settings.shard_size
+    return min(settings.shard_size, symbols_a_turn(role, settings, facts.context, limits_of(settings, role.key, model)))
 
 
 def require_context(role: Role, model: RoleModel, settings: Settings, context: int) -> None:

@@ -109,7 +109,10 @@ async def facts_for(
         _require_same_model(kept, seen)
         age = dt.datetime.now(dt.UTC) - kept.asked_at
         if age < (max_age if kept.whole else min(max_age, UNFINISHED_AGE)) and _holds(kept, seen):
-            return _as_seen(kept, seen)
+            now = _as_seen(kept, seen)
+            if now != kept:  # what is queued for and fitted to it reads the kept ones
+                keep_facts(home, now)
+            return now
     facts = await ask_server(url, key, model, ca_file=ca_file)
     keep_facts(home, facts)
     return facts

@@ -24,7 +24,7 @@ from tasks.cli.render.runs import run_report
 from tasks.cli.render.standing import standing_line
 from tasks.cli.shell import Json, checked
 from tasks.redis_clients import wait_ready
-from tasks.views.outlook import outlook
+from tasks.views.outlook import Outlook, outlook
 from tasks.views.run_view import find_run, view
 from tasks.worker.app import create_app
 from tasks.workflows.analyze import open_analysis
@@ -148,7 +148,7 @@ def see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
         if not as_json:
             _head(app, run, out)
         if not wait:
-            begun = {"run_id": run.id, "state": run.state, "standing": _standing(run)}
+            begun = {"run_id": run.id, "state": run.state, "standing": _standing(run), "outlook": _outlook(app, run)}
             emit(begun, lambda _: f"see it with: desk runs show {run.id}", as_json=as_json)
             return
         seen = follow(store, run.id, out, quiet=as_json)
@@ -169,8 +169,11 @@ def _head(app: Celery, run: Run, out: Console) -> None:
     """Print the id of a run that begins, what it runs on, and what it may spend."""
     out.print(f"run {run.id} started", highlight=False)
     out.print(standing_line(_standing(run)))
+    for line in render.outlook(_outlook(app, run)):
+        out.print(line, highlight=False, markup=False)
+
+
+def _outlook(app: Celery, run: Run) -> Outlook:
     desk = desk_of(app)
     with desk.store.read() as session:
-        spending = outlook(session, desk.settings, run)
-    for line in render.outlook(spending):
-        out.print(line, highlight=False, markup=False)
+        return outlook(session, desk.settings, run)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from celery import Celery
 
+from models.settings import Settings
 from models.states import MODES, RunMode
 
 QueueName = Literal["screen", "research", "ops", "trade"]
@@ -47,12 +48,14 @@ class StepSpec:
 class Workflow:
     """One kind of run, and the kinds of steps that come with it. mode: in telemetry; None for runs without a model.
     figures: called with the session and the run at its end; returns what its summary has besides, or in place of, the
-    figures of every run."""
+    figures of every run. turns: called with the parameters and settings of a run, and the number of holdings; returns
+    the most turns that each role may have in it."""
 
     kind: str
     mode: RunMode | None = None
     steps: tuple[StepSpec, ...] = ()
     figures: Callable[..., dict[str, Any]] | None = None
+    turns: Callable[[Mapping[str, Any], Settings, int], Mapping[str, int]] | None = None
 
 
 _workflows: dict[str, Workflow] = {}
@@ -111,6 +114,13 @@ def run_kinds() -> tuple[str, ...]:
 def figures_of(kind: str) -> Callable[..., dict[str, Any]] | None:
     """Return the function that counts the own figures of a kind of run; None without one."""
     return workflow.figures if (workflow := _workflows.get(kind)) is not None else None
+
+
+def turns_of(kind: str, params: Mapping[str, Any], settings: Settings, held: int = 0) -> Mapping[str, int]:
+    """Return the most turns of each role in a run of a kind; none of a kind whose turns are not known beforehand. held:
+    the number of holdings."""
+    workflow = _workflows.get(kind)
+    return workflow.turns(params, settings, held) if workflow is not None and workflow.turns is not None else {}
 
 
 def mode_of_run(kind: str) -> RunMode | None:

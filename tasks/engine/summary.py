@@ -20,6 +20,7 @@ from models.tables.orders import Account, Order, Position
 from models.tables.runs import Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
 from tasks.engine import kinds
 from tasks.engine.budgets import cost_of, skipped, usage_of_budgets, was_run
+from tools.shortening import LEFT_OUT
 
 _REASONS = 3  # shown of a run whose every report failed
 GOES_ON = "goes_on"  # in the result of a step that goes on in another one: it is no end
@@ -35,6 +36,11 @@ def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
     single = [step for step in steps if step.kind not in grouped]
     notes = [note for step in single for note in step.result.get("notes", [])]
     notes += [_note(step) for step in single if step.state == StepState.FAILED]
+    short = Counter(step.role for step in steps if step.result.get(LEFT_OUT))
+    notes += [
+        f"{role}: the model's context had no room for all of what it was to see, in {count} turns"
+        for role, count in sorted(short.items())
+    ]
     cut = Counter(skipped(single))
     notes += [f"skipped: {why} ({count} steps)" for why, count in sorted(cut.items())]
     if all(step.state != StepState.FAILED for step in steps):

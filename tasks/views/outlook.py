@@ -1,41 +1,180 @@
-"""The view of what a run that begins may spend: budgets, prices, and the last run of its kind."""
+"""The view of what a run that begins may spend and take: budgets, prices, the last run of its kind, and on local models
+the time."""
 
 from __future__ import annotations
 
-from sqlmodel import Session, col, select
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Mapping
+from statistics import median
+from typing import NamedTuple
 
-from agents.role_models import models_in_use
-from models.prices import prices
+import sqlalchemy
+from sqlmodel import Session, col, func, select
+
+from agents.fitting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, shard_size, smallest_tokens
+from agents.local_models import facts_of, turns_at_once
+from agents.role_models import LOCAL, RoleModel, models_in_use, role_models
+from agents.roles import ROLES, Role
+from models.prices import NO_PRICE, prices
 from models.research import Frozen
 from models.settings import Settings
 from models.settings.snapshots import in_run
-from models.tables.runs import Run
+from models.tables.orders import Position
+from models.tables.runs import Run, Turn
 from tasks.engine.budgets import RULES, BudgetUse, Cost, usage_of_budgets
+from tasks.engine.kinds import turns_of
+
+LAST_TURNS = 2_000  # of the desk, among which a role's own are looked for
+# Written in a turn of a role that has had none: an answer of the stand-in's length and two calls of tools. What a model
+# reasons is not in it.
+ASSUMED_WRITTEN = 500
+
+
+class TurnTokens(NamedTuple):
+    """Tokens of one turn: read, without those that the server had in its cache, and written."""
+
+    read: float
+    written: float
+
+
+class LocalTime(Frozen):
+    """How long the turns of a run take on one local model, at the measured speed.
+
+    model: label. turns: at the most. at_once: in flight. read, written: tokens of them all. speeds: tokens a second of
+    one call, None where they were not measured, at `measured`; seconds: None then. assumed: roles of which no turn is
+    known yet. context: in tokens, None where it is not known. symbols: of a screener's turn, where the context has room
+    for fewer than are set.
+    """
+
+    model: str
+    turns: int
+    at_once: int
+    read: int
+    written: int
+    read_speed: float | None
+    write_speed: float | None
+    measured: dt.date | None
+    seconds: float | None
+    assumed: list[str]
+    context: int | None
+    symbols: int | None
 
 
 class Outlook(Frozen):
     """What a run may spend. prices: text by model, None where it is unknown; empty for rules, which are no model.
-    last_tokens, last_cost: of the last run of this kind that has ended, None before the first."""
+    last_tokens, last_cost: of the last run of this kind that has ended, None before the first. local: by local model.
+    seconds: of all local models together, None where one's is not known, or none is used; allowed: that the run may
+    take."""
 
     kind: str
     budgets: list[BudgetUse]
     prices: dict[str, str | None]
     last_tokens: int | None
     last_cost: Cost | None
+    local: list[LocalTime] = []
+    seconds: float | None = None
+    allowed: float
 
 
 def outlook(session: Session, settings: Settings, run: Run) -> Outlook:
-    """Return what the run may spend. settings: of this process; the run's own are in their place."""
+    """Return what the run may spend and take. settings: of this process; the run's own are in their place."""
     settings = in_run(settings, run.settings, run.account)
     known = prices(settings.prices)
     used = [one for one in models_in_use(settings) if one.provider(settings) != RULES]
-    models = dict.fromkeys(model for one in used for model in one.models)
+    texts = {one.label(settings): NO_PRICE for one in used if one.runtime == LOCAL}
+    models = dict.fromkeys(model for one in used if one.runtime != LOCAL for model in one.models)
     ended = (Run.kind == run.kind, col(Run.id) < run.id, col(Run.finished_at).is_not(None))
     last = session.exec(select(Run.summary).where(*ended).order_by(col(Run.id).desc()).limit(1)).first() or {}
+    local = _local(session, settings, run) if texts else []
     return Outlook(
         kind=run.kind,
         budgets=list(usage_of_budgets(session, settings, run.id)),
-        prices={model: str(known[model]) if model in known else None for model in models},
+        prices={**{model: str(known[model]) if model in known else None for model in models}, **texts},
         last_tokens=last.get("tokens"),
         last_cost=Cost.model_validate(last["cost"]) if "cost" in last else None,
+        local=local,
+        seconds=seconds_of(local),
+        allowed=(run.deadline_at - run.created_at).total_seconds(),
     )
+
+
+def _local(session: Session, settings: Settings, run: Run) -> list[LocalTime]:
+    held = session.exec(select(func.count()).select_from(Position).where(Position.account == run.account)).one()
+    return local_times(settings, turns_of(run.kind, run.params, settings, held), past_tokens(session))
+
+
+def seconds_of(local: list[LocalTime]) -> float | None:
+    """Return the time of all local models together: they wait for each other where they share a server."""
+    known = [one.seconds for one in local if one.seconds is not None]
+    return sum(known) if local and len(known) == len(local) else None
+
+
+def local_times(
+    settings: Settings, turns: Mapping[str, int], past: Mapping[tuple[str, str], TurnTokens]
+) -> list[LocalTime]:
+    """Return how long so many turns of each role take on the local models, by model. past: tokens of a turn by model's
+    label and role; of a role that is not there they are assumed."""
+    by_model: dict[RoleModel, dict[str, int]] = defaultdict(dict)
+    models = role_models(settings)
+    for role, count in turns.items():
+        if role in ROLES and count and models[role].runtime == LOCAL:
+            by_model[models[role]][role] = count
+    return [_time(settings, model, counts, past) for model, counts in by_model.items()]
+
+
+def _time(
+    settings: Settings, model: RoleModel, counts: Mapping[str, int], past: Mapping[tuple[str, str], TurnTokens]
+) -> LocalTime:
+    facts, label, turns = facts_of(settings, model), model.label(settings), sum(counts.values())
+    tokens = {role: _tokens(settings, label, ROLES[role], past) for role in counts}
+    read = sum(tokens[role][0].read * count for role, count in counts.items())
+    written = sum(tokens[role][0].written * count for role, count in counts.items())
+    limit, slots = turns_at_once(settings, model) or 1, facts.slots if facts is not None else None
+    at_once = min(limit, slots or limit, turns)
+    speeds = (facts.read_speed, facts.write_speed) if facts is not None else (None, None)
+    seconds = (read / speeds[0] + written / speeds[1]) / at_once if speeds[0] and speeds[1] else None
+    sizes = [shard_size(ROLES[role], settings) for role in counts if ROLES[role].mode == "screener"]
+    return LocalTime(
+        model=label,
+        turns=turns,
+        at_once=at_once,
+        read=round(read),
+        written=round(written),
+        read_speed=speeds[0],
+        write_speed=speeds[1],
+        measured=facts.asked_at.date() if facts is not None and seconds is not None else None,
+        seconds=seconds,
+        assumed=[role for role in counts if tokens[role][1]],
+        context=facts.context if facts is not None else None,
+        symbols=min(sizes) if sizes and min(sizes) < settings.shard_size else None,
+    )
+
+
+def _tokens(
+    settings: Settings, label: str, role: Role, past: Mapping[tuple[str, str], TurnTokens]
+) -> tuple[TurnTokens, bool]:
+    """Return the tokens of a role's turn, and whether they are assumed: by its turns on the model, else on others."""
+    found = past.get((label, role.key)) or next((one for (_, key), one in past.items() if key == role.key), None)
+    return (found, False) if found is not None else (assumed_tokens(role, settings), True)
+
+
+def assumed_tokens(role: Role, settings: Settings) -> TurnTokens:
+    """Return the tokens of a turn of a role that has had none: its prompt on one symbol, two calls of tools on it, and
+    of a screener one call on each of its symbols."""
+    calls = shard_size(role, settings) * SYMBOL_DATA if role.mode == "screener" else CALLS if role.tools else 0
+    prompt = smallest_tokens(role, settings) - SMALLEST_ANSWER - (CALLS if role.tools else 0)
+    return TurnTokens(prompt + calls, ASSUMED_WRITTEN)
+
+
+def past_tokens(session: Session) -> dict[tuple[str, str], TurnTokens]:
+    """Return the medians of what models read and wrote in a turn, by the model's label and the role."""
+    names = ("provider", "model", "role", "outcome", "input_tokens", "cached_input_tokens", "output_tokens")
+    columns = [getattr(Turn, name) for name in names]
+    rows = session.execute(sqlalchemy.select(*columns).order_by(col(Turn.id).desc()).limit(LAST_TURNS)).all()
+    found: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for row in rows:
+        if row.provider != RULES and row.outcome == "completed" and None not in (row.input_tokens, row.output_tokens):
+            read = max(row.input_tokens - (row.cached_input_tokens or 0), 0)
+            found[row.model, row.role].append((read, row.output_tokens))
+    return {key: TurnTokens(*map(median, zip(*tokens, strict=True))) for key, tokens in found.items()}

@@ -26,6 +26,7 @@ from tasks.engine.limits.admission import PARK_SECONDS
 from tasks.engine.steps import ClaimedStep
 from tasks.worker.labels import require_model
 from tasks.worker.work import RetryLater, attempts_of
+from tools.shortening import LEFT_OUT
 
 PARK_ANSWER_SECONDS = 10.0
 PARKED_NOTICE_SECONDS = 600  # a model that is parked again within this is no news
@@ -199,6 +200,11 @@ def _no_data_reason(run: RoleRun) -> str:
 
 def value_of(run: RoleRun) -> dict[str, Any]:
     return run.outcome.value if isinstance(run.outcome, Completed) else {}
+
+
+def left_out(run: RoleRun) -> dict[str, list[str]]:
+    """Return what a step's result has of that for which the model's context had no room; empty where it had for all."""
+    return {LEFT_OUT: list(run.left_out)} if run.left_out else {}
 
 
 def last_turn(run: RoleRun) -> Turn | None:

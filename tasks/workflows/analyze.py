@@ -7,7 +7,7 @@ its own that nothing but the end of the run waits for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from celery import Celery
@@ -22,6 +22,7 @@ from models.analysis import WRITES, AnalysisRequest, Depth
 from models.contracts import SHARES_PER_CONTRACT
 from models.errors import UsageError
 from models.research import Instrument
+from models.settings import Settings
 from models.settings.snapshots import with_values
 from models.states import RunKind, StepKind
 from models.tables.analysis import Analysis
@@ -227,6 +228,13 @@ def _writer(analysis_id: str, text: dict[str, Any]) -> Callable[[Session], None]
     return write
 
 
+def analysis_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -> dict[str, int]:
+    """Return the most turns of each role, as of `kinds.Workflow`."""
+    count = len(params["symbols"])
+    text = {"synthesis": count} if params["depth"] != "quick" else {}
+    return {**dict.fromkeys(params["roles"], count), **text}
+
+
 kinds.register(
     Workflow(
         RunKind.ANALYZE,
@@ -236,5 +244,6 @@ kinds.register(
             StepSpec(StepKind.DESCRIBE, "research", describe, "research", "texts", turn=True),
             StepSpec(StepKind.PROPOSE, "ops", propose_orders, "trader", spine=True, join=True),
         ),
+        turns=analysis_turns,
     )
 )

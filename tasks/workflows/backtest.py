@@ -26,6 +26,7 @@ from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep
 from tasks.worker.work import Done, Ending
 from tasks.workflows.runs import new_run, open_run
+from tasks.workflows.screen import screen_params, screen_turns
 from tasks.workflows.walk.days import Walk, settings_of_walk
 from tasks.workflows.walk.result import backtest_figures, result_of
 from tasks.workflows.walk.rows import (
@@ -253,6 +254,12 @@ def _walk_of(desk: Desk, step: ClaimedStep) -> tuple[Walk, list[dt.date]]:
     return Walk.of(desk, run), [dt.date.fromisoformat(day) for day in run.params["days"]]
 
 
+def walk_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -> dict[str, int]:
+    """Return the most turns of each role, as of `kinds.Workflow`: those of a screen on each session."""
+    a_day = screen_turns(screen_params(settings, params["symbols"]), settings, held)
+    return {role: count * len(params["days"]) for role, count in a_day.items()}
+
+
 kinds.register(
     Workflow(
         RunKind.BACKTEST,
@@ -263,5 +270,6 @@ kinds.register(
             StepSpec(StepKind.BACKTEST_RESULT, "ops", sum_up, join=True),
         ),
         figures=backtest_figures,
+        turns=walk_turns,
     )
 )

@@ -9,8 +9,9 @@ from typing import Any
 from celery import Celery
 from sqlmodel import Session, select
 
+from agents.local_contexts import require_contexts
 from models.settings import Settings
-from models.settings.snapshots import snapshot
+from models.settings.snapshots import in_run, snapshot
 from models.states import RunState, StepKind
 from models.tables.columns import new_id, utcnow
 from models.tables.runs import Run, Step
@@ -64,9 +65,11 @@ def open_run(app: Celery, run: Run, write: Writer) -> Run:
     """Write a run with its first steps in one transaction, send them and return the run.
 
     write: adds the workflow's own rows and returns the first steps; called with the session, the run and the id of its
-    finish step, which is their parent.
+    finish step, which is their parent. Raises UsageError for a role whose smallest prompt its model cannot hold.
     """
     desk = desk_of(app)
+    settings = in_run(desk.settings, run.settings, run.account)
+    require_contexts(settings, kinds.turns_of(run.kind, run.params, settings))
     finish = new_id()
     ready: list[ReadyStep] = []
     with desk.store.session() as session:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -13,6 +13,10 @@ from celery import Celery
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
+from agents.board.voices import voices_of
+from agents.fitting import shard_size
+from agents.role_models import role_models
+from agents.roles import ROLES
 from agents.screeners import Hit, RankedCandidate, accept, lenses_of, rank, shards
 from agents.subjects import screener_subject
 from models.research import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
@@ -27,7 +31,7 @@ from tasks.engine import kinds
 from tasks.engine.kinds import StepSpec, Workflow
 from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
+from tasks.worker.turns import last_turn, left_out, retry_of, run_role, status_of, value_of
 from tasks.worker.work import Done, Ending
 from tasks.workflows.memory import lens_memory
 from tasks.workflows.portfolio.schedule import SCREENED
@@ -96,7 +100,8 @@ def split_universe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         run = session.get_one(Run, step.run_id)
         params, capital = run.params, session.get_one(Account, run.account).cash
     join = NewStep(StepKind.MERGE, str(step.parent_id), waits=True)
-    slices = shards(params["symbols"], desk.settings_of(step.run_id).shard_size)
+    settings = desk.settings_of(step.run_id)
+    slices = {lens: shards(params["symbols"], size) for lens, size in shard_sizes(params["lenses"], settings).items()}
     children = [
         NewStep(
             StepKind.SCREEN_SHARD,
@@ -106,9 +111,37 @@ def split_universe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
             payload={"lens": lens, "shard": number, "symbols": list(symbols), "capital": capital},
         )
         for lens in params["lenses"]
-        for number, symbols in enumerate(slices)
+        for number, symbols in enumerate(slices[lens])
     ]
-    return Done(result={"symbols": len(params["symbols"]), "shards": len(children)}, children=[join, *children])
+    result: dict[str, Any] = {"symbols": len(params["symbols"]), "shards": len(children)}
+    if notes := smaller(params["lenses"], settings):
+        result["notes"] = notes
+    return Done(result, children=[join, *children])
+
+
+def shard_sizes(lenses: Sequence[str], settings: Settings) -> dict[str, int]:
+    """Return the symbols of one turn of each lens. A turn gets no symbols that it could not look at."""
+    return {lens: shard_size(ROLES[f"screener_{lens}"], settings) for lens in lenses}
+
+
+def smaller(lenses: Sequence[str], settings: Settings) -> list[str]:
+    """Return a note for each lens whose turns have fewer symbols than is set."""
+    return [
+        f"lens {lens}: {size} symbols a turn in place of {settings.shard_size} (DESK_SHARD_SIZE), for the context of "
+        f"{role_models(settings)[f'screener_{lens}'].label(settings)} has no room for more"
+        for lens, size in shard_sizes(lenses, settings).items()
+        if size < settings.shard_size
+    ]
+
+
+def screen_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -> dict[str, int]:
+    """Return the most turns of each role in a screen; as of `kinds.Workflow`."""
+    sizes = shard_sizes(params["lenses"], settings)
+    candidates = min(params["max_candidates"], len(params["symbols"])) + held
+    found = {f"screener_{lens}": len(shards(params["symbols"], size)) for lens, size in sizes.items()}
+    found |= {role: candidates for role in params["roles"] if role in ROLES}
+    found |= {voice.role: settings.rounds for voice in voices_of(settings) if settings.rounds}
+    return found | ({"trader": 1} if params.get("trade", True) else {})
 
 
 def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
@@ -129,7 +162,7 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         output = ScreenOutput.model_validate(value_of(run))
         kept, notes = accept(output, lens, symbols, options_allowed=settings.options_allowed)
         hits = [_hit(step, turn.id, lens, item) for item in kept]
-    result = {"status": status, "reason": reason, "hits": len(hits), "notes": notes}
+    result = {"status": status, "reason": reason, "hits": len(hits), "notes": notes, **left_out(run)}
     error = reason if status is ReportStatus.FAILED else None
     return Done(result, (*run.rows, hits), error=error)
 
@@ -221,5 +254,6 @@ kinds.register(
             StepSpec(StepKind.SCREEN_SHARD, "screen", run_shard, "screener", "screen", turn=True, fan_out="group"),
             StepSpec(StepKind.MERGE, "ops", merge_hits, "screener", spine=True, join=True),
         ),
+        turns=screen_turns,
     )
 )

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from sqlmodel import Session, col, func, select
 
+from agents.local_models import turns_at_once
+from agents.role_models import role_models
 from agents.roles import GRAPH_ROLES, ROLES, following, rejecting, roots
 from models.settings import Settings
 from models.states import RunState, StepState
@@ -17,7 +19,8 @@ def spare_turns(session: Session, settings: Settings, run_id: str) -> int:
     """Return how many turns of one worker are idle now; 0 without DESK_SPECULATE or when half a budget is used."""
     if not settings.speculate or not budgets.has_spare(session, settings, run_id):
         return 0
-    slots = min(settings.worker_threads, settings.codex_turns, settings.model_turns or settings.codex_turns)
+    limits = (turns_at_once(settings, model) for model in role_models(settings).values())
+    slots = min(settings.worker_threads, settings.codex_turns, *(limit for limit in limits if limit is not None))
     due = session.exec(
         select(func.count())
         .select_from(Step)

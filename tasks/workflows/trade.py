@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from functools import partial
+from typing import Any
 
 import structlog
 from celery import Celery
@@ -24,7 +25,7 @@ from tasks.engine.leases import HeldStep
 from tasks.engine.steps import ClaimedStep, NewStep
 from tasks.worker.labels import moment
 from tasks.worker.trading import run_context, stand_aside
-from tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
+from tasks.worker.turns import last_turn, left_out, retry_of, run_role, status_of, value_of
 from tasks.worker.work import Done, Ending
 from tasks.workflows.episode.subjects import trader_board
 from tasks.workflows.memory import trader_memory
@@ -102,8 +103,8 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         return Done({"status": "skipped", "reason": "no verdict to decide on"})
     context = desk.tool_context(run.id)
     portfolio = portfolio_get(context, Arguments())["portfolio"]
-    notes = _notes(desk, context, [row["symbol"] for row in portfolio["positions"]], verdicts)
-    brief = trader_subject(run.account, verdicts, portfolio, settings, notes, board)
+    earlier = _notes(desk, context, [row["symbol"] for row in portfolio["positions"]], verdicts)
+    brief = trader_subject(run.account, verdicts, portfolio, settings, earlier, board)
     # With DESK_TRADE_ON_PARTIAL the one turn of the trader is wanted though the budget is used up.
     memory = partial(trader_memory, context=context)
     turned = run_role(desk, step, held, "trader", run.account, brief, memory=memory, budgeted=not allowed)
@@ -141,7 +142,10 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         error = None if isinstance(turned.outcome, Refused) else reason or status
         return Done({"status": status, "reason": reason}, rows, error=error)
     child = NewStep(StepKind.SUBMIT, str(step.parent_id), payload={"decision_id": decision.id})
-    return Done({"status": status, "actions": len(decision.actions)}, rows, [child])
+    result: dict[str, Any] = {"status": status, "actions": len(decision.actions), **left_out(turned)}
+    if turned.left_out:
+        result["notes"] = [f"the trader's model had no room in its context for {line}" for line in turned.left_out]
+    return Done(result, rows, [child])
 
 
 def _notes(desk: Desk, context: ToolContext, held: list[str], verdicts: list[JudgedSymbol]) -> dict[str, list[str]]:
@@ -212,6 +216,7 @@ kinds.register(
             StepSpec(StepKind.DECIDE, "research", run_trader, "trader", "trader", turn=True, spine=True),
             StepSpec(StepKind.SUBMIT, "trade", submit_orders, "trader", "orders", spine=True, released=stand_aside),
         ),
+        turns=lambda _params, _settings, _held: {"trader": 1},
     )
 )
 # A person's, and the desk's own: their one step is written when it is done.

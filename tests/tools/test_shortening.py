@@ -72,7 +72,10 @@ def test_no_number_is_cut(payload: dict[str, Any], most: int) -> None:
 
 
 def test_the_longest_list_loses_rows_first() -> None:
-    payload = {"movers": [{"symbol": f"S{n}", "close": n} for n in range(100)], "chains": [{"symbol": "S1"}] * 9}
+    payload: dict[str, Any] = {
+        "movers": [{"symbol": f"S{n}", "close": n} for n in range(100)],
+        "chains": [{"symbol": "S1"}] * 9,
+    }
     short, left_out = shorten(payload, tokens_of(text_of(payload)) // 2, named=True)
     assert short["chains"] == payload["chains"]
     gone = left_out["movers"]["rows"]
@@ -84,18 +87,18 @@ def test_the_longest_list_loses_rows_first() -> None:
 
 def test_of_what_runs_on_in_time_the_oldest_rows_go() -> None:
     days = [f"2026-01-{day:02}" for day in range(1, 31)]
-    payload = {"histories": [{"symbol": "AAPL", "rows": [[day, 1.5, 2] for day in days]}]}
+    payload: dict[str, Any] = {"histories": [{"symbol": "AAPL", "rows": [[day, 1.5, 2] for day in days]}]}
     short, left_out = shorten(payload, tokens_of(text_of(payload)) // 2)
     kept = short["histories"][0]["rows"]
     assert [row[0] for row in kept] == days[-len(kept) :]
     assert left_out == {"histories.rows": {"rows": 30 - len(kept), "of": 30}}
-    newest_first = {"headlines": [{"at": day, "title": "a b"} for day in reversed(days)]}
+    newest_first: dict[str, Any] = {"headlines": [{"at": day, "title": "a b"} for day in reversed(days)]}
     short, _ = shorten(newest_first, tokens_of(text_of(newest_first)) // 2)
     assert short["headlines"][0]["at"] == days[-1]
 
 
 def test_short_lists_of_names_stay_whole_and_long_texts_lose_words() -> None:
-    payload = {"columns": ["date"] * SHORT_LIST, "page": "profit rose by 12,345.67 percent " * 100}
+    payload: dict[str, Any] = {"columns": ["date"] * SHORT_LIST, "page": "profit rose by 12,345.67 percent " * 100}
     short, left_out = shorten(payload, 200)
     assert short["columns"] == payload["columns"]
     assert re.fullmatch(r"(profit rose by 12,345\.67 percent ?)*[a-z0-9,. ]* …", short["page"])

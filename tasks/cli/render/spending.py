@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from models.prices import AS_OF, LISTED
+from models.prices import AS_OF, LISTED, NO_PRICE
 from tasks.engine.budgets import BudgetUse, Cost
-from tasks.views.outlook import Outlook
+from tasks.views.outlook import LocalTime, Outlook
 
 
 def tokens(count: int | None) -> str:
@@ -18,13 +19,15 @@ def tokens(count: int | None) -> str:
 def cost(found: Cost) -> str:
     """Return the estimate in one line, with what it leaves out."""
     parts = []
-    if found.usd is not None:
+    if found.usd or (found.usd is not None and not found.local):
         left_out = found.unpriced or found.uncounted
         parts.append(f"{'at least' if left_out else 'about'} {found.usd:,.2f} USD")
     if found.unpriced:
         parts.append(f"the price of {', '.join(found.unpriced)} is unknown (DESK_PRICES)")
     if found.uncounted:
         parts.append(f"the provider counted no tokens of {found.uncounted} turns")
+    if found.local:
+        parts.append(NO_PRICE)
     if found.rules:
         parts.append("no price for rules, which are no model")
     return "; ".join(parts) or "none yet"
@@ -55,7 +58,47 @@ def outlook(found: Outlook) -> list[str]:
     lines.append(f"prices: {'; '.join(models) or 'none, rules are no model'}")
     if found.last_tokens is not None and found.last_cost is not None:
         lines.append(f"the last {found.kind} used {found.last_tokens:,} tokens, cost: {cost(found.last_cost)}")
-    return lines
+    return lines + times(found.local) + _too_long(found)
+
+
+def times(found: Sequence[LocalTime]) -> list[str]:
+    """Return lines about how long turns take on local models, and what their contexts have no room for."""
+    return [line for one in found for line in (_time(one), _context(one)) if line]
+
+
+def _time(one: LocalTime) -> str:
+    turns = f"{one.turns} turns" if one.turns > 1 else "one turn"
+    if one.seconds is None or one.read_speed is None or one.write_speed is None:
+        why = "its speed was not measured; `desk doctor` does it"
+        return f"{one.model}: time unknown for at most {turns} ({one.at_once} at once): {why}"
+    speeds = f"{one.write_speed:,.0f} tokens/s written, {one.read_speed:,.0f} read; measured {one.measured}"
+    line = f"{one.model}: about {span(one.seconds)} for at most {turns} ({one.at_once} at once, {speeds})"
+    what = "tokens are assumed, without reasoning, for roles that have had no turn"
+    return f"{line}; {what}: {', '.join(one.assumed)}" if one.assumed else line
+
+
+def _context(one: LocalTime) -> str:
+    if one.context is None:
+        return f"{one.model}: its context is not known, and prompts are not fitted to it; `desk doctor` asks the server"
+    if one.symbols is not None:
+        return f"{one.model}: {one.symbols} symbols a screener's turn, for its context has {one.context:,} tokens"
+    return ""
+
+
+def _too_long(found: Outlook) -> list[str]:
+    if found.seconds is None or found.seconds <= found.allowed:
+        return []
+    minutes = math.ceil(found.seconds / 60 * 1.5 / 10) * 10
+    remedy = f"set DESK_RUN_DEADLINE_MINUTES={minutes}, or give it less to do"
+    return [f"that is longer than a run may take, {span(found.allowed)}: {remedy}; it ends as partial then"]
+
+
+def span(seconds: float) -> str:
+    """Return a time as people say it."""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
 def tally(counts: Mapping[str, int]) -> str:
@@ -66,5 +109,7 @@ def tally(counts: Mapping[str, int]) -> str:
 def _price(model: str, price: str | None) -> str:
     if price is None:
         return "unknown (DESK_PRICES)"
+    if price == NO_PRICE:
+        return price
     listed = f" (listed {AS_OF})" if model in LISTED and str(LISTED[model]) == price else ""
     return f"{price}, USD a million tokens{listed}"

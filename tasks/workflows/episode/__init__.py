@@ -1,5 +1,6 @@
 """The episode: what is due is resolved, tools post their signals, voices forecast in rounds, and code tallies."""
 
+from agents.board.voices import voices_of
 from models.states import RunKind, StepKind
 from tasks.engine import kinds
 from tasks.engine.kinds import StepSpec, Workflow
@@ -28,6 +29,9 @@ kinds.register(
             ),
             StepSpec(StepKind.ROUND, "ops", end_round, "research", join=True),
             StepSpec(StepKind.TALLY, "ops", tally, "research", "tally", join=True),
+        ),
+        turns=lambda params, settings, _held: dict.fromkeys(
+            (voice.role for voice in voices_of(settings)), params["rounds"]
         ),
     )
 )

@@ -1,0 +1,202 @@
+"""What a run on local models takes: turns, tokens and time, at the measured speed and never an invented one."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlmodel import Session
+
+from agents.fitting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, smallest_tokens
+from agents.gateway.facts import ServerFacts, keep_facts
+from agents.roles import ROLES
+from models.settings import Settings
+from models.tables.orders import Position
+from tasks.cli.render import spending
+from tasks.engine.kinds import turns_of
+from tasks.views.outlook import (
+    ASSUMED_WRITTEN,
+    LocalTime,
+    TurnTokens,
+    assumed_tokens,
+    local_times,
+    outlook,
+    past_tokens,
+    seconds_of,
+)
+from tasks.workflows.screen import screen_params, smaller
+from tests.builders import a_run, a_step, a_turn
+from tools.ledger import ensure_account
+
+URL = "http://127.0.0.1:11434/v1"
+MODEL, LABEL = "qwen3:8b", "local:qwen3:8b"
+SYMBOLS = [f"S{number}" for number in range(262)]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path, provider="local", provider_url=URL, model=MODEL)
+
+
+def known(settings: Settings, model: str = MODEL, **values: Any) -> None:
+    asked = dt.datetime(2026, 11, 24, 9, tzinfo=dt.UTC)
+    facts = {"read_speed": 300.0, "write_speed": 25.0, "slots": 1, "context": 65_536, **values}
+    keep_facts(settings.home, ServerFacts(url=URL, server="ollama", version="1", model=model, asked_at=asked, **facts))
+
+
+def test_the_time_is_what_is_read_and_written_at_the_measured_speed(settings: Settings) -> None:
+    known(settings)
+    past = {(LABEL, "quick"): TurnTokens(3_000, 500), ("codex:gpt-5.5", "risk"): TurnTokens(6_000, 1_000)}
+    (found,) = local_times(settings, {"quick": 6, "risk": 3}, past)
+    assert (found.read, found.written, found.turns, found.at_once) == (36_000, 6_000, 9, 1)
+    assert found.seconds == 36_000 / 300 + 6_000 / 25 == 360.0
+    assert spending.times([found]) == [
+        "local:qwen3:8b: about 6 min for at most 9 turns "
+        "(1 at once, 25 tokens/s written, 300 read; measured 2026-11-24)"
+    ]
+    known(settings, slots=4)
+    (found,) = local_times(settings, {"quick": 6, "risk": 3}, past)
+    assert (found.at_once, found.seconds) == (4, 90.0)
+    (found,) = local_times(settings.model_copy(update={"model_turns": 2}), {"quick": 6, "risk": 3}, past)
+    assert (found.at_once, found.seconds) == (2, 180.0)
+
+
+def test_its_own_turns_say_more_than_those_of_others(settings: Settings) -> None:
+    known(settings)
+    past = {("codex:gpt-5.5", "quick"): TurnTokens(9, 9), (LABEL, "quick"): TurnTokens(300, 25)}
+    assert local_times(settings, {"quick": 1}, past)[0].seconds == 2.0
+
+
+def test_a_speed_that_was_not_measured_is_unknown(settings: Settings) -> None:
+    past = {(LABEL, "quick"): TurnTokens(3_000, 500)}
+    asked = "its context is not known, and prompts are not fitted to it; `desk doctor` asks the server"
+    why = "its speed was not measured; `desk doctor` does it"
+    for asked_before in (False, True):
+        if asked_before:
+            known(settings, write_speed=None, context=None)
+        (found,) = local_times(settings, {"quick": 2}, past)
+        assert (found.seconds, found.measured, seconds_of([found])) == (None, None, None)
+        assert spending.times([found]) == [
+            f"local:qwen3:8b: time unknown for at most 2 turns (1 at once): {why}",
+            f"local:qwen3:8b: {asked}",
+        ]
+
+
+def test_what_is_not_known_of_a_role_is_assumed_and_said_to_be(settings: Settings) -> None:
+    known(settings)
+    quick, lens = ROLES["quick"], ROLES["screener_technical"]
+    assert assumed_tokens(quick, settings) == (smallest_tokens(quick, settings) - SMALLEST_ANSWER, ASSUMED_WRITTEN)
+    prompt = smallest_tokens(lens, settings) - SMALLEST_ANSWER - CALLS
+    assert assumed_tokens(lens, settings) == (prompt + 131 * SYMBOL_DATA, ASSUMED_WRITTEN)
+    (found,) = local_times(settings, {"quick": 1, "risk": 1}, {(LABEL, "risk"): TurnTokens(1, 1)})
+    assert found.assumed == ["quick"]
+    assert spending.times([found])[0].endswith(
+        "; tokens are assumed, without reasoning, for roles that have had no turn: quick"
+    )
+
+
+def test_models_of_one_server_are_added_up_and_others_are_left_out(settings: Settings) -> None:
+    known(settings)
+    known(settings, "gemma3:4b", read_speed=600.0, write_speed=50.0)
+    both = settings.model_copy(update={"role_models": "risk=local:gemma3:4b;trader=codex:gpt-5.5"})
+    past = {("x", role): TurnTokens(3_000, 250) for role in ("quick", "risk")}
+    found = local_times(both, {"quick": 1, "risk": 1, "trader": 1}, past)
+    assert [(one.model, one.seconds) for one in found] == [(LABEL, 20.0), ("local:gemma3:4b", 10.0)]
+    assert seconds_of(found) == 30.0
+    assert local_times(Settings(home=settings.home), {"quick": 1}, past) == []
+
+
+def test_turns_of_each_kind_of_run(settings: Settings) -> None:
+    screened = screen_params(settings, SYMBOLS)
+    lenses = {f"screener_{lens}": 2 for lens in settings.lenses}
+    roles = dict.fromkeys(("quick", "fundamentals", "risk", "catalyst"), 20)
+    assert turns_of("screen", screened, settings) == {**lenses, **roles, "trader": 1}
+    assert turns_of("screen", screened, settings, held=3)["quick"] == 23
+    rounds = settings.model_copy(update={"rounds": 2, "voices": ("weaver",)})
+    assert turns_of("screen", screened, rounds)["voice_weaver"] == 2
+    assert turns_of("research", {"symbols": ["A", "B"], "roles": ["quick", "risk"]}, settings) == {
+        "quick": 2,
+        "risk": 2,
+    }
+    due = {"symbols": ["A", "B"], "roles": ["quick", "risk"], "portfolio": [{"due": [{"role": "risk"}]}, {"due": []}]}
+    assert turns_of("research", due, settings) == {"risk": 1}
+    analysed = {"symbols": ["A", "B"], "roles": ["chart"], "depth": "standard"}
+    assert turns_of("analyze", analysed, settings) == {"chart": 2, "synthesis": 2}
+    assert turns_of("analyze", {**analysed, "depth": "quick"}, settings) == {"chart": 2}
+    assert turns_of("trade", {}, settings) == {"trader": 1}
+    assert len(turns_of("episode", {"rounds": 2}, settings)) == 6
+    days = {"days": ["2010-08-11", "2010-08-12"], "symbols": SYMBOLS}
+    assert turns_of("backtest", days, settings)["quick"] == 40
+    assert turns_of("flatten", {}, settings) == {}
+
+
+def test_a_small_context_makes_more_and_smaller_turns_of_a_screen(settings: Settings) -> None:
+    known(settings, context=8_192)
+    turns = turns_of("screen", screen_params(settings, SYMBOLS), settings)
+    assert turns["screener_technical"] >= 20
+    (found,) = local_times(settings, turns, {})
+    assert found.symbols is not None
+    assert -(-262 // found.symbols) >= turns["screener_technical"]
+    assert f"{found.symbols} symbols a screener's turn, for its context has 8,192 tokens" in spending.times([found])[1]
+    (note, *_) = smaller(settings.lenses, settings)
+    assert "symbols a turn in place of 131 (DESK_SHARD_SIZE), for the context of local:qwen3:8b has no room" in note
+    known(settings)
+    assert smaller(settings.lenses, settings) == []
+
+
+def test_a_run_that_takes_longer_than_it_may_says_what_to_set(session: Session, settings: Settings) -> None:
+    known(settings)
+    params = {"symbols": SYMBOLS[:10], "roles": ["quick", "risk"]}
+    run = a_run(session, kind="research", params=params)
+    run.deadline_at = run.created_at + dt.timedelta(minutes=60)
+    step = a_step(session, run, role="quick")
+    for role, read, cached, written in (
+        ("quick", 3_000, 0, 2_000),
+        ("quick", 4_000, 1_000, 9_000),
+        ("quick", 90_000, 0, 2_500),
+        ("risk", 30_000, 0, 5_000),
+    ):
+        a_turn(
+            session, step, role=role, provider="local", model=LABEL, outcome="completed", input_tokens=read,
+            cached_input_tokens=cached, output_tokens=written,
+        )  # fmt: skip
+    a_turn(session, step, role="risk", provider="local", model=LABEL, outcome="failed", input_tokens=1, output_tokens=1)
+    a_turn(session, step, role="risk", provider="rulebook", outcome="completed", input_tokens=1, output_tokens=1)
+    a_turn(session, step, role="risk", provider="local", model=LABEL, outcome="completed", input_tokens=None)
+    session.flush()
+    past = past_tokens(session)
+    assert past == {(LABEL, "quick"): TurnTokens(3_000, 2_500), (LABEL, "risk"): TurnTokens(30_000, 5_000)}
+    found = outlook(session, settings, run)
+    assert found.seconds == 10 * (3_000 / 300 + 2_500 / 25 + 30_000 / 300 + 5_000 / 25) == 4_100.0
+    lines = spending.outlook(found)
+    assert lines[-2].startswith("local:qwen3:8b: about 68 min for at most 20 turns (1 at once, ")
+    assert lines[-1] == (
+        "that is longer than a run may take, 60 min: set DESK_RUN_DEADLINE_MINUTES=110, or give it less to do; it ends "
+        "as partial then"
+    )
+
+
+def test_a_screen_counts_its_holdings(session: Session, settings: Settings) -> None:
+    known(settings)
+    run = a_run(session, kind="screen", params=screen_params(settings, SYMBOLS))
+    before = outlook(session, settings, run).local[0].turns
+    ensure_account(session, run.account, 1_000.0)
+    session.add(Position(account=run.account, symbol="IBM", quantity=1.0, average_cost=1.0, filled_at=run.created_at))
+    session.flush()
+    assert outlook(session, settings, run).local[0].turns == before + 4
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "1 s"), (89, "89 s"), (91, "2 min"), (2_520, "42 min"), (9_000, "2.5 h")]
+)
+def test_times_as_people_say_them(seconds: float, text: str) -> None:
+    assert spending.span(seconds) == text
+
+
+def test_an_outlook_is_json(session: Session, settings: Settings) -> None:
+    known(settings)
+    run = a_run(session, kind="research", params={"symbols": ["IBM"], "roles": ["quick"]})
+    shown = outlook(session, settings, run).model_dump(mode="json")
+    assert LocalTime.model_validate(shown["local"][0]).model == LABEL
