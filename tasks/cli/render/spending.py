@@ -58,7 +58,7 @@ def outlook(found: Outlook) -> list[str]:
     lines.append(f"prices: {'; '.join(models) or 'none, rules are no model'}")
     if found.last_tokens is not None and found.last_cost is not None:
         lines.append(f"the last {found.kind} used {found.last_tokens:,} tokens, cost: {cost(found.last_cost)}")
-    return lines + times(found.local) + _too_long(found)
+    return lines + times(found.local) + too_long(found.seconds, found.allowed)
 
 
 def times(found: Sequence[LocalTime]) -> list[str]:
@@ -85,12 +85,13 @@ def _context(one: LocalTime) -> str:
     return ""
 
 
-def _too_long(found: Outlook) -> list[str]:
-    if found.seconds is None or found.seconds <= found.allowed:
+def too_long(seconds: float | None, allowed: float) -> list[str]:
+    """Return a line where a run takes longer than it may, with what to set; seconds: None where it is not known."""
+    if seconds is None or seconds <= allowed:
         return []
-    minutes = math.ceil(found.seconds / 60 * 1.5 / 10) * 10
+    minutes = math.ceil(seconds / 60 * 1.5 / 10) * 10
     remedy = f"set DESK_RUN_DEADLINE_MINUTES={minutes}, or give it less to do"
-    return [f"that is longer than a run may take, {span(found.allowed)}: {remedy}; it ends as partial then"]
+    return [f"that is longer than a run may take, {span(allowed)}: {remedy}; it ends as partial then"]
 
 
 def span(seconds: float) -> str:

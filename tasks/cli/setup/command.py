@@ -107,13 +107,18 @@ def _decided(flags: Flags, before: Before, person: Person) -> Choice:
 
 
 def _works(plan: Plan, person: Person) -> bool:
-    """Try the choice, print what came of it, and return whether it works."""
+    """Try the choice, print what came of it and what a screen takes, and return whether it works."""
     from tasks.cli.setup.login import ensure_login
+    from tasks.cli.setup.outlook import screen_lines
     from tasks.cli.setup.trial import tried
 
+    settings = plan.loaded.settings
     try:
-        ensure_login(plan.loaded.settings, person)
-        return tried(plan.loaded.settings)
+        ensure_login(settings, person)
+        seconds = tried(settings)
+        if seconds is not None:
+            print_line("\n".join(screen_lines(settings, seconds)))
+        return seconds is not None
     except (CodexError, ServiceError) as error:
         fail(error, FAILED)
         return False

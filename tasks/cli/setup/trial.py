@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -20,27 +21,31 @@ UNEXPECTED = "this is unexpected; please report it"
 SERVER, TURN = "asking the server what it can do for the model", "trying the model with one turn"
 
 
-def tried(settings: Settings) -> bool:
-    """Try the model, print what came of it, and return whether a turn came to an answer. Raises DeskError."""
+def tried(settings: Settings) -> float | None:
+    """Try the model, print what came of it, and return the seconds of its turn; None where it came to no answer. Raises
+    DeskError."""
     with ExitStack() as held:
         if settings.provider == "rulebook" and settings.rulebook_url is None:
             settings = settings.model_copy(update={"rulebook_url": held.enter_context(request_mirror()).url})
         context = CheckContext(settings, Desk(settings, "setup", records=False))
-        checks = [(SERVER, server), (TURN, model)] if settings.provider == "local" else [(TURN, model)]
-        return all(_passed(what, check, context) for what, check in checks)
+        if settings.provider == "local" and _passed(SERVER, server, context) is None:
+            return None
+        return _passed(TURN, model, context)
 
 
-def _passed(what: str, check: Callable[[CheckContext], Check], context: CheckContext) -> bool:
-    """Run a check, with a clock at a terminal: a slow model takes minutes."""
+def _passed(what: str, check: Callable[[CheckContext], Check], context: CheckContext) -> float | None:
+    """Run a check, with a clock at a terminal: a slow model takes minutes. Return its seconds, None where it failed."""
     print_line(f"{what}; Ctrl-C ends it, and nothing is written")
     out = console()
     columns = (SpinnerColumn(), TimeElapsedColumn())
     with Progress(*columns, console=out, transient=True, refresh_per_second=1, disable=not out.is_terminal) as clock:
         clock.add_task(what, total=None)
+        began = time.monotonic()
         found = _result(check, context)
+        seconds = time.monotonic() - began
     lines = [found.detail, *([f"remedy: {found.remedy}"] if found.remedy else [])]
     print_line("\n".join(f"  {line}" for line in inert("\n".join(lines)).splitlines()))
-    return found.status is not CheckStatus.FAIL
+    return None if found.status is CheckStatus.FAIL else seconds
 
 
 def _result(check: Callable[[CheckContext], Check], context: CheckContext) -> Check:
