@@ -70,7 +70,7 @@ def test_lenses_may_be_given_again_and_the_whole_index_is_named(floor: Floor) ->
     floor.model.hits = {"technical": ["IBM"]}
     arguments = ("screen", "--universe", "sp500", "--lens", "technical", "--lens", "fundamental", "--no-wait")
     started = floor.json(*arguments)
-    assert started.keys() == {"run_id", "state", "standing"}
+    assert started.keys() == {"run_id", "state", "standing", "outlook"}
     assert (started["state"], started["standing"]["live"], started["standing"]["broker"]) == ("running", False, "paper")
     assert floor.ended(started["run_id"]) == "done"
     found = floor.json("runs", "show", started["run_id"][:16])
