@@ -18,6 +18,7 @@ import aiohttp
 import orjson
 import structlog
 
+from agents.answer_text import answer_in
 from agents.gateway import problems
 from agents.gateway.events import AnswerEvents, failed
 from agents.gateway.facts import ServerFacts
@@ -51,6 +52,7 @@ LEAST_CHARS = 1.5
 AFTER_SECONDS = 2.0  # for what follows the last piece of an answer: its tokens, and the end of the stream
 STREAMS = ("text/event-stream", "application/octet-stream", "text/plain")  # the last two: of servers that say none
 ERROR_BYTES = 64 * 1024
+PROSE_CHARS = 2_400
 TOGETHER_SECONDS = 0.2
 BODY_BYTES = 64 * 1024 * 1024
 _KINDS = {"server_away": "unreachable", "key_refused": "unauthorized", "model_missing": "not_found"}
@@ -142,6 +144,7 @@ class Call:
         self._server = calls.server(facts, planned.prompt)
         self._pending: list[Piece] = []
         self._sent_at = 0.0
+        self._prose = True
 
     async def run(self) -> None:
         """Ask the server, and send what it says. Raises Problem."""
@@ -150,9 +153,10 @@ class Call:
             prompt = f"at least {planned.prompt // CHARS_A_TOKEN:,}"
             raise problems.overflow(self._server.name, self._server.model, prompt, f"{self._facts.context:,}")
         pulse.way, pulse.cut = planned.way, False
-        answer = await self._ask(planned.body)
+        answer = await self._ask(planned.body, prose=planned.again is None)
         usage, reply = self._usage(answer), planned.read(answer)
-        if planned.again is not None and not pulse.cut and not planned.fits(reply):
+        if planned.again is not None and not planned.fits(reply) and not (pulse.cut and answer_in(reply.text).cut):
+            pulse.cut = False
             second = await self._ask_again({**planned.body, **planned.again})
             if second is not None:
                 usage, found = added(usage, self._usage(second)), planned.read(second)
@@ -164,7 +168,7 @@ class Call:
         """Return the answer to a second request, None where the server does not take it. Raises Problem."""
         self._pulse.way = f"{self._plan.way}; asked again for the schema"
         try:
-            return await self._ask(body)
+            return await self._ask(body, prose=True)
         except Problem as problem:
             if problem.kind not in ("bad_request", "server_error"):
                 raise
@@ -188,8 +192,10 @@ class Call:
             raise Problem("length", f"{told}; lower its effort, or serve it with a larger context")
         raise Problem("invalid_output", f"{model} ended its answer without a word and without a call of a tool")
 
-    async def _ask(self, body: Mapping[str, Any]) -> ChatAnswer:
-        """Return the answer to one request, whose pieces are told as they come. Raises Problem."""
+    async def _ask(self, body: Mapping[str, Any], *, prose: bool) -> ChatAnswer:
+        """Return the answer to one request, whose pieces are told as they come. prose: it may be one; otherwise no more
+        of a prose is waited for than may stand before a call. Raises Problem."""
+        self._prose = prose
         answer = ChatAnswer(thinks=bool(self._facts.reasoning))
         self._pulse.requested()
         try:
@@ -251,6 +257,8 @@ class Call:
                     if self._pulse.too_long:
                         self._pulse.cut = True
                         return
+                    if not self._prose and answer.calls == [] and is_prose(answer.text):
+                        return
                     if answer.finish is not None and after.when() is None:
                         after.reschedule(asyncio.get_running_loop().time() + AFTER_SECONDS)
         except TimeoutError:
@@ -300,6 +308,11 @@ class Call:
         else:
             self._calls.counted(self._facts.model, self._plan.prompt, usage["input_tokens"])
         return usage
+
+
+def is_prose(text: str) -> bool:
+    """Return whether a text is longer than what models say before a call or an answer, and has no JSON in it yet."""
+    return len(text) > PROSE_CHARS and "{" not in text
 
 
 def _loaded(data: bytes) -> Any:

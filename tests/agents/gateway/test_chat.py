@@ -103,6 +103,28 @@ def test_a_text_that_does_not_fit_is_asked_for_again_with_the_same_beginning(
     assert result.usage.input_tokens > 2 * read[0] // 4  # both calls are counted
 
 
+@pytest.mark.parametrize(("reply", "left"), [(Says("word ", end="endless", bounded=False), 1), (Says("x " * 200), 0)])
+def test_a_prose_without_end_is_asked_for_again_in_time(
+    reply: Says, left: int, server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    """The server is stopped long before its answer is as long as it may be, and the schema is asked for."""
+    result = asked(server, tmp_path, registry, reply, ANSWER)
+    assert (result.status, result.text, result.cut) == ("completed", FINAL, False)
+    assert (len(server.chats()), server.left) == (2, left)
+    assert (result.usage == Usage.unknown()) is bool(left)
+    assert server.tokens < 8000
+
+
+def test_a_prose_that_was_cut_off_is_asked_for_again_and_half_an_answer_is_not(
+    server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    """The one is of no use; with the other its reader goes on."""
+    result = asked(server, tmp_path, registry, Says("It is", finish="length"), ANSWER)
+    assert (result.text, result.cut, len(server.chats())) == (FINAL, False, 2)
+    result = asked(server, tmp_path, registry, Says('{"ok":tr', finish="length"), ANSWER)
+    assert (result.text, result.cut, len(server.chats())) == ('{"ok":tr', True, 3)
+
+
 def test_where_tools_and_a_schema_go_together_both_are_asked_for(
     server: LocalServer, tmp_path: Path, registry: str
 ) -> None:
