@@ -27,6 +27,7 @@ from models.research import Usage
 
 log = structlog.get_logger(__name__)
 
+LOOK_SECONDS = 1.0  # between two looks at a call: with the first token its limit is another one
 STOOD_STILL_SECONDS = 10.0  # later than a timer was due: the process stood still, and has not read what came
 ENDED_SECONDS = 0.4  # a cancelled call ends within milliseconds
 _FILTERED = "content_filter"
@@ -112,7 +113,7 @@ async def _while_alive(reading: asyncio.Future[Answered], pulse: Pulse) -> None:
     """Wait for the end of a call. Raises ModelError when its provider is silent for too long."""
     while not reading.done():
         looked = time.monotonic()
-        left = max(pulse.due - looked, 0.0)
+        left = max(min(pulse.due - looked, LOOK_SECONDS), 0.0)
         await asyncio.wait((reading,), timeout=left)
         if time.monotonic() - looked > left + STOOD_STILL_SECONDS:
             pulse.heard()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
 from functools import cache, lru_cache
 from typing import Any
-
-import structlog
 
 from agents.role_models import PROVIDER_KEYS
 from models.settings.secret_files import SUFFIX, from_files
@@ -22,8 +21,6 @@ ENVIRONMENT = {
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
     "LITELLM_MODE": "PRODUCTION",
 }
-log = structlog.get_logger(__name__)
-
 _listener: ContextVar[Callable[[], None] | None] = ContextVar("listener", default=None)
 
 # Their lines repeat what the turn's own failure says, and some have a key in a URL.
@@ -47,6 +44,7 @@ def library() -> Any:
     litellm.num_retries = 0
     litellm.disable_hf_tokenizer_download = True
     litellm.REPEATED_STREAMING_CHUNK_LIMIT = sys.maxsize  # the desk has a bound of its own, and says so
+    warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)  # of its own objects
     _hear_bytes()
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -61,13 +59,9 @@ def listen(heard: Callable[[], None]) -> None:
 def _hear_bytes() -> None:
     """Let the body of an answer tell its listener of each piece. The library passes on what it makes of tokens alone:
     a provider that sends comments while its model reasons would be silent. Can go when it passes on all events."""
-    try:
-        from litellm.llms.custom_httpx.aiohttp_transport import AiohttpResponseStream as Body
+    from litellm.llms.custom_httpx.aiohttp_transport import AiohttpResponseStream as Body
 
-        read = Body.__aiter__
-    except (ImportError, AttributeError) as error:
-        log.warning("model.heartbeats_unseen", error=str(error))
-        return
+    read = Body.__aiter__
     if read.__name__ == "heard":
         return  # done already
 
