@@ -59,7 +59,7 @@ def way_parameters(model: str, way: Way | None, schema: Mapping[str, Any]) -> di
     if way == "forced_tool":
         return {"tool_choice": {"type": "function", "function": {"name": ANSWER}}}
     found: dict[str, Any] = {}
-    if provider_of(model) != "anthropic":  # there the format is a forced tool of the library's own
+    if way == "words" or provider_of(model) != "anthropic":  # there a format is a forced tool of the library's own
         found["tool_choice"] = "none"
     if way == "json_schema":
         found[FORMAT] = {"type": way, way: {"name": ANSWER, "strict": True, "schema": dict(schema)}}

@@ -1,0 +1,188 @@
+"""Ways to an answer: a server that ignores or refuses one is asked in the next best, once for each model of a
+worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agents.runtime import TurnResult
+from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, run
+from tests.agents.litellm.kit import DIALECTS, OPENAI, Seen, one_turn, point_at, running, spec
+from tests.fakes import local_server
+from tests.fakes.chat import FakeChat, answer
+from tests.fakes.local_server import PROSE, Abilities, LocalServer, Says
+from tests.fakes.responses import Call, Status, Text
+
+LOCAL = "openai/small"
+WHOLE = '{"ok":true}'
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalServer]:
+    with LocalServer(abilities=Abilities(tools=False)) as found:
+        assert isinstance(found, LocalServer)
+        point_at(monkeypatch, found)
+        yield found
+
+
+def turns(count: int = 1, observer: Seen | None = None) -> list[TurnResult]:
+    """Turns of one worker, each in a conversation of its own."""
+    found: list[TurnResult] = []
+
+    async def work() -> None:
+        async with running(observer) as runtime:
+            for _ in range(count):
+                found.append(await one_turn(runtime, spec(model=LOCAL)))
+
+    run(work())
+    return found
+
+
+def asked(server: LocalServer) -> list[str]:
+    """The ways in which the server was asked."""
+    found = []
+    for body in (one.body for one in server.chats()):
+        choice, wanted = body["tool_choice"], body.get("response_format") or {}
+        found.append("forced_tool" if isinstance(choice, dict) else wanted.get("type") or choice)
+    return found
+
+
+def in_words(body: Any) -> bool:
+    """Whether a request says its schema in words."""
+    return json.dumps(SCHEMA, separators=(",", ":")) in json.dumps(body["messages"]).replace("\\", "").replace(" ", "")
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_an_answer_by_the_tool_says_whether_it_was_forced(model: FakeChat, name: str) -> None:
+    async def work() -> None:
+        async with running() as runtime, runtime.conversation(spec(model=name), deadline()) as conversation:
+            model.script(Text("Up, I think."), answer({"ok": True}))
+            first = await conversation.turn("What of ACME?", SCHEMA, METADATA)
+            assert (json.loads(first.text), first.way) == ({"ok": True}, "answer by forced_tool")
+            assert (await conversation.turn("Answer again.", SCHEMA, METADATA)).way == "answer by forced_tool"
+            result = await one_turn(runtime, spec(model=name))
+            assert result.way == "answer by tool"
+
+    run(work())
+
+
+def test_a_server_whose_template_has_no_tools_is_asked_by_its_schema(server: LocalServer) -> None:
+    """It writes prose whatever tool is forced; that is found once."""
+    first, second = turns(2)
+    for result in (first, second):
+        assert result.status == "completed"
+        assert set(json.loads(result.text)) == {"ok"}
+        assert result.way == "answer by json_schema"
+    assert asked(server) == ["auto", "forced_tool", "json_schema", "auto", "json_schema"]
+    last = server.chats()[-1].body
+    assert last["response_format"]["json_schema"] == {"name": "answer", "strict": True, "schema": SCHEMA}
+    assert in_words(last)
+    roles = [one["role"] for one in last["messages"]]
+    assert roles == ["system", "user", "assistant", "user"]
+
+
+def test_a_server_that_ignores_the_schema_too_is_asked_in_words(server: LocalServer) -> None:
+    server.abilities = Abilities(tools=False, schema=False, json_object=False)
+    able = server.able
+
+    def policy(body: local_server.Body) -> local_server.Reply:
+        return Says(f"Here it is:\n```json\n{WHOLE}\n```") if asked(server)[-1] == "none" else able(body)
+
+    server.policy = policy
+    (result,) = turns()
+    assert (result.text, result.way) == (WHOLE, "answer by words")
+    assert asked(server) == ["auto", "forced_tool", "json_schema", "json_object", "none"]
+    assert in_words(server.chats()[-1].body)
+
+
+def test_a_model_that_never_answers_ends_the_turn_with_what_it_wrote(server: LocalServer) -> None:
+    server.abilities = Abilities(tools=False, schema=False, json_object=False)
+    first, second = turns(2)
+    assert (first.status, first.text, first.way) == ("completed", PROSE, "answer by words")
+    assert asked(server) == ["auto", "forced_tool", "json_schema", "json_object", "none", "auto", "none"]
+    assert second.text == PROSE
+
+
+@pytest.mark.parametrize(
+    ("refused", "message", "ways"),
+    [
+        ({"forced_tool"}, "Invalid tool_choice type: 'object'. Supported string values: none, auto", "json_schema"),
+        ({"forced_tool", "json_schema"}, "This response_format type is unavailable now", "json_object"),
+    ],
+)
+def test_a_server_that_refuses_a_way_is_asked_in_the_next(
+    server: LocalServer, refused: set[str], message: str, ways: str
+) -> None:
+    error = {"error": {"message": message, "type": "invalid_request_error"}}
+
+    def policy(body: local_server.Body) -> local_server.Reply:
+        way = asked(server)[-1]
+        return Status(400, error) if way in refused else Says(PROSE if way == "auto" else WHOLE)
+
+    server.policy = policy
+    seen = Seen()
+    first, second = turns(2, seen)
+    assert [one.text for one in (first, second)] == [WHOLE, WHOLE]
+    assert first.way == f"answer by {ways}"
+    assert asked(server) == ["auto", "forced_tool", *sorted(refused - {"forced_tool"}), ways, "auto", ways]
+    assert [one["will_retry"] for one in seen.payloads("turn.error")] == [True] * len(refused)
+
+
+def test_another_bad_request_is_not_asked_again(server: LocalServer) -> None:
+    bad = Status(400, {"error": {"message": "temperature is out of range", "type": "invalid_request_error"}})
+    server.script(Says(PROSE), bad)
+    (result,) = turns()
+    assert result.failure is not None
+    assert result.failure.kind == "bad_request"
+    assert len(server.chats()) == 2
+
+
+def test_a_server_that_refuses_tools_is_named_with_a_remedy(server: LocalServer) -> None:
+    text = "registry.ollama.ai/library/small:latest does not support tools"
+    server.script(Status(400, {"error": {"message": text, "type": "api_error"}}))
+    (result,) = turns()
+    assert result.failure is not None
+    assert "does not support tools; give this role local:MODEL" in result.failure.message
+    assert len(server.chats()) == 1
+
+
+def test_the_last_call_must_answer_and_prose_there_ends_the_turn(server: LocalServer) -> None:
+    """The next turn, which asks for a repair, then begins with the next way."""
+    server.policy = lambda body: Says(calls=(local_server.Call("quotes_get", '{"symbols":["A"]}'),)) if (
+        body["tool_choice"] == "auto"
+    ) else server.able(body)  # fmt: skip
+
+    async def work() -> None:
+        async with (
+            running() as runtime,
+            runtime.conversation(spec(Kit(), LOCAL, model_calls=3), deadline()) as conversation,
+        ):
+            first = await conversation.turn("What of ACME?", SCHEMA, METADATA)
+            assert (first.status, first.text) == ("completed", PROSE)
+            second = await conversation.turn("It does not fit: answer again.", SCHEMA, METADATA)
+            assert (set(json.loads(second.text)), second.way) == ({"ok"}, "answer by json_schema")
+
+    run(work())
+    assert asked(server) == ["auto", "auto", "forced_tool", "json_schema"]
+
+
+def test_prose_that_declines_is_a_refusal_in_any_way(server: LocalServer) -> None:
+    server.policy = lambda _body: Says("<think>Should I?</think>I can't help with trading.")
+    (result,) = turns()
+    assert result.refusal == "I can't help with trading."
+    assert len(server.chats()) == 1
+
+
+def test_nothing_written_is_no_answer(model: FakeChat) -> None:
+    model.script(Text(""), Call("answer", WHOLE))
+
+    async def work() -> None:
+        async with running() as runtime:
+            assert (await one_turn(runtime, spec(model=OPENAI))).text == WHOLE
+
+    run(work())
+    assert [one.body["tool_choice"] == "auto" for one in model.requests] == [True, False]
