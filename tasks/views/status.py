@@ -79,8 +79,8 @@ class ParkedModel(Frozen):
 
 
 class RedisState(Frozen):
-    """Messages waiting by queue, messages held by workers, and beat. places, waiting: turns with a reservation and those
-    that wait for one, by model or local server, only where they are limited."""
+    """Messages waiting by queue, messages held by workers, and beat. places, waiting: turns with a reservation and
+    those that wait for one, by model or local server, only where they are limited."""
 
     queued: dict[str, int]
     held: int

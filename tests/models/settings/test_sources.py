@@ -155,7 +155,7 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({"DESK_PROVIDER": "gpt"}, r"DESK_PROVIDER='gpt' \(from environment\).*'rulebook', 'codex', 'endpoint' or 'local'"),
+        ({"DESK_PROVIDER": "gpt"}, r"DESK_PROVIDER='gpt' \(from environment\).*'codex', 'endpoint' or 'local'"),
         ({"SCREENER_MAX_CANDIDATES": "0"}, r"SCREENER_MAX_CANDIDATES='0'.*greater than or equal to 1"),
         ({"AUTONOMOUS_TRADER_OPTIONS_MODE": "x"}, r"AUTONOMOUS_TRADER_OPTIONS_MODE='x'.*'stocks-only'"),
         ({"DESK_MODLE": "x"}, r"DESK_MODLE \(from environment\) is not a setting"),
