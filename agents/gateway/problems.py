@@ -129,7 +129,7 @@ class Server:
         code = status if status is not None else _count(error.get("code"))
         if code in (400, 404, 422, None) and _NO_MODEL.search(said):
             return self.no_model(said)
-        kind = _BY_STATUS.get(code, "bad_request" if type(code) is int and code < 500 else "server_error")
+        kind = _BY_STATUS.get(code or 500, "bad_request" if code is not None and code < 500 else "server_error")
         if kind == "not_found":
             return Problem(kind, f"{self.name} has no such address ({code}: {shown(said)}); {CHAT_BASE}")
         reset = reset_in(said) if kind == "rate_limited" else None

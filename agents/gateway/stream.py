@@ -175,8 +175,8 @@ def usage_of(told: Any, context: int | None) -> dict[str, Any] | None:
     if not isinstance(told, Mapping):
         return None
     most = context * _MOST_CONTEXTS if context else _MOST_TOKENS
-    read, written = told.get("prompt_tokens"), told.get("completion_tokens")
-    if not (_is_count(read, most) and _is_count(written, most)) or not read:
+    read, written = _count(told.get("prompt_tokens"), most), _count(told.get("completion_tokens"), most)
+    if not read or written is None:
         log.warning("usage.not_credible", usage=str(told)[:300])
         return None
     cached = _detail(told, "prompt_tokens_details", "cached_tokens", read)
@@ -234,11 +234,10 @@ def _part(part: Any, name: str) -> str:
     return "".join(_part(one, "text") for one in found) if isinstance(found, list) else str(found or "")
 
 
-def _is_count(value: Any, most: int) -> bool:
-    return type(value) is int and 0 <= value <= most
+def _count(value: Any, most: int) -> int | None:
+    return value if type(value) is int and 0 <= value <= most else None
 
 
 def _detail(told: Mapping[str, Any], group: str, name: str, most: int) -> int:
     found = told.get(group)
-    value = found.get(name) if isinstance(found, Mapping) else None
-    return value if isinstance(value, int) and _is_count(value, most) else 0
+    return (_count(found.get(name), most) if isinstance(found, Mapping) else None) or 0
