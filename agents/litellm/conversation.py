@@ -107,7 +107,8 @@ class LitellmConversation:
             self._stop.set_result(None)
 
     async def _run(self, turn_id: str, work: TurnLoop) -> TurnResult:
-        until = min(self._deadline, self._loop.time() + self._turn_limits.turn_seconds)
+        had = min(self._deadline - self._loop.time(), self._turn_limits.turn_seconds)
+        until = self._loop.time() + had
         running = asyncio.ensure_future(work.run())
         progress = Progress(work.pulse, self.events.progressed)
         try:
@@ -125,7 +126,7 @@ class LitellmConversation:
             return self._ended(turn_id, work, running)
         if self._stop.done():
             return self._result(turn_id, "interrupted", _interrupted(), work)
-        return self._result(turn_id, "failed", work.pulse.timeout(), work)
+        return self._result(turn_id, "failed", work.pulse.timeout(had), work)
 
     def _ended(self, turn_id: str, work: TurnLoop, running: asyncio.Future[Ended]) -> TurnResult:
         try:

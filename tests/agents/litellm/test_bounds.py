@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from agents.judging import judge, next_text
+from models.research import Completed, ValidatorOutput, output_schema
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, run, until
 from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, OPENAI, one_turn, point_at, running, spec
 from tests.agents.litellm.test_turns import GOOD
@@ -137,7 +139,7 @@ def test_endless_text_is_cut_and_its_connection_closed(server: LocalServer) -> N
     run(work())
 
 
-def test_endless_prose_fails_as_too_long_after_its_next_turn(server: LocalServer) -> None:
+def test_a_turn_that_goes_on_is_bounded_too(server: LocalServer) -> None:
     server.policy = lambda _body: Says("word " * 50, end="endless", bounded=False)
 
     async def work() -> None:
@@ -175,6 +177,23 @@ def test_an_answer_cut_at_its_length_is_gone_on_with_as_text(model: FakeChat, na
         assert rest["tool_choice"] in ("none", {"type": "none"})
         assert "response_format" not in rest
         assert '"ok\\": tr' in json.dumps([one["content"] for one in rest["messages"] if one["role"] == "assistant"])
+
+
+def test_the_two_pieces_are_one_answer_to_the_role(server: LocalServer) -> None:
+    whole = '{"verdict": "CAUTION", "confidence": "low", "summary": "Steady so far.", "keyRisks": ["earnings"]}'
+    server.script(Says(whole[:60], finish="length"), Says(whole[60:]))
+
+    async def work() -> None:
+        async with running() as runtime, runtime.conversation(spec(model=LOCAL), deadline()) as conversation:
+            schema = output_schema(ValidatorOutput)
+            first = judge(await conversation.turn("What of ACME?", schema, METADATA), ValidatorOutput)
+            text = next_text(first.outcome, first.begun)
+            assert text is not None
+            second = judge(await conversation.turn(text, schema, METADATA), ValidatorOutput, first.begun)
+            assert isinstance(second.outcome, Completed)
+            assert second.outcome.value["key_risks"] == ["earnings"]
+
+    run(work())
 
 
 @pytest.mark.parametrize("name", DIALECTS)
