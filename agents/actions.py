@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from agents.answers import RecordedCall
+from agents.grounding.figures import read
 from agents.grounding.report import Grounding, capped, ground, is_grounded, lack
 from models.research import ActionKind, Rating
 
@@ -18,9 +19,8 @@ _ENTRIES = frozenset({ActionKind.OPEN, ActionKind.ADD})
 _EXITS = frozenset({ActionKind.REDUCE, ActionKind.CLOSE})
 # The trader's prompt lets it hold and watch on these, and a weak model does not read it.
 _WAITING = frozenset({Rating.HOLD, Rating.CAUTION})
-_TERMS = (
-    "side", "quantity", "notional", "order_type", "limit_price", "stop_price", "trail_percent", "time_in_force", "legs",
-)  # fmt: skip
+_FIGURES = ("quantity", "notional", "limit_price", "stop_price", "trail_percent")
+_TERMS = ("side", "order_type", "time_in_force", "legs", *_FIGURES)
 # Parts of the trader's subject that code made. The texts of verdicts and notes are other models' words.
 _KNOWN = ("portfolio", "limits", "constraints")
 _WHOLE = "reasoning"
@@ -33,12 +33,28 @@ def ground_decision(
     answers and the account. Exits come first: of very many figures the first alone are kept."""
     actions = decision["actions"]
     question = {name: subject.get(name) for name in _KNOWN}
-    orders = [{name: one.get(name) for name in _TERMS} for one in actions]
     order = sorted(range(len(actions)), key=lambda at: actions[at]["action"] not in _EXITS)
-    texts = {str(at): actions[at]["reasoning"] for at in order} | {_WHOLE: decision["reasoning"]}
+    # The symbol names the rows of which an action's reasoning seldom says that they are its own.
+    texts = {str(at): f"{actions[at]['symbol']}: {actions[at]['reasoning']}" for at in order}
+    texts[_WHOLE] = decision["reasoning"]
     answers = [(call.answer.tool, call.arguments, call.answer.payload) for call in calls]
-    # A figure of the order itself is none that was made up, and no reason for it either.
-    return ground(texts, answers, {**question, "orders": orders})
+    return _without_own(ground(texts, answers, question), actions)
+
+
+def _without_own(found: Grounding, actions: Sequence[Mapping[str, Any]]) -> Grounding:
+    """Return the grounding without the figures that state an order's own terms: they are not made up, and no reason for
+    it either."""
+    terms = {str(at): [one[name] for name in _FIGURES if one.get(name)] for at, one in enumerate(actions)}
+    terms[_WHOLE] = [value for values in terms.values() for value in values]
+    unsupported = [one for one in found.unsupported if not _states(one.figure, terms[one.text])]
+    figures = found.figures - (len(found.unsupported) - len(unsupported))
+    share = round(found.supported / figures, 4) if figures else None
+    return found.model_copy(update={"figures": figures, "share": share, "unsupported": unsupported})
+
+
+def _states(text: str, values: Iterable[float]) -> bool:
+    figures = read(text).figures
+    return any(abs(figure.value - value) <= figure.tolerance for figure in figures for value in values)
 
 
 def supported_actions(
@@ -98,9 +114,5 @@ def _founded(grounding: Grounding) -> set[int]:
     believed."""
     has = Counter(one.text for one in grounding.citations)
     lacks = Counter(one.text for one in grounding.unsupported)
-    stands = {
-        one.text
-        for one in grounding.citations
-        if not one.path.startswith(("/orders", "/arguments")) and one.text != _WHOLE
-    }
+    stands = {one.text for one in grounding.citations if not one.path.startswith("/arguments") and one.text != _WHOLE}
     return {int(text) for text in stands if is_grounded(has[text] + lacks[text], has[text])}

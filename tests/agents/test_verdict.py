@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.verdict import COMPANY, SUMMARY_CHARS, cap_confidence, deciding_rule
+from agents.verdict import COMPANY, SUMMARY_CHARS, cap_confidence, counted, deciding_rule
 from agents.verdict import reduce_reports as reduce_with
 from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance, VerdictResult
 from models.settings import Settings
@@ -197,6 +197,49 @@ def test_the_verdict_names_the_required_role_that_it_lacks() -> None:
     assert result.missing == ["risk: refused (no)"]
     whole = reduce_with([done("quick", OK), done("catalyst", OK), done("risk", OK)], RISK)
     assert "Not BUY" not in whole.summary
+
+
+def sourced(role: str, figures: int | None) -> RoleReport:
+    return done(role, OK).model_copy(update={"sourced": figures})
+
+
+@pytest.mark.parametrize(
+    ("reports", "required", "rating", "named"),
+    [
+        ([sourced("quick", 0), sourced("risk", 2), sourced("catalyst", 0)], RISK, Rating.BUY, None),
+        ([sourced("quick", 9), sourced("risk", 1), sourced("catalyst", 9)], RISK, Rating.HOLD, "risk"),
+        ([sourced("quick", 0), sourced("risk", 0)], ("quick", "risk"), Rating.HOLD, "quick, risk"),
+        # A report of an older version, or of a graph, was not counted.
+        ([sourced("quick", 0), sourced("risk", None)], RISK, Rating.BUY, None),
+        # Where none is required, one that has them is enough.
+        ([sourced("quick", 0), sourced("catalyst", 2)], (), Rating.BUY, None),
+        ([sourced("quick", 1), sourced("catalyst", 0)], (), Rating.HOLD, "quick, catalyst"),
+    ],
+)
+def test_a_buy_rests_on_figures_of_the_tools(
+    reports: list[RoleReport], required: tuple[str, ...], rating: Rating, named: str | None
+) -> None:
+    result = reduce_with(reports, required)
+    assert result.rating is rating
+    line = f"Not BUY: {named} without 2 figures that stand in a tool's answer, on which a BUY rests."
+    assert (line in result.summary.splitlines()) is (named is not None)
+    if named is not None:
+        assert deciding_rule(result.rating, dict.fromkeys(result.completed, OK), result.summary) in line
+
+
+@pytest.mark.parametrize(
+    ("stance", "is_grounded", "counts"),
+    [
+        (OK, True, OK),
+        (OK, False, CARE),
+        (CARE, False, CARE),
+        (NO, False, NO),
+        (None, False, None),
+        ("CONFIRMED", False, CARE),
+    ],
+)
+def test_invented_figures_confirm_nothing(stance: str | None, is_grounded: bool, counts: str | None) -> None:
+    assert counted(stance, is_grounded=is_grounded) == counts
 
 
 @pytest.mark.parametrize("status", ABSENT)

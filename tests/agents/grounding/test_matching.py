@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.grounding import Grounding, capped, ground
-from agents.grounding.report import Citation
+from agents.grounding.report import Citation, is_grounded, lack
 from tests.agents.grounding.corpus import grounded
 
 SIGNALS = {
@@ -161,3 +161,38 @@ def test_a_text_without_figures_has_no_share() -> None:
 )
 def test_unsupported_figures_cap_the_confidence(text: str, confidence: str, most: str) -> None:
     assert capped(confidence, on_signals(text)) == most
+
+
+@pytest.mark.parametrize(
+    ("figures", "supported", "grounded_"),
+    [
+        (0, 0, True),
+        (1, 0, True),
+        (2, 1, True),
+        (2, 0, False),
+        (3, 1, False),
+        (4, 2, True),
+        (9, 4, False),
+        (20, 19, True),
+    ],
+)
+def test_with_several_figures_of_no_source_half_of_all_need_one(figures: int, supported: int, grounded_: bool) -> None:
+    assert is_grounded(figures, supported) is grounded_
+
+
+def test_figures_without_a_source_are_named_in_one_line() -> None:
+    assert lack(on_signals("RSI of 69.7.")) is None
+    assert lack(on_signals("RSI of 12.3.")) == "1 of 1 figures has no source in its tool answers: 12.3"
+    many = on_signals("RSI of 69.7, then 12.1, 12.2, 12.4, 12.5 and 12.6.")
+    assert lack(many) == "5 of 6 figures have no source in its tool answers: 12.1, 12.2, 12.4, 12.5 and 1 more"
+
+
+def test_only_figures_of_a_tool_on_the_subject_itself_are_sourced() -> None:
+    question = {"symbol": "AAPL", "constraints": {"maxOrderNotional": 5000.0}}
+    rows = [{**SIGNALS}, {**SIGNALS, "symbol": "KO", "rsi14": 44.44}]
+    calls: list[tuple[str, dict[str, Any], dict[str, Any]]] = [("signals_get", {"sessions": 126}, {"signals": rows})]
+    text = "RSI-14 is 69.7; that of KO is 44.44. An order is at most $5,000, over 126 sessions. It gained 77.7%."
+    found = ground({"summary": text}, calls, question)
+    assert (found.figures, found.supported, found.sourced) == (5, 4, 1)
+    assert ground({"summary": "It rises."}, calls, question).sourced == 0
+    assert grounded(AMZN, "S3 at 132.28 is 8.3% below the close of 144.28.").sourced == 3, "and what follows from them"

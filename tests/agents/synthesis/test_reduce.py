@@ -59,6 +59,16 @@ def test_a_report_that_is_not_completed_is_incomplete_and_never_a_select(role: s
     assert {"chart": "chart", "options": "contract", "research": "research"}[role] not in found.figures
 
 
+@pytest.mark.parametrize("role", ["chart", "options", "research"])
+def test_a_report_with_invented_figures_is_incomplete_and_never_a_select(role: str) -> None:
+    doubt = {"is_grounded": False, "reason": "3 of 4 figures have no source in its tool answers: 12, 13%, 14"}
+    found = synthesise(CSP, reports(**{role: doubt}), ANSWERS)
+    assert (found.recommendation, found.verdict.rating) == ("incomplete", Rating.INSUFFICIENT)
+    assert found.reasons == [f"{role}: {doubt['reason']}"]
+    rejected = synthesise(CSP, reports(**{role: {**doubt, "verdict": Stance.REJECT}}), ANSWERS)
+    assert rejected.recommendation == "reject"
+
+
 def test_an_analyst_that_did_not_run_is_incomplete() -> None:
     found = synthesise(CSP, reports()[:2], ANSWERS)
     assert (found.recommendation, found.reasons) == ("incomplete", ["research: did not run"])

@@ -1,0 +1,99 @@
+"""A trader's actions as they count: what a verdict, a report or a figure supports, and what becomes no order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.actions import ground_decision, note, supported_actions
+from models.research import TraderAction
+
+HELD = {"symbol": "IBM", "quantity": 15.0, "averageCost": 128.1, "marketPrice": 127.87, "share": 0.0192}
+SUBJECT: dict[str, Any] = {
+    "portfolio": {"cash": 98_000.0, "equity": 100_000.0, "positions": [HELD]},
+    "limits": {"maxOrderNotional": 10_000.0},
+    "constraints": {},
+    # Other models' words are no source.
+    "verdicts": [{"symbol": "IBM", "summary": "It fell 37.7 % to 79.66."}],
+}
+
+
+def action(kind: str, reasoning: str, symbol: str = "IBM", **changes: Any) -> dict[str, Any]:
+    made = TraderAction.model_validate(
+        {
+            "symbol": symbol, "action": kind, "side": "sell" if kind in ("close", "reduce") else "buy", "quantity": 15,
+            "notional": None, "orderType": "market", "limitPrice": None, "confidence": "high", "reasoning": reasoning,
+        }
+    )  # fmt: skip
+    return {**made.model_dump(mode="json"), **changes}
+
+
+def counted(
+    *actions: dict[str, Any], ratings: dict[str, str] | None = None, against: tuple[str, ...] = (), whole: str = "Well."
+) -> list[dict[str, Any]]:
+    found = ground_decision({"actions": actions, "reasoning": whole}, [], SUBJECT)
+    return supported_actions(actions, ratings or {}, against, {"IBM"}, found)
+
+
+@pytest.mark.parametrize("kind", ["open", "add"])
+@pytest.mark.parametrize(
+    ("rating", "passes"),
+    [("BUY", True), ("HOLD", False), ("CAUTION", False), ("PASS", True), ("INSUFFICIENT", True), (None, True)],
+)
+def test_a_model_takes_exposure_on_on_a_buy(kind: str, rating: str | None, passes: bool) -> None:
+    """What the risk rules deny, with a code of their own, is left to them."""
+    asked = action(kind, "It is good.", "GE")
+    (found,) = counted(asked, ratings={"GE": rating} if rating else {})
+    if passes:
+        assert found == asked
+        return
+    assert (found["action"], found["side"], found["quantity"], found["order_type"]) == ("watch", None, None, None)
+    assert found["reasoning"] == f"It is good. ({kind} was asked for; a verdict of {rating} supports none.)"
+    assert TraderAction.model_validate(found)
+    (held,) = counted(action(kind, "It is good."), ratings={"IBM": str(rating)})
+    assert held["action"] == "hold"
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "passes"),
+    [
+        ("All 15 shares are to go.", True),
+        ("At 127.87 it is below its cost of 128.10.", True),
+        ("I do not like it.", False),
+        ("It fell 37.7 % to 79.66.", False),
+        ("Of its 15 shares, 37.7 % lost 79.66 or 12.12.", False),
+    ],
+)
+@pytest.mark.parametrize("kind", ["close", "reduce"])
+def test_what_is_held_is_given_back_for_a_figure_of_the_account(kind: str, reasoning: str, passes: bool) -> None:
+    (found,) = counted(action(kind, reasoning))
+    assert found["action"] == (kind if passes else "hold")
+    if not passes:
+        assert f"({kind} was asked for; no report with figures speaks against it" in found["reasoning"]
+
+
+def test_or_for_a_report_that_speaks_against_it() -> None:
+    (found,) = counted(action("close", "I do not like it."), against=("IBM",))
+    assert found["action"] == "close"
+
+
+def test_an_exit_of_what_is_not_held_is_left_to_the_risk_rules() -> None:
+    (found,) = counted(action("close", "I do not like it.", "GE"))
+    assert found["action"] == "close"
+
+
+def test_figures_of_the_order_itself_are_not_made_up_and_no_reason_for_it() -> None:
+    asked = action("close", "Sell 7 of them.", quantity=7.0)
+    found = ground_decision({"actions": [asked], "reasoning": "Sold."}, [], SUBJECT)
+    assert (found.figures, found.share) == (0, None)
+    assert supported_actions([asked], {}, (), {"IBM"}, found)[0]["action"] == "hold"
+
+
+def test_a_decision_of_invented_figures_is_of_low_confidence_and_says_so() -> None:
+    asked = action("open", "It gained 37.7 % and 79.66 is next.", "GE")
+    found = ground_decision({"actions": [asked], "reasoning": "Since 12.12 fell."}, [], SUBJECT)
+    assert supported_actions([asked], {"GE": "BUY"}, (), (), found)[0]["confidence"] == "low"
+    assert note(found) == " (3 of 3 figures have no source in its tool answers: 37.7 %, 79.66, 12.12.)"
+    quiet = ground_decision({"actions": [asked | {"reasoning": "It gained."}], "reasoning": "Well."}, [], SUBJECT)
+    assert note(quiet) == ""
