@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from agents.litellm.config import LitellmConfig
@@ -30,11 +31,13 @@ WARM = 1  # rounds that fill caches and are not counted
 
 @dataclass(frozen=True, slots=True)
 class LibraryCost:
-    """CPU milliseconds a turn of two model calls and one tool call: through the runtime, and by the library alone;
-    medians of the rounds. loaded_ms, loaded_mb: CPU and resident memory that the import of the library takes."""
+    """CPU milliseconds a turn of two model calls and one tool call: through the runtime, by the library alone, and by
+    it without streams; medians of the rounds. loaded_ms, loaded_mb: CPU and resident memory that the import of the
+    library takes."""
 
     runtime_ms: float
     bare_ms: float
+    whole_ms: float
     loaded_ms: float
     loaded_mb: float
 
@@ -58,14 +61,19 @@ def library_cost(turns: int, rounds: int) -> LibraryCost:
             model.kill()
 
 
-async def _bare() -> None:
+async def _bare(*, stream: bool) -> None:
     """Make the calls of one turn as the library's own documents do."""
     lite = library()
     tools = tool_list(Kit().specs(), SCHEMA)
     messages: list[Any] = ChatHistory("Role: quick\nBe brief.").render(OPENAI, images_in_results=False)
     messages.append({"role": "user", "content": QUESTION})
+    options = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
     for _ in range(2):
-        reply = await lite.acompletion(model=OPENAI, messages=messages, tools=tools, num_retries=0, max_retries=0)
+        reply = await lite.acompletion(
+            model=OPENAI, messages=messages, tools=tools, num_retries=0, max_retries=0, **options
+        )
+        if stream:
+            reply = lite.stream_chunk_builder([chunk async for chunk in reply], messages=messages)
         message = reply.choices[0].message
         messages.append(message.model_dump(exclude_none=True, include={"role", "content", "tool_calls"}))
         messages += [{"role": "tool", "tool_call_id": one.id, "content": "{}"} for one in message.tool_calls]
@@ -100,10 +108,10 @@ async def main(turns: int, rounds: int, at_once: int = 64) -> None:
             result = await conversation.turn(QUESTION, SCHEMA, METADATA)
         assert result.status == "completed", result.failure
 
-    found: dict[str, list[float]] = {"runtime_ms": [], "bare_ms": []}
+    ways = {"runtime_ms": ours, "bare_ms": partial(_bare, stream=True), "whole_ms": partial(_bare, stream=False)}
+    found: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(WARM + rounds):
-        pair = [("runtime_ms", ours), ("bare_ms", _bare)]
-        for name, turn in pair if number % 2 else pair[::-1]:
+        for name, turn in list(ways.items())[:: 1 if number % 2 else -1]:
             found[name].append(await _round(turns, at_once, turn))
     await runtime.close(5)
     medians = {name: statistics.median(some[WARM:]) for name, some in found.items()}
