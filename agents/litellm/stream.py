@@ -155,8 +155,9 @@ async def refusals_to(reply: Reply, chunks: Any) -> AsyncIterator[Any]:
                     reply.refuse(piece)
             yield chunk
     finally:
-        if (close := getattr(chunks, "close", None)) is not None:
-            await close()
+        close = getattr(chunks, "aclose", None) or getattr(chunks, "close", None)
+        if close is not None and (closing := close()) is not None:
+            await closing
 
 
 def _is_object(arguments: str) -> bool:

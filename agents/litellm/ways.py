@@ -18,7 +18,9 @@ from models.research import Failure
 
 Way = Literal["forced_tool", "json_schema", "json_object", "words"]
 FORMAT = "response_format"
-_ABOUT_THE_WAY = re.compile(r"(?i)tool_choice|response_format|json_schema|json_object|grammar|schema|mime type|\btools?\b")
+_ABOUT_THE_WAY = re.compile(
+    r"(?i)tool_choice|response_format|json_schema|json_object|grammar|schema|mime type|\btools?\b"
+)
 
 
 class AnswerWays:
