@@ -35,7 +35,7 @@ from models.database.store import new_row
 from models.events.telemetry import ReportGrounded
 from models.research import Instrument, ReportStatus, RoleReport, Skipped, Stance
 from models.settings import Settings
-from models.states import RunKind, RunMode, StepKind
+from models.states import RunKind, StepKind
 from models.tables.columns import new_id
 from models.tables.composing import composed_once
 from models.tables.orders import Account
@@ -279,11 +279,11 @@ def _doubt(answer: Mapping[str, Any], stance: str | None, grounding: Grounding |
     return f"{why}; so its {answer['verdict']} counts as {stance}"
 
 
-def announce(desk: Desk, step: ClaimedStep, grounding: Grounding, mode: RunMode = "research") -> None:
+def announce(desk: Desk, step: ClaimedStep, grounding: Grounding) -> None:
     """Emit how many figures of a step's texts have a source."""
     figures = [one.figure for one in grounding.unsupported]
     event = ReportGrounded(
-        run_id=step.run_id, mode=mode, role=step.role or mode, symbol=step.subject or None, figures=grounding.figures,
+        run_id=step.run_id, mode="research", role=step.role, symbol=step.subject, figures=grounding.figures,
         supported=grounding.supported, share=grounding.share, unsupported=figures,
     )  # fmt: skip
     desk.telemetry.emit(event)

@@ -29,7 +29,7 @@ from tasks.worker.turns import last_turn, left_out, retry_of, run_role, status_o
 from tasks.worker.work import Done, Ending
 from tasks.workflows.episode.subjects import trader_board
 from tasks.workflows.memory import trader_memory
-from tasks.workflows.research import announce, role_report
+from tasks.workflows.research import role_report
 from tasks.workflows.runs import new_run, open_run
 from tools.market.protocol import MarketData
 from tools.orders.flow import process_decision
@@ -122,7 +122,6 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     actions, reasoning = cap_confidence(value.get("actions", []), rated), value.get("reasoning") or reason or ""
     if actions:
         found = ground_decision({"actions": actions, "reasoning": reasoning}, turned.recorded, brief)
-        announce(desk, step, found, "trader")
         ratings = {symbol: rating for symbol, (rating, _) in rated.items()}
         names = {underlying_of(row["symbol"]) for row in portfolio["positions"]}
         actions = supported_actions(actions, ratings, against, names, found)
