@@ -12,7 +12,8 @@ from models.tables.runs import Report, Run
 
 class GroundedReport(Frozen):
     """The grounding of one report, or of the text around an analysis. report_id: the row's. confidence: what counts;
-    claimed: the model's own, None of a report that has none; code's own for an analysis."""
+    claimed: the model's own, None of a report that has none; code's own for an analysis. verdict, claimed_verdict: the
+    same of its stance; None of an analysis."""
 
     symbol: str
     role: str
@@ -20,6 +21,8 @@ class GroundedReport(Frozen):
     confidence: str | None
     claimed: str | None
     grounding: Grounding
+    verdict: str | None = None
+    claimed_verdict: str | None = None
 
 
 def grounded_reports(session: Session, run: Run) -> list[GroundedReport]:
@@ -29,7 +32,13 @@ def grounded_reports(session: Session, run: Run) -> list[GroundedReport]:
     ).all()
     analyses = session.exec(select(Analysis).where(Analysis.run_id == run.id)).all()
     found = [
-        GroundedReport.of(row, report_id=row.id, claimed=(row.answer or {}).get("confidence"), grounding=row.grounding)
+        GroundedReport.of(
+            row,
+            report_id=row.id,
+            claimed=(row.answer or {}).get("confidence"),
+            claimed_verdict=(row.answer or {}).get("verdict"),
+            grounding=row.grounding,
+        )
         for row in rows
         if row.grounding is not None
     ]

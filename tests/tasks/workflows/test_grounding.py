@@ -21,7 +21,11 @@ def test_an_invented_figure_caps_the_confidence_and_is_listed(floor: Floor) -> N
     code, shown = floor.terminal("runs", "show", found["run_id"], columns=160)
     assert code == 0
     assert "no source: 12.34, 98765.43" in shown
-    assert "high confidence capped to low" in shown
+    assert "high confidence capped to low, CONFIRMED counts as CAUTION" in shown
+    assert found["candidates"][0]["verdict"] == "CAUTION"
+    reasons = {row["reason"] for row in floor.json("runs", "show", found["run_id"], "--lineage", "AAPL")["reports"]}
+    line = "2 of 2 figures have no source in its tool answers: 12.34, 98765.43; so its CONFIRMED counts as CAUTION"
+    assert line in reasons
 
 
 def test_a_report_without_figures_keeps_its_confidence_and_has_no_share(floor: Floor) -> None:

@@ -34,7 +34,8 @@ def grounding_report(rows: Sequence[GroundedReport]) -> RenderableType | None:
 def _line(row: GroundedReport) -> str:
     found = row.grounding
     capped = f", {row.claimed} confidence capped to {row.confidence}" if row.confidence != row.claimed else ""
-    return f"  {inert(row.symbol)} {row.role}: {found.share or 0:.0%}{capped}; no source: {_unsupported(found)}"
+    stance = f", {row.claimed_verdict} counts as {row.verdict}" if row.verdict != row.claimed_verdict else ""
+    return f"  {inert(row.symbol)} {row.role}: {found.share or 0:.0%}{capped}{stance}; no source: {_unsupported(found)}"
 
 
 def _unsupported(found: Grounding) -> str:
