@@ -390,7 +390,7 @@ def thread_scope(settings: Settings, model: RoleModel, market: MarketData) -> st
     part of it, or an earlier day would be shown what a later one has left in the history. Of the provider's URL it is
     what leads to the endpoint: the scope is shown, and outlives a password or key that is changed."""
     provider = model.provider(settings)
-    url = local_url(settings) if provider == LOCAL else settings.provider_url
+    url = {LOCAL: local_url(settings), "endpoint": settings.provider_url}.get(provider)
     provider = provider if url is None else f"{provider}@{without_login(url)}"
     day = market.clock.day
     place = market.name if day is None else f"{market.name}-{day}"

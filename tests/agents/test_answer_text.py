@@ -18,7 +18,7 @@ OTHER = JSON.replace("CONFIRMED", "REJECT")
 
 
 def fits(text: str) -> bool:
-    return json.loads(text).keys() == VALUE.keys()
+    return bool(json.loads(text).keys() == VALUE.keys())
 
 
 @pytest.mark.parametrize(

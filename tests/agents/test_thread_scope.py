@@ -6,13 +6,14 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+from agents.role_models import default_model
 from agents.runner import thread_scope
 from models.settings import Settings
 from tools.market.factory import build_market
 
 
 def scope_of(here: Settings) -> str:
-    return thread_scope(here, build_market(here))
+    return thread_scope(here, default_model(here), build_market(here))
 
 
 def test_a_kept_thread_belongs_to_its_provider_market_and_replay_day(tmp_path: Path) -> None:
@@ -26,6 +27,7 @@ def test_a_kept_thread_belongs_to_its_provider_market_and_replay_day(tmp_path: P
         scope(provider="codex"),
         scope(provider="endpoint", provider_url="http://127.0.0.1:1/v1"),
         scope(provider="endpoint", provider_url="http://127.0.0.1:2/v1"),
+        scope(provider="local", provider_url="http://127.0.0.1:2/v1"),
     ]
     assert len(set(scopes)) == len(scopes)
     assert scopes[1] == "rulebook/replay-2010-03-01/paper"

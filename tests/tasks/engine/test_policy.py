@@ -13,11 +13,12 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from agents.codex import failures
 from agents.failures import RETRYABLE
-from models.errors import DeskError, LeaseLost, MarketUnavailable, NotConfigured, Postponed, RedisDown, kind_of
+from models.errors import ContextWindow, DeskError, LeaseLost, MarketUnavailable, NotConfigured, Postponed, RedisDown, kind_of
 from tasks.engine.policy import POLICY, How, kind_in, kind_of_exception, next_attempt, opening, reason, retry, waiting
 
 # Neither ends an attempt as a failure: the work is another's, or was not begun.
-NOT_FAILURES = {LeaseLost, Postponed}
+# A context that cannot hold a role is one that a run is refused for; a turn that meets it passes in a fresh thread.
+NOT_FAILURES = {LeaseLost, Postponed, ContextWindow}
 
 
 def errors(of: type[DeskError] = DeskError) -> Iterator[type[DeskError]]:

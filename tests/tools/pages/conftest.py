@@ -35,7 +35,6 @@ def read(make_context: MakeContext) -> Read:
 
     def read(url: str, hosts: str, *, run: str | None = None, start: int = 0, **changes: Any) -> ToolAnswer:
         settings = {"page_browser": "off", "page_hosts": hosts, "tool_seconds": PATIENCE, **changes}
-        settings["step_deadline_seconds"] = 2 * PATIENCE
         context = make_context(FarMarket(clock=LiveClock()), **settings)
         context = dataclasses.replace(context, run_id=run or f"run-{next(_runs)}")
         arguments = {"url": url, "start": start} if start else {"url": url}
