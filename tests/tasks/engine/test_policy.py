@@ -13,7 +13,16 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from agents.codex import failures
 from agents.failures import RETRYABLE
-from models.errors import ContextWindow, DeskError, LeaseLost, MarketUnavailable, NotConfigured, Postponed, RedisDown, kind_of
+from models.errors import (
+    ContextWindow,
+    DeskError,
+    LeaseLost,
+    MarketUnavailable,
+    NotConfigured,
+    Postponed,
+    RedisDown,
+    kind_of,
+)
 from tasks.engine.policy import POLICY, How, kind_in, kind_of_exception, next_attempt, opening, reason, retry, waiting
 
 # Neither ends an attempt as a failure: the work is another's, or was not begun.
