@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any, Literal
 
 import orjson
@@ -253,7 +254,16 @@ def stream_of(reply: Reply) -> bytes:
 class FakeResponses:
     """A Responses API on loopback; thread-safe to script while it serves."""
 
-    def __init__(self, policy: Policy | None = None, *, latency: float = 0.0, port: int = 0, log: bool = True) -> None:
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        latency: float = 0.0,
+        port: int = 0,
+        log: bool = True,
+        tls: tuple[Path, Path] | None = None,
+    ) -> None:
+        """tls: files of a certificate and its key, to be served by."""
         self.policy: Policy = policy or (lambda _body: Text('{"ok":true}'))
         self.latency = latency
         self.requests: list[Seen] = []
@@ -261,10 +271,11 @@ class FakeResponses:
         self._log = log
         self._socket = socket.create_server(("127.0.0.1", port), backlog=2048)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # see tasks.web.serving.bind
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._socket.getsockname()[1]}/v1"
+        certificate, key = tls or (None, None)
         config = uvicorn.Config(
             self, lifespan="off", http="httptools", ws="none", access_log=False, log_level="critical",
-            timeout_keep_alive=60, timeout_graceful_shutdown=1,
+            timeout_keep_alive=60, timeout_graceful_shutdown=1, ssl_certfile=certificate, ssl_keyfile=key,
         )  # fmt: skip
         self._server = PromptServer(config)
         self._thread = threading.Thread(target=self.serve, name="fake-responses", daemon=True)

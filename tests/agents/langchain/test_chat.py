@@ -21,12 +21,12 @@ from langchain_core.tools import tool
 from PIL import Image
 from pydantic import BaseModel, Field
 
-from agents.codex.server.certificate import write_loopback_pem
 from agents.langchain import errors
 from agents.langchain.chat import ChatCodex, cut
 from agents.langchain.own import close_bridges
 from models.errors import BinaryMissing
 from tests.fakes.responses import Cut, FakeResponses, Refusal, Silence, Slow, Status, Streamed, Text
+from tests.fleet.machine.certificates import Authority
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.process
@@ -246,18 +246,19 @@ def test_a_missing_binary_is_named(home: Path, model: FakeResponses) -> None:
     assert error.value.kind == "binary_missing"
 
 
-def test_trust_roots_come_from_the_setting_and_reach_the_app_server(
-    home: Path, model: FakeResponses, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    roots = home / "roots.pem"
-    monkeypatch.setenv("DESK_CODEX_CA_FILE", str(roots))
-    with pytest.raises(errors.ChatError, match=r"the trust roots .* are no file") as error:
-        ChatCodex(model="gpt-5.5", base_url=model.url, home=home).invoke("hi")
-    assert error.value.remedy
-    write_loopback_pem(home).rename(roots)
-    assert ChatCodex(model="gpt-5.5", base_url=model.url, home=home).invoke("hi").content == "hi"
-    servers = [one for one in psutil.Process().children(recursive=True) if "app-server" in one.cmdline()]
-    assert str(roots) in {one.environ().get("SSL_CERT_FILE") for one in servers}
+def test_trust_roots_come_from_the_setting(home: Path, model: FakeResponses, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority, roots = Authority(), home / "roots.pem"
+    pair = authority.issue(home, "endpoint")
+    with FakeResponses(model.policy, tls=(pair.certificate, pair.key)) as secure:
+        given: dict[str, Any] = {"model": "gpt-5.5", "base_url": secure.url, "home": home, "max_retries": 0}
+        with pytest.raises(errors.ChatError, match="certificate"):
+            ChatCodex(**given).invoke("hi")
+        monkeypatch.setenv("DESK_CODEX_CA_FILE", str(roots))
+        with pytest.raises(errors.ChatError, match=r"the trust roots .* are no file") as error:
+            ChatCodex(**given).invoke("hi")
+        assert error.value.remedy
+        authority.write_root(roots)
+        assert ChatCodex(**given).invoke("hi").content == "hi"
 
 
 def test_text_streams_as_it_is_written_and_ends_at_a_stop_sequence(chat: ChatCodex, model: FakeResponses) -> None:
