@@ -82,8 +82,9 @@ def _set_up(flags: Flags, path: Path, person: Person, *, yes: bool) -> int:
         return _nothing_written(path, FAILED)
     if not _agreed(plan, person, yes=yes):
         return _nothing_written(path, FAILED)
-    plan.write()
-    _tell(plan)
+    with signals.ignored():  # all of it, or none
+        plan.write()
+        _tell(plan)
     return 0 if works else FAILED
 
 

@@ -40,7 +40,7 @@ def key_for(flags: Flags, before: Before, person: Person, url: str, *, needed: b
     if flags.key_file is not None:
         path = flags.key_file.expanduser().absolute()
         return Key(_checked(_of_file(path), "--key-file"), path)
-    if before.of(URL) == url and (found := before.of(KEY) or before.of(KEY_FILE)):
+    if before.of(URL) in (url, f"{url}/v1") and (found := before.of(KEY) or before.of(KEY_FILE)):
         return Key(found if before.of(KEY) else read_secret(KEY_FILE, found), known=True)
     if not needed:
         return Key()

@@ -12,7 +12,7 @@ from models.settings.sources import Loaded, load
 from models.urls import HIDDEN, masked
 from tasks.cli.output import inert, relative
 from tasks.cli.setup.choice import KEY, KEY_FILE, OURS, SECRETS, SERVED, URL, Choice
-from tasks.services import env_file, signals
+from tasks.services import env_file
 from tasks.services.env_file import Change
 
 
@@ -32,13 +32,12 @@ class Plan:
         return env_file.changes(self.before, self.after)
 
     def write(self) -> None:
-        """Write the key into its file, then the file: both or, on a stop signal, none. Raises UsageError."""
+        """Write the key into its file, then the file. Raises UsageError."""
         key = self.choice.key
-        with signals.ignored():
-            if key.kept and key.path is not None and key.text is not None:
-                env_file.write_secret(key.path, key.text)
-            if self.changes:
-                env_file.write(self.path, self.after)
+        if key.kept and key.path is not None and key.text is not None:
+            env_file.write_secret(key.path, key.text)
+        if self.changes:
+            env_file.write(self.path, self.after)
 
 
 def planned(path: Path, before: str, choice: Choice) -> Plan:

@@ -119,8 +119,9 @@ def test_a_key_of_a_variable_is_for_its_server_alone(
 
 def test_a_key_that_the_file_has_stays_for_the_same_url_and_goes_to_no_other(before: Callable[..., Before]) -> None:
     now = before(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL="https://one/v1", DESK_PROVIDER_KEY=SECRET)
-    same = script(Flags("endpoint", url="https://one/v1/", model="m", look=False), now)
-    assert same.key == Key(SECRET, known=True)
+    for url in ("https://one/v1/", "https://one"):
+        same = script(Flags("endpoint", url=url, model="m", look=False), now)
+        assert same.key == Key(SECRET, known=True)
     assert "DESK_PROVIDER_KEY" not in same.variables()
     other = script(Flags("local", url="http://two/v1", model="m", look=False), now)
     assert other.key == Key()
