@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import aiohttp
 import orjson
 
 from agents.failures import failure, reset_in
@@ -75,6 +76,10 @@ def overflow(server: str, model: str, prompt: str, context: str) -> Problem:
 
 def away(server: str, error: Exception) -> Problem:
     """Return the failure of a connection that could not be made."""
+    if isinstance(error, aiohttp.ClientSSLError):
+        why = getattr(error, "certificate_error", None) or error.os_error
+        text = f"the certificate of {server} is not trusted: {why}"
+        return Problem("bad_request", f"{text}; set DESK_CODEX_CA_FILE to a PEM of the roots that it needs")
     text = f"no model server answers at {server}: {reason(error)}; start it, or set DESK_PROVIDER_URL to one that runs"
     return Problem("unreachable", text)
 
