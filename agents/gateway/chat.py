@@ -18,11 +18,12 @@ import aiohttp
 import orjson
 import structlog
 
-from agents.answer_text import answer_in
+from agents.answer_text import answer_in, continued
 from agents.gateway import problems
 from agents.gateway.events import AnswerEvents, failed
 from agents.gateway.facts import ServerFacts
 from agents.gateway.problems import Problem, Server
+from agents.gateway.short import Repeats
 from agents.gateway.stream import (
     DONE,
     ChatAnswer,
@@ -157,16 +158,44 @@ class Call:
         usage, reply = self._usage(answer), planned.read(answer)
         if planned.again is not None and not planned.fits(reply) and not (pulse.cut and answer_in(reply.text).cut):
             pulse.cut = False
-            second = await self._ask_again({**planned.body, **planned.again})
+            second = await self._ask_again({**planned.body, **planned.again}, "asked again for the schema")
             if second is not None:
                 usage, found = added(usage, self._usage(second)), planned.read(second)
                 # The first text may have an answer in it that its reader can put right.
                 reply = found if found.calls or found.text.strip() else reply
+        if pulse.cut and planned.short is not None and self._begun(reply):
+            reply, usage = await self._shorter(planned.short, reply, usage)
         await self._send(self._told.ends(*self._checked(reply), usage))
 
-    async def _ask_again(self, body: Mapping[str, Any]) -> ChatAnswer | None:
-        """Return the answer to a second request, None where the server does not take it. Raises Problem."""
-        self._pulse.way = f"{self._plan.way}; asked again for the schema"
+    def _begun(self, reply: Reply) -> bool:
+        """Return whether a reply is the beginning of one."""
+        if reply.calls:
+            return not is_json(reply.calls[-1].arguments)
+        return bool(reply.text.strip()) and not self._plan.fits(reply)
+
+    async def _shorter(
+        self, short: Mapping[str, Any], begun: Reply, usage: dict[str, Any] | None
+    ) -> tuple[Reply, dict[str, Any] | None]:
+        """Return a short reply in place of one that was cut off, which is kept where the server gives none."""
+        planned, written = self._plan, self._pulse.tokens
+        self._pulse.cut = False
+        second = await self._ask_again({**planned.body, **short}, "cut off, and asked again for a short one")
+        if second is not None:
+            used, found = self._usage(second), planned.read(second)
+            # The count comes at the end of an answer; one that was not waited for had the same prompt.
+            usage = added(used, usage or _written(used, written))
+            if planned.fits(found):
+                return found, usage
+            joined = continued(answer_in(begun.text).text, found.text, planned.is_answer)
+            if joined.problem is None:
+                return Reply(joined.text), usage
+        self._pulse.cut = True
+        return begun, usage
+
+    async def _ask_again(self, body: Mapping[str, Any], why: str) -> ChatAnswer | None:
+        """Return the answer to another request, None where the server does not take it. why: for the turn's record.
+        Raises Problem."""
+        self._pulse.way = f"{self._pulse.way}; {why}"
         try:
             return await self._ask(body, prose=True)
         except Problem as problem:
@@ -181,9 +210,10 @@ class Call:
         if text != reply.text:
             self._pulse.way = f"{self._pulse.way}; the answer was taken out of a text"
         if self._pulse.cut and reply.calls and not is_json(reply.calls[-1].arguments):
-            raise Problem(
-                "length", f"{self._pulse.length().message}; it was cut off in a call of {reply.calls[-1].name}"
-            )
+            why = self._pulse.length().message
+            if self._repeats.found is not None:
+                why = f"the model wrote the same again and again: {problems.shown(self._repeats.found)!r}"
+            raise Problem("length", f"{why}; it was cut off in a call of {reply.calls[-1].name}")
         if text.strip() or reply.calls:
             return text, tuple(with_own_ids(list(reply.calls), set(self._plan.used)))
         model = f"{self._server.model} on {self._server.name}"
@@ -195,7 +225,7 @@ class Call:
     async def _ask(self, body: Mapping[str, Any], *, prose: bool) -> ChatAnswer:
         """Return the answer to one request, whose pieces are told as they come. prose: it may be one; otherwise no more
         of a prose is waited for than may stand before a call. Raises Problem."""
-        self._prose = prose
+        self._prose, self._repeats = prose, Repeats()
         answer = ChatAnswer(thinks=bool(self._facts.reasoning))
         self._pulse.requested()
         try:
@@ -254,7 +284,7 @@ class Call:
                         break
                     if data is None or not await self._take(answer, _loaded(data)):
                         self._pulse.heard()
-                    if self._pulse.too_long:
+                    if self._pulse.too_long or self._repeats.found is not None:
                         self._pulse.cut = True
                         return
                     if not self._prose and answer.calls == [] and is_prose(answer.text):
@@ -289,6 +319,7 @@ class Call:
                 self._pulse.reasons(text)
             else:
                 self._pulse.writes(text)
+            self._repeats.add(text)
             if text and (kind == "reasoning" or (kind == "text" and self._plan.live)):
                 self._pending.append(Piece(kind, text))
         if self._pending and time.monotonic() - self._sent_at >= TOGETHER_SECONDS:
@@ -308,6 +339,15 @@ class Call:
         else:
             self._calls.counted(self._facts.model, self._plan.prompt, usage["input_tokens"])
         return usage
+
+
+def _written(same: Mapping[str, Any] | None, tokens: int) -> dict[str, Any] | None:
+    """Return the tokens of a call with the prompt of another one, whose tokens are known."""
+    if same is None:
+        return None
+    read = same["input_tokens"]
+    known = {"output_tokens": tokens, "total_tokens": read + tokens}
+    return {**same, "input_tokens_details": {"cached_tokens": 0}, **known}
 
 
 def is_prose(text: str) -> bool:

@@ -30,7 +30,8 @@ class Messages:
 
     def __init__(self, images: bool, in_words: Callable[[Sequence[tuple[str, str]], str], str] | None = None) -> None:
         self.used: set[str] = set()
-        self.rounds = 0
+        self.rounds = self.repeats = 0
+        self._made: set[tuple[str, str]] = set()
         self._images, self._in_words = images, in_words
         self._system: list[str] = []
         self._messages: list[Message] = []
@@ -41,7 +42,7 @@ class Messages:
 
     def add_all(self, instructions: str | None, items: Iterable[Any]) -> None:
         """Add the items of a request. rounds is then how often the model has called tools since the last message of a
-        user; used has the ids of calls."""
+        user, and repeats how many of those calls it had made before; used has the ids of calls."""
         if instructions:
             self._system.append(instructions)
         for item in items:
@@ -78,7 +79,8 @@ class Messages:
             if text.strip():
                 self._append("assistant", self._in_words((), text) if self._in_words else text)
             return
-        self.rounds = 0
+        self.rounds = self.repeats = 0
+        self._made.clear()
         self._append("user", self._parts(content))
 
     def _append(self, role: str, content: str | list[Any]) -> None:
@@ -91,6 +93,8 @@ class Messages:
 
     def _add_call(self, item: Mapping[str, Any]) -> None:
         name, arguments = str(item.get("name")), _sendable(item.get("arguments"))
+        self.repeats += (name, arguments) in self._made
+        self._made.add((name, arguments))
         id_ = self._own_id(str(item.get("call_id") or ""))
         self._names[id_] = name
         if self._in_words is not None:

@@ -18,6 +18,7 @@ import structlog
 from agents.answer_text import answer_in
 from agents.gateway.facts import ServerFacts
 from agents.gateway.messages import Messages, chars_of
+from agents.gateway.short import shortened
 from agents.gateway.stream import ChatAnswer, MadeCall
 
 log = structlog.get_logger(__name__)
@@ -25,10 +26,13 @@ log = structlog.get_logger(__name__)
 ANSWER = "answer"
 ANSWER_TOOL = "Takes your final answer. Call it once, when you have what you need, and no other tool beside it."
 MOST_ROUNDS = 12  # calls of tools in one turn, after which the model has to answer
+MOST_REPEATS = 2  # calls that were made before in the turn; weak models go on with them for ever
+ANSWER_ROOM = 1_000  # tokens left of the context, below which no tool is called any more
 LEAST_TOKENS = 256  # of an answer, whatever is left of the context
 MARGIN = 64  # tokens of the chat template itself
 CHARS_A_TOKEN = 6  # at the most: a prompt with more characters for each token of the context cannot fit
 _FORM = "Your answer is one JSON object by this JSON schema, and nothing beside it:"
+_REPLY = 'When you have what you need, answer by {"reply":{"answer":...}}, and nothing beside it. The answer is'
 _CALLS = (
     'You may call tools before you answer, by {"reply":{"tool_calls":[{"name":...,"arguments":{...}}]}}. There are:'
 )
@@ -47,11 +51,12 @@ class Reply:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The request to a server. again: what a second one has beside it, where the first is answered with a text that
-    does not fit the schema; None where there is no second. live: the text may go on as it comes. way: for the turn's
-    record. used: ids of earlier calls. prompt: characters."""
+    does not fit the schema; short: where it was cut off; None where there is no second. live: the text may go on as it
+    comes. way: for the turn's record. used: ids of earlier calls. prompt: characters."""
 
     body: dict[str, Any]
     again: Mapping[str, Any] | None
+    short: Mapping[str, Any] | None
     live: bool
     way: str
     used: frozenset[str]
@@ -80,14 +85,17 @@ class Plan:
 
     def answer(self, reply: Reply) -> str | None:
         """Return the JSON of a reply's text that fits the schema, None where there is none."""
-        schema = self.schema
-        if schema is None:
+        if self.schema is None:
             return None
+        found = answer_in(reply.text, self.is_answer)
+        return found.text if found.problem is None and self.is_answer(found.text) else None
+
+    def is_answer(self, text: str) -> bool:
+        """Return whether a JSON text fits the schema, where there is one."""
         try:
-            found = answer_in(reply.text, lambda text: fits(schema, orjson.loads(text)))
-            return found.text if found.problem is None and fits(schema, orjson.loads(found.text)) else None
+            return self.schema is not None and fits(self.schema, orjson.loads(text))
         except (orjson.JSONDecodeError, RecursionError):
-            return None
+            return False
 
     @property
     def _tools(self) -> frozenset[str]:
@@ -105,27 +113,33 @@ def plan(request: Mapping[str, Any], facts: ServerFacts, tokens: int, chars_a_to
     in_words = bool(tools) and facts.tool_way == "schema"
     messages = Messages(facts.images is not False, _said if in_words else None)
     messages.add_all(request.get("instructions"), request.get("input") or ())
-    answering = messages.rounds >= MOST_ROUNDS
+    answering = messages.rounds >= MOST_ROUNDS or messages.repeats >= MOST_REPEATS
+    # What is said of the form is the same whether the model has to answer or not: what was read is not read again.
+    words = _form_in_words(tools, schema, facts, in_words=in_words)
+    sent = messages.whole(*words)
+    chars = chars_of(sent) + (0 if in_words else len(orjson.dumps(tools)))
+    left = None if facts.context is None else int(facts.context - chars / chars_a_token - MARGIN)
+    answering = answering or (messages.rounds > 0 and left is not None and left < ANSWER_ROOM)
     if answering:
-        log.warning("gateway.must_answer", model=facts.model, rounds=messages.rounds)
+        log.warning(
+            "gateway.must_answer", model=facts.model, rounds=messages.rounds, repeats=messages.repeats, left=left
+        )
     if in_words:
         form = _tools_or_answer([] if answering else tools, schema, one=facts.parallel_tools is False)
         put, again = _put(form, facts, strict=False), None
-        words = [_tools_in_words(tools), f"{_FORM}\n{orjson.dumps(form).decode()}"]
+        short = _short(form, facts, strict=False) if schema is not None else {}
     else:
         put, again = _beside(tools, schema, facts, answering=answering)
-        words = _in_words(schema, bool(tools)) if schema is not None and facts.schema_way != "forced_tool" else []
-    sent = messages.whole(*words)
-    chars = chars_of(sent) + len(orjson.dumps(put.get("tools", ())))
+        short = _short(schema, facts, chosen={"tool_choice": "none"} if tools else {}) if schema is not None else {}
     body = {
         "model": request["model"],
         "messages": sent,
         **put,
         **_options(request, facts),
-        "max_tokens": _most(tokens, facts.context, chars / chars_a_token),
+        "max_tokens": tokens if left is None else min(tokens, max(LEAST_TOKENS, left)),
     }
     live = again is None and not in_words and not (tools and facts.schema_way == "forced_tool")
-    return Plan(body, again, live, facts.way, frozenset(messages.used), chars, schema, in_words)
+    return Plan(body, again, short or None, live, facts.way, frozenset(messages.used), chars, schema, in_words)
 
 
 def fits(schema: Mapping[str, Any], value: Any, root: Mapping[str, Any] | None = None) -> bool:
@@ -186,6 +200,13 @@ def _put(schema: Mapping[str, Any], facts: ServerFacts, *, strict: bool = True) 
     return {"response_format": {"type": "json_object"}} if facts.schema_way == "json_object" else {}
 
 
+def _short(
+    form: Mapping[str, Any], facts: ServerFacts, *, strict: bool = True, chosen: Mapping[str, Any] = {}
+) -> dict[str, Any]:
+    """Return what makes an answer end; empty where the server keeps to no schema. chosen: of native tools."""
+    return {**_put(shortened(form), facts, strict=strict), **chosen} if facts.schema_way == "json_schema" else {}
+
+
 def _chosen() -> dict[str, Any]:
     return {"tool_choice": {"type": "function", "function": {"name": ANSWER}}}
 
@@ -202,12 +223,6 @@ def _options(request: Mapping[str, Any], facts: ServerFacts) -> dict[str, Any]:
         if facts.usage is not False:  # some servers refuse what they do not know
             found["stream_options"] = {"include_usage": True}
     return found
-
-
-def _most(tokens: int, context: int | None, prompt: float) -> int:
-    """Return the most tokens of an answer; the prompt's are an estimate."""
-    left = tokens if context is None else max(LEAST_TOKENS, int(context - prompt - MARGIN))
-    return min(tokens, left)
 
 
 def _tools(given: Any) -> list[dict[str, Any]]:
@@ -284,8 +299,16 @@ def _tools_in_words(tools: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join((_CALLS, *lines))
 
 
-def _in_words(schema: Mapping[str, Any], tools: bool) -> list[str]:
+def _form_in_words(
+    tools: Sequence[Mapping[str, Any]], schema: Mapping[str, Any] | None, facts: ServerFacts, *, in_words: bool
+) -> list[str]:
+    """Return what the model is told of the form of its answer, and of tools that its template has no words for."""
     told = orjson.dumps(schema).decode()
+    if in_words:
+        form = "a text." if schema is None else f"one JSON object by this JSON schema:\n{told}"
+        return [_tools_in_words(tools), f"{_REPLY} {form}"]
+    if schema is None or facts.schema_way == "forced_tool":
+        return []
     return [f"{'Call tools as you need them. When you have what you need: ' if tools else ''}{_FORM}\n{told}"]
 
 

@@ -115,14 +115,17 @@ def test_a_prose_without_end_is_asked_for_again_in_time(
     assert server.tokens < 8000
 
 
-def test_a_prose_that_was_cut_off_is_asked_for_again_and_half_an_answer_is_not(
+def test_a_prose_that_was_cut_off_is_asked_for_again_and_half_an_answer_by_bounds(
     server: LocalServer, tmp_path: Path, registry: str
 ) -> None:
-    """The one is of no use; with the other its reader goes on."""
     result = asked(server, tmp_path, registry, Says("It is", finish="length"), ANSWER)
     assert (result.text, result.cut, len(server.chats())) == (FINAL, False, 2)
-    result = asked(server, tmp_path, registry, Says('{"ok":tr', finish="length"), ANSWER)
-    assert (result.text, result.cut, len(server.chats())) == ('{"ok":tr', True, 3)
+    half = Says('{"ok":tr', finish="length")
+    result = asked(server, tmp_path, registry, half, ANSWER)
+    assert (result.text, result.cut, len(server.chats())) == (FINAL, False, 4)
+    # Where no schema is kept to, its reader goes on with it.
+    result = asked(server, tmp_path, registry, half, ANSWER, schema_way="json_object")
+    assert (result.text, result.cut, len(server.chats())) == ('{"ok":tr', True, 5)
 
 
 def test_where_tools_and_a_schema_go_together_both_are_asked_for(
@@ -268,7 +271,13 @@ def test_a_server_that_cannot_stream_is_not_asked_to(server: LocalServer, tmp_pa
 
 
 def test_a_model_that_calls_tools_for_ever_has_to_answer(server: LocalServer, tmp_path: Path, registry: str) -> None:
-    server.policy = lambda body: Says(FINAL) if body.get("tool_choice") == "none" else Says(calls=(QUOTES,))
+    """Each time with other arguments."""
+
+    def another(body: Mapping[str, Any]) -> Reply:
+        call = Call("quotes_get", f'{{"symbols":["A{len(server.chats())}"]}}')
+        return Says(FINAL) if body.get("tool_choice") == "none" else Says(calls=(call,))
+
+    server.policy = another
     kit = Kit()
     result = asked(server, tmp_path, registry, tools=kit)
     assert (result.status, result.text, len(kit.calls)) == ("completed", FINAL, 12)

@@ -138,7 +138,8 @@ def test_an_answer_that_is_too_long_is_cut_and_kept(
     server.script(Says('{"ok":true,"why":"so it is. ', end="endless", bounded=bounded))
 
     async def work() -> None:
-        async with local(server, tmp_path, registry, output_tokens=100) as runtime:
+        facts = {"schema_way": "json_object"}
+        async with local(server, tmp_path, registry, facts=facts, output_tokens=100) as runtime:
             found.append(await one_turn(runtime, asks(tools=NoTools())))
             await until(lambda: server.open == 0)
 
@@ -152,10 +153,13 @@ def test_an_answer_that_is_too_long_is_cut_and_kept(
 
 
 def test_a_call_that_was_cut_off_is_not_answered(server: LocalServer, tmp_path: Path, registry: str) -> None:
-    """The model would write it again, as long as before."""
+    """The model would write it again, as long as before; where the server keeps to a schema it has to answer."""
     kit = Kit()
-    call = Call("quotes_get", '{"symbols":["' + "A" * 200, id="c")
-    result = asked(server, tmp_path, registry, Says(calls=(call,), finish="length"), tools=kit)
+    cut = Says(calls=(Call("quotes_get", '{"symbols":["' + "A" * 200, id="c"),), finish="length")
+    result = asked(server, tmp_path, registry, cut, Says(FINAL), tools=kit)
+    assert (result.text, kit.calls, len(server.chats())) == (FINAL, [], 2)
+    server.requests.clear()
+    result = asked(server, tmp_path, registry, cut, tools=kit, schema_way="json_object")
     assert result.failure is not None
     assert (result.failure.kind, kit.calls, len(server.chats())) == ("length", [], 1)
     assert "cut off in a call of quotes_get" in result.failure.message
