@@ -75,8 +75,8 @@ class ChatCalls:
         try:
             await self._call(request, headers, pulse, told, send)
         except Problem as problem:
-            log.info("gateway.call_failed", kind=problem.kind, why=problem.message, server=self._name)
-            await send(failed(problem.told([self._key] if self._key else ())))
+            log.info("gateway.call_failed", kind=problem.kind, why=problem.shown(self._key), server=self._name)
+            await send(failed(problem.told(self._key)))
 
     async def _call(
         self, request: Mapping[str, Any], headers: Mapping[str, str], pulse: Pulse, told: AnswerEvents, send: Send

@@ -105,9 +105,9 @@ class PassedCalls:
         return body
 
     async def _tell(self, problem: Problem, begin: Begin, send: Send) -> None:
-        log.info("gateway.call_failed", kind=problem.kind, why=problem.message, server=self._name)
+        log.info("gateway.call_failed", kind=problem.kind, why=problem.shown(self._key), server=self._name)
         await begin(200, STREAM_HEADERS)
-        told = failed(problem.told([self._key] if self._key else ()))
+        told = failed(problem.told(self._key))
         await send(event("response.created", response={"id": "resp_0"}) + told)
 
     async def _stream(self, response: aiohttp.ClientResponse, signs: Signs, pulse: Pulse, send: Send) -> None:

@@ -29,7 +29,7 @@ _BY_STATUS = {
     405: "not_found", 413: "context_window", 429: "rate_limited", 503: "overloaded", 529: "overloaded",
 }  # fmt: skip
 _OVERFLOW = re.compile(
-    r"context[ _-]?(length|size|window|overflow)|maximum context|prompt is too long|too many tokens|n_ctx",
+    r"context[ _-]?(length|size|window|overflow)(?!_id)|maximum context|prompt is too long|too many tokens|n_ctx",
     re.IGNORECASE,
 )
 _OF_CONTEXT = re.compile(r"context[ _-]?(?:length|size|window)?\D{0,40}?(\d[\d,]*)", re.IGNORECASE)
@@ -51,10 +51,14 @@ class Problem(Exception):
         super().__init__(message)
         self.kind, self.message, self.reset_seconds = kind, message, reset_seconds
 
-    def told(self, secrets: Iterable[str] = ()) -> str:
-        """Return the failure as the message of a failed answer."""
-        text = redacted(self.message, secrets)
-        return orjson.dumps({"chordesk_failure": [self.kind, text, self.reset_seconds]}).decode()
+    def told(self, key: str | None = None) -> str:
+        """Return the failure as the message of a failed answer. key: the provider's, which it may have quoted."""
+        return orjson.dumps({"chordesk_failure": [self.kind, self.shown(key), self.reset_seconds]}).decode()
+
+    def shown(self, key: str | None) -> str:
+        """Return the message without secrets."""
+        text: str = redacted(self.message, [key] if key else ())
+        return text
 
 
 def failure_in(message: str) -> Failure | None:

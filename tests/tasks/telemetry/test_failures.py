@@ -103,10 +103,10 @@ def test_a_turn_without_usable_figures_is_recorded(failing: Silent) -> None:
 
 
 def test_both_turns_of_a_repair_that_failed_are_recorded(failing: Silent) -> None:
-    found = lines_of(failing, "AAPL", Text("no JSON"))
+    found = lines_of(failing, "AAPL", Text("plain prose"))
     assert [(row["event"], row["kind"]) for row in found] == [("codex.turn.failed", "invalid_output")] * 2
-    assert "Invalid JSON" in found[1]["error"]
-    assert "no JSON" not in found[1]["error"], "what a model says is not for telemetry"
+    assert "no JSON object" in found[1]["error"]
+    assert "prose" not in found[1]["error"], "what a model says is not for telemetry"
 
 
 def test_a_key_that_a_provider_quotes_is_not_recorded(failing: Silent) -> None:
