@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from models.settings.running import is_up
 from models.settings.sources import Loaded, load
-from models.urls import HIDDEN, masked
+from models.urls import HIDDEN, is_loopback, masked
 from tasks.cli.output import inert, relative
 from tasks.cli.setup.choice import KEY, KEY_FILE, OURS, SECRETS, SERVED, URL, Choice
 from tasks.services import env_file
@@ -82,6 +83,8 @@ def to_know(plan: Plan, cwd: Path) -> Iterator[str]:
     origin = plan.loaded.origins.get("provider_key")
     if choice.provider in SERVED and choice.key.text is None and origin is not None:
         yield f"{choice.url} is sent the key of {origin.key} (from {origin.source})"
+    if choice.provider == "local" and choice.key.text and not is_loopback(urlsplit(choice.url or "").hostname or ""):
+        yield f"{masked(choice.url or '')} counts as local, without a price: what it charges is in no figure"
     own = choice.key.path if not choice.key.kept else None
     if own is not None and own.stat().st_mode & 0o077:
         yield f"others may read {own}: `chmod 600 {own}`"

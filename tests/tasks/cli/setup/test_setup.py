@@ -15,6 +15,7 @@ from models.settings.running import lock_path
 from tests.fakes.local_server import LocalServer, Says
 from tests.fakes.responses import FakeResponses, Reply, Status, Text
 from tests.tasks.cli.running import desk
+from tests.tasks.cli.test_commands import loaded
 
 SECRET = "sk-of-nobody-1234"
 
@@ -195,3 +196,17 @@ def test_a_key_goes_to_no_other_server_and_a_file_that_others_may_read_is_named(
     assert SECRET not in done.stdout + done.stderr
     done = setup(tmp_path, *flags, DESK_PROVIDER_KEY=SECRET)
     assert done.stdout.startswith(".env has all of it already\n")
+
+
+def test_a_hosted_server_of_chat_completions_has_no_price_and_that_is_said(tmp_path: Path) -> None:
+    flags = ("--provider", "local", "--url", "https://chat.example/v1", "--model", "m", "--key-env", "MY_KEY")
+    done = setup(tmp_path, *flags, "--yes", "--no-try", MY_KEY=SECRET)
+    assert "warning: https://chat.example/v1 counts as local, without a price" in done.stderr
+    assert f"the key is in {tmp_path / 'keys' / 'chat.example.key'}, which only you may read" in done.stdout
+
+
+def test_the_first_question_waits_for_little(tmp_path: Path) -> None:
+    done, modules = loaded(tmp_path, "setup", "--provider", "local", "--url", "http://127.0.0.1:9/v1", "--no-try")
+    assert done.returncode == 2
+    assert "--model is missing" in done.stderr
+    assert not {"tasks.bootstrap", "sqlalchemy", "aiohttp", "agents.roles"} & modules
