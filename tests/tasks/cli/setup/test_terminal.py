@@ -31,7 +31,7 @@ def test_a_person_chooses_a_server_by_its_number_and_has_it_tried_and_written(tm
 
 def test_a_key_that_is_typed_is_shown_nowhere(tmp_path: Path) -> None:
     with FakeResponses(screening) as endpoint, Terminal(tmp_path, "setup", OLLAMA_HOST="") as terminal:
-        terminal.types(": ", "2")
+        terminal.types("Number", "2")
         terminal.types("Base URL [https://api.openai.com/v1]: ", endpoint.url)
         terminal.types("Key (it is not shown; Enter for none): ", SECRET)
         terminal.types("Model: ", "m-1")
@@ -45,7 +45,7 @@ def test_a_key_that_is_typed_is_shown_nowhere(tmp_path: Path) -> None:
 def test_ctrl_c_leaves_the_file_at_a_question_and_in_each_part_of_the_try(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("DESK_SHARD_SIZE=99\n", encoding="utf-8")
     with Terminal(tmp_path, "setup", "--no-try") as terminal:
-        terminal.waits_for("]: ")
+        terminal.waits_for("Number")
         stopped(terminal)
     never = Says("x", pace=Pace(first=600.0))
     with LocalServer(lambda _body: never) as server, FakeResponses(silent) as endpoint:
@@ -88,8 +88,8 @@ def test_a_choice_that_fails_is_written_where_the_person_insists(tmp_path: Path)
 
 def test_what_is_not_there_is_asked_for_again(tmp_path: Path) -> None:
     with Terminal(tmp_path, "setup", OLLAMA_HOST="") as terminal:
-        terminal.types(": ", "2")
-        terminal.types("]: ", f"http://127.0.0.1:{free_ports(1)[0]}/v1")
+        terminal.types("Number", "2")
+        terminal.types("Base URL", f"http://127.0.0.1:{free_ports(1)[0]}/v1")
         terminal.types("Key (it is not shown; Enter for none): ", "")
         terminal.waits_for("cannot be reached")
         terminal.waits_for("What do you have?")
