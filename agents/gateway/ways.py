@@ -127,7 +127,7 @@ def plan(request: Mapping[str, Any], facts: ServerFacts, tokens: int, chars_a_to
     if in_words:
         form = _tools_or_answer([] if answering else tools, schema, one=facts.parallel_tools is False)
         put, again = _put(form, facts, strict=False), None
-        short = _short(form, facts, strict=False) if schema is not None else {}
+        short = _short(_tools_or_answer([], schema, one=True), facts, strict=False) if schema is not None else {}
     else:
         put, again = _beside(tools, schema, facts, answering=answering)
         short = _short(schema, facts, chosen={"tool_choice": "none"} if tools else {}) if schema is not None else {}
@@ -203,7 +203,8 @@ def _put(schema: Mapping[str, Any], facts: ServerFacts, *, strict: bool = True) 
 def _short(
     form: Mapping[str, Any], facts: ServerFacts, *, strict: bool = True, chosen: Mapping[str, Any] = {}
 ) -> dict[str, Any]:
-    """Return what makes an answer end; empty where the server keeps to no schema. chosen: of native tools."""
+    """Return what makes an answer end; empty where the server keeps to no schema. It is an answer then, and no call: a
+    call without end is made again. chosen: of native tools."""
     return {**_put(shortened(form), facts, strict=strict), **chosen} if facts.schema_way == "json_schema" else {}
 
 

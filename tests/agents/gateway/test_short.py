@@ -120,3 +120,14 @@ def test_a_context_that_is_nearly_full_has_room_for_an_answer_alone(
     result = asked(server, tmp_path, registry, Says(calls=(long,)), ANSWER, context=3_000)
     assert (result.status, result.text) == ("completed", FINAL)
     assert [seen.body.get("tool_choice") for seen in server.chats()] == [None, "none"]
+
+
+def test_a_call_without_end_in_words_ends_in_an_answer(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    loop = Says('{"reply":{"tool_calls":[{"name":"quotes_get","arguments":{"symbols":[' + '"ACME",' * 500)
+    kit = Kit()
+    result = asked(
+        server, tmp_path, registry, loop, Says('{"reply":{"answer":{"ok":true}}}'), tools=kit, tool_way="schema"
+    )
+    assert (result.text, result.cut, kit.calls) == (FINAL, False, [])
+    schema = server.chats()[1].body["response_format"]["json_schema"]["schema"]
+    assert list(schema["properties"]["reply"]["properties"]) == ["answer"]
