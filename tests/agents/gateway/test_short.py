@@ -71,7 +71,7 @@ def test_an_answer_that_says_the_same_for_ever_is_asked_for_again_and_ends(
     tools: bool, server: LocalServer, tmp_path: Path, registry: str
 ) -> None:
     """The server is stopped after a page, not when its context is full."""
-    loop = Says('{"ok":true,"why":"' + "so it is, " * 2_000)
+    loop = Says('{"ok":true,"why":"' + "so it is, " * 2_000, end="endless", bounded=False)
     result = asked(server, tmp_path, registry, loop, ANSWER, tools=Kit() if tools else NoTools())
     assert (result.status, result.text, result.cut) == ("completed", FINAL, False)
     assert result.way is not None
