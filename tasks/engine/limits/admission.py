@@ -2,7 +2,7 @@
 of a model when its provider limits its rate.
 
 desk:turns:{line}     a sorted set of the turns in flight; the score is the end of each one's lease, in milliseconds
-desk:waiting:{line}   a sorted set of the tickets that wait for a place; the score is the time of arrival
+desk:waiting:{line}   a sorted set of the tickets that wait for a place; the score is its arrival, in microseconds
 desk:kept:{line}      the same tickets with the time at which each one's place in the line is given up
 desk:here:{line}      those that wait now; the others were postponed, and are on their way back
 desk:parked:{model}   the reason why the model is parked; expires when turns may start again
@@ -21,6 +21,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import redis
@@ -46,6 +47,7 @@ AWAY_SECONDS = 2.0
 # A waiting turn asks the more seldom, the longer it waits: a slow model must not be slowed down by those that wait.
 FIRST_POLL_SECONDS, LAST_POLL_SECONDS = 0.02, 1.0
 NEXT_POLL_SECONDS = 0.2  # of those that are next in line
+WOKEN = 2  # of those that wait in a process, when one of its turns ends
 HERE_SECONDS = 4.0  # one that has not asked for longer lets those behind it pass
 KEPT_SECONDS = 60.0  # and loses its place in line after so long
 # Turns that wait may take this part of a worker's threads; the rest is for models that have a place.
@@ -102,8 +104,8 @@ def _text(value: Any) -> str:
 
 @dataclass(slots=True)
 class Waiters:
-    """The turns of this process that wait, on all models. most: that may wait at once. before: by ticket, how many
-    others are before it."""
+    """The turns of this process that wait, on all models, in the order in which they came here. most: that may wait at
+    once. before: by ticket, how many others are before it."""
 
     most: int
     before: dict[str, int] = field(default_factory=dict)
@@ -127,6 +129,7 @@ class Admission:
         self._waiters = waiters
         self._lease_ms = int(settings.lease_seconds * 1000)
         self._tokens: set[str] = set()
+        self._asleep: dict[str, asyncio.Event] = {}  # by ticket
         self._renewal: asyncio.Task[None] | None = None
         self._parks: set[asyncio.Task[float | None]] = set()
         self._checked_at = float("-inf")
@@ -167,6 +170,7 @@ class Admission:
             yield
         finally:
             await self._leave(token)
+            self._wake()
 
     def limited(self, reset_seconds: float | None) -> None:
         """Park the model now, before the limited turn has ended: other turns would meet the same limit."""
@@ -227,7 +231,23 @@ class Admission:
                 raise Postponed(self._no_place(limit, place), jittered(1.0))
             most = NEXT_POLL_SECONDS if place < limit else LAST_POLL_SECONDS
             pause = min(most, FIRST_POLL_SECONDS + (loop.time() - began) / 20)
-            await asyncio.sleep(pause * random.uniform(0.75, 1.25))
+            await self._sleep(ticket, pause * random.uniform(0.75, 1.25))
+
+    async def _sleep(self, ticket: str, seconds: float) -> None:
+        """Wait before the next question, or until a turn of this process has ended."""
+        self._asleep[ticket] = woken = asyncio.Event()
+        try:
+            async with asyncio.timeout(seconds):
+                await woken.wait()
+        except TimeoutError:
+            return
+        finally:
+            del self._asleep[ticket]
+
+    def _wake(self) -> None:
+        """Let the first ones of those that wait here ask at once: a place is free."""
+        for ticket in islice(filter(self._asleep.__contains__, self._waiters.before), WOKEN):
+            self._asleep[ticket].set()
 
     async def _ask(self, token: str, ticket: str, limit: int) -> bool:
         """Ask for a place, and return whether there is one. Raises Postponed while the model is parked."""

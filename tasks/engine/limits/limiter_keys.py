@@ -14,7 +14,7 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now)) do
   redis.call('ZREM', KEYS[2], gone) redis.call('ZREM', KEYS[3], gone) redis.call('ZREM', KEYS[4], gone)
 end
-redis.call('ZADD', KEYS[2], 'NX', now, ticket)
+redis.call('ZADD', KEYS[2], 'NX', string.format('%.0f', t[1] * 1000000 + t[2]), ticket)
 local place = redis.call('ZRANK', KEYS[2], ticket)
 local left = math.max(redis.call('PTTL', KEYS[5]), 0)
 local here = left > 0 and 0 or tonumber(ARGV[5])
