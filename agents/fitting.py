@@ -28,7 +28,7 @@ SMALLEST_ANSWER = 1_000  # tokens of an answer, its reasoning and a call of a to
 ANSWER_PART = 4  # this part of the context is for the answer, and no more than a model call may write
 KEPT_ANSWER = 1_000  # tokens of an earlier answer that a kept thread sends again
 FRAME = 100  # of a chat's template, between its messages
-# A row of signals_get or technicals_get, with its symbol in the question and in the call: of 131 symbols 160 to 165.
+# A row of signals_get or technicals_get (136 and 163 of 131 symbols), and a symbol in the question and in the call.
 SYMBOL_DATA, SYMBOL = 170, 8
 CALLS = 4 * SYMBOL_DATA  # of two calls on one symbol: the first gets half
 # Parts of a subject that lose rows before the others do: the others are what is to be judged.

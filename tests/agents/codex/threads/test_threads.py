@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import redis
 
 from agents.codex.threads.registry import ThreadRegistry
+from agents.gateway.facts import ServerFacts
 from agents.kept_threads import ThreadRecord
 from models.errors import RedisDown
 from tests.agents.codex.kit import FINAL, Kit, config, deadline, one_turn, run, running, spec, turn, until
@@ -77,6 +79,16 @@ def test_a_kept_thread_goes_on_in_the_next_conversation_and_after_a_restart(
     run(work())
 
 
+def of_context(tokens: int | None) -> Callable[[str], Awaitable[ServerFacts]]:
+    """Return what tells of a server with so large a context."""
+
+    async def told(model: str) -> ServerFacts:
+        asked = dt.datetime(2026, 11, 24, tzinfo=dt.UTC)
+        return ServerFacts(url="", server="llama.cpp", version="1", model=model, context=tokens, asked_at=asked)
+
+    return told
+
+
 @pytest.mark.parametrize(
     ("changed", "settings", "wanted", "reason"),
     [
@@ -89,6 +101,8 @@ def test_a_kept_thread_goes_on_in_the_next_conversation_and_after_a_restart(
         ({}, {"thread_tokens": 99}, {}, "rollover:tokens"),
         # The provider gave no figure: its rollout's size stands for it.
         ({"context_tokens": None, "rollout_size": 401}, {"thread_tokens": 99}, {}, "rollover:tokens"),
+        # Half of the model's context, where that is known.
+        ({"context_tokens": 4_097}, {"facts": of_context(8_192)}, {}, "rollover:tokens"),
     ],
 )
 def test_a_kept_thread_starts_afresh_for_each_reason(
@@ -114,7 +128,13 @@ def test_a_kept_thread_starts_afresh_for_each_reason(
 
 @pytest.mark.parametrize(
     ("changed", "settings"),
-    [({"created_at": 1.0}, {}), ({}, {"thread_tokens": 100}), ({"context_tokens": None}, {"thread_tokens": 100})],
+    [
+        ({"created_at": 1.0}, {}),
+        ({}, {"thread_tokens": 100}),
+        ({"context_tokens": None}, {"thread_tokens": 100}),
+        ({"context_tokens": 4_096}, {"facts": of_context(8_192)}),
+        ({"context_tokens": 40_000}, {"facts": of_context(None)}),
+    ],
 )
 def test_a_kept_thread_is_resumed_without_a_reason_against_it(
     model: FakeResponses, tmp_path: Path, registry: str, changed: dict[str, Any], settings: dict[str, Any]
