@@ -159,7 +159,7 @@ def test_a_run_in_which_all_lenses_fail_ends_with_1(floor: Floor) -> None:
     shown = floor.desk("runs", "show", done.json["run_id"])
     assert shown.code == 0
     assert "screen failed" in shown.out
-    assert "note: lens technical: failed: unauthorized" in shown.out
+    assert shown.out.startswith("lens technical: failed: unauthorized"), "the reason comes first"
 
 
 def test_a_lens_that_fails_alone_leaves_a_note(floor: Floor) -> None:
