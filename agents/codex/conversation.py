@@ -268,7 +268,7 @@ class CodexConversation:
             why = why.model_copy(update={"message": f"{why.message}; {spent.total_tokens:,} tokens were spent"})
         return TurnResult(
             *(self.thread_id, turn_id, status, watch.text or "", spent, why, refusal),
-            context_tokens=watch.context_tokens,
+            context_tokens=watch.pulse.context or watch.context_tokens,
             searches=tuple(watch.searches),
             way=watch.pulse.way,
             cut=watch.pulse.cut,

@@ -338,6 +338,7 @@ class Call:
             log.warning("gateway.no_usage", model=self._facts.model, server=self._server.name)
         else:
             self._calls.counted(self._facts.model, self._plan.prompt, usage["input_tokens"])
+            self._pulse.context = usage["input_tokens"]
         return usage
 
 

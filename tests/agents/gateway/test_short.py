@@ -79,6 +79,8 @@ def test_an_answer_that_says_the_same_for_ever_is_asked_for_again_and_ends(
     assert server.left == 1
     assert result.usage.output_tokens is not None
     assert 150 < result.usage.output_tokens < 1_000
+    assert result.usage.input_tokens is not None
+    assert result.context_tokens == result.usage.input_tokens // 2  # both were read, and the thread holds one
     first, second = (seen.body for seen in server.chats())
     assert second["response_format"]["json_schema"]["schema"]["properties"]["ok"] == {"type": "boolean"}
     assert second.get("tool_choice") == ("none" if tools else None)
