@@ -73,8 +73,8 @@ class RealDesk:
         wanted = select(Order.id).where(col(Order.state).not_in(UNSENT))
         return self._read(lambda session: session.exec(wanted).all())
 
-    def await_busy(self, slots: int = 1) -> None:
-        wait_for(lambda: self.server.busy() >= slots, "the server generates", RUN_SECONDS)
+    def await_writing(self) -> None:
+        wait_for(self.server.writing, "the server writes", RUN_SECONDS)
 
     def await_idle(self, seconds: float) -> float:
         """Return after how many seconds no slot generates any more."""

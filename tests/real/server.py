@@ -86,6 +86,10 @@ class LlamaServer:
         """Return how many slots generate now."""
         return sum(bool(slot["is_processing"]) for slot in self._get("/slots").json())
 
+    def writing(self) -> bool:
+        """Return whether some slot has written a part of an answer."""
+        return any(_written(slot) for slot in self._get("/slots").json())
+
     def work(self) -> Work:
         found = {name: float(value) for name, value in _METRIC.findall(self._get("/metrics").text)}
         return Work(
@@ -107,6 +111,10 @@ class LlamaServer:
             return bool(self._get("/health").status_code == 200)
         except httpx.HTTPError:
             return False
+
+
+def _written(slot: dict[str, Any]) -> bool:
+    return bool(slot["is_processing"]) and any(one["n_decoded"] for one in slot.get("next_token", ()))
 
 
 def packages(venv: Path) -> Path:
