@@ -100,8 +100,8 @@ class PassedCalls:
                 raise server.of_endpoint(response.status, body)
             if response.status in _TOLD or problem.kind == "context_window" or problem.reset_seconds is not None:
                 raise problem
-            if problems.error_in(body) is None:
-                raise problem
+            if response.status < 500 and problems.error_in(body) is None:
+                raise problem  # a server that fails is asked once more by the app-server, whatever it says
         return body
 
     async def _tell(self, problem: Problem, begin: Begin, send: Send) -> None:
