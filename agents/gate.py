@@ -25,6 +25,9 @@ class Gate(Protocol):
     def limited(self, reset_seconds: float | None) -> None:
         """Note that the provider limits its rate, for that long if it named a time."""
 
+    async def park(self, reset_seconds: float | None, why: str) -> float | None:
+        """Let no further turn start for that long; return the seconds, None where they are not known."""
+
 
 class OpenGate:
     """A gate that admits every turn."""
@@ -39,4 +42,7 @@ class OpenGate:
         return nullcontext()
 
     def limited(self, reset_seconds: float | None) -> None:
+        return None
+
+    async def park(self, reset_seconds: float | None, why: str) -> float | None:
         return None

@@ -215,6 +215,9 @@ class Runner:
             for last in (False, True):
                 started = utcnow()
                 result = await conversation.turn(text, schema, metadata, on_limited=gate.limited)
+                if result.failure is not None and result.failure.kind == "rate_limited":
+                    # Before its place is free: the next turn would meet the same limit.
+                    await gate.park(result.failure.reset_seconds, result.failure.message)
                 judged = judge(result, job.role.schema, begun)
                 outcome = completed(judged.outcome, job, record.answers)
                 record.turn(conversation, result, outcome, started, judged.done)
