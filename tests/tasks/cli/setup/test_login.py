@@ -18,6 +18,9 @@ from tests.tasks.cli.setup.test_answers import Typed
 LOGIN = '#!/bin/sh\necho "$@" > "{seen}"\necho "{{}}" > "$CODEX_HOME/auth.json"\n'
 
 
+pytestmark = pytest.mark.process  # a login is a command of its own
+
+
 @pytest.fixture(autouse=True)
 def _person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
