@@ -44,7 +44,8 @@ class Pulse:
     phase: what the turn does now, since `since` (time.monotonic). reasoned, written: tokens of the current model call,
     estimated from its pieces where the provider counts none. calls: model calls so far. way: how the answer's schema
     and the tools were put to the server, of those that a gateway translates for. cut: the answer was cut off at its
-    length. context: tokens of the last request's prompt, where a gateway counts several requests as one call.
+    length. tools_first: an answer is of use only after a call of a tool. context: tokens of the last request's prompt,
+    where a gateway counts several requests as one call.
     """
 
     def __init__(self, limits: TurnLimits) -> None:
@@ -54,7 +55,7 @@ class Pulse:
         self.reasoned = 0.0
         self.written = 0.0
         self.way: str | None = None
-        self.cut = False
+        self.cut = self.tools_first = False
         self.context: int | None = None
         self.since = self.touched = time.monotonic()
 

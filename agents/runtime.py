@@ -51,7 +51,8 @@ class ConversationSpec:
     most model calls of one turn, the last of which must answer. Both are of runtimes that make the calls themselves.
     items: the conversation so far, as items of the Responses API, which an ephemeral thread of Codex starts with; a
     turn without text of its own goes on from them. summary, verbosity, limits: over those of the runtime's
-    configuration.
+    configuration. tools_first: an answer before any call of a tool is worth nothing, so that a server that is held to a
+    form may ask for a call first.
     """
 
     role: str
@@ -74,6 +75,7 @@ class ConversationSpec:
     summary: str | None = None
     verbosity: str | None = None
     limits: TurnLimits | None = None
+    tools_first: bool = False
 
 
 def has_history(reason: str) -> bool:

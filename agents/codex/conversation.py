@@ -86,6 +86,7 @@ class CodexConversation:
         async with self._one_turn:
             watch, result = None, None
             pulse = Pulse(self._limits)
+            pulse.tools_first = self._spec.tools_first and not self.turns
             try:
                 if self._stop.done():
                     return self._result("", None, "interrupted", _interrupted())

@@ -85,8 +85,8 @@ class ChatCalls:
             facts = await self._known(str(request.get("model")))
             wanted = pulse.limits.output_tokens + (REASONING_TOKENS if facts.reasoning else 0)
             chars = self._chars.get(facts.model, CHARS_FIRST)
-            call = Call(self, plan(request, facts, wanted, chars), facts, headers, pulse, told, send)
-            await call.run()
+            planned = plan(request, facts, wanted, chars, tools_first=pulse.tools_first)
+            await Call(self, planned, facts, headers, pulse, told, send).run()
         except (Problem, ConnectionResetError):
             raise
         except Exception as error:  # whatever a server may send

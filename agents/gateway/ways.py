@@ -106,8 +106,11 @@ class Plan:
         return frozenset(tool["name"] for tool in own)
 
 
-def plan(request: Mapping[str, Any], facts: ServerFacts, tokens: int, chars_a_token: float) -> Plan:
-    """Return the request for a model of a server. tokens: most of its answer. chars_a_token: of its prompts."""
+def plan(
+    request: Mapping[str, Any], facts: ServerFacts, tokens: int, chars_a_token: float, *, tools_first: bool = False
+) -> Plan:
+    """Return the request for a model of a server. tokens: most of its answer. chars_a_token: of its prompts.
+    tools_first: where tools are a part of the schema, one has to be called before an answer."""
     tools = _tools(request.get("tools"))
     schema = _schema(request)
     in_words = bool(tools) and facts.tool_way == "schema"
@@ -125,7 +128,8 @@ def plan(request: Mapping[str, Any], facts: ServerFacts, tokens: int, chars_a_to
             "gateway.must_answer", model=facts.model, rounds=messages.rounds, repeats=messages.repeats, left=left
         )
     if in_words:
-        form = _tools_or_answer([] if answering else tools, schema, one=facts.parallel_tools is False)
+        calling = tools_first and not messages.rounds and not answering
+        form = _tools_or_answer([] if answering else tools, schema, one=facts.parallel_tools is False, calling=calling)
         put, again = _put(form, facts, strict=False), None
         short = _short(_tools_or_answer([], schema, one=True), facts, strict=False) if schema is not None else {}
     else:
@@ -248,9 +252,10 @@ def _schema(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _tools_or_answer(
-    tools: Sequence[Mapping[str, Any]], schema: Mapping[str, Any] | None, *, one: bool
+    tools: Sequence[Mapping[str, Any]], schema: Mapping[str, Any] | None, *, one: bool, calling: bool = False
 ) -> dict[str, Any]:
-    """Return the schema of an object that has either calls of tools or the answer. one: at most one call."""
+    """Return the schema of an object that has either calls of tools or the answer. one: at most one call. calling: no
+    answer yet."""
     definitions: dict[str, Any] = {}
     plain = {"type": "string"}
     branches = [_object(answer=_moved(schema, "", definitions) if schema is not None else plain)]
@@ -264,7 +269,8 @@ def _tools_or_answer(
     if calls:
         most = {"maxItems": 1} if one else {}
         item = calls[0] if len(calls) == 1 else {"anyOf": calls}
-        branches.insert(0, _object(tool_calls={"type": "array", "minItems": 1, **most, "items": item}))
+        wished = _object(tool_calls={"type": "array", "minItems": 1, **most, "items": item})
+        branches = [wished] if calling else [wished, *branches]
     reply = branches[0] if len(branches) == 1 else {"anyOf": branches}
     return _object(reply=reply) | ({"$defs": definitions} if definitions else {})
 

@@ -125,6 +125,21 @@ def test_definitions_of_tools_and_answer_are_told_apart() -> None:
     assert "$defs" not in arguments
 
 
+def test_a_tool_is_called_first_where_an_answer_is_worth_nothing_before() -> None:
+    facts = _facts(tool_way="schema")
+
+    def reply(*items: Any, **changes: Any) -> list[str]:
+        asked = _request(input=[_text("user", "a"), *items], **changes)
+        body = plan(asked, facts, 100, 3.0, tools_first=True).body
+        form = body["response_format"]["json_schema"]["schema"]["properties"]["reply"]
+        return [name for branch in form.get("anyOf", [form]) for name in branch["properties"]]
+
+    assert reply() == ["tool_calls"]
+    assert reply(_call("1"), _output("1")) == ["tool_calls", "answer"]
+    assert reply(_call("1"), _output("1"), _text("user", "b")) == ["tool_calls"]
+    assert "answer" not in plan(_request(), _facts(), 100, 3.0, tools_first=True).body.get("tool_choice", "")
+
+
 READ: Mapping[str, tuple[str, tuple[str, list[tuple[str, str]]]]] = {
     "answer": ('{"reply":{"answer":{"ok":true}}}', ('{"ok":true}', [])),
     "calls": (
