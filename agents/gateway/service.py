@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -19,6 +20,7 @@ import aiohttp
 import orjson
 import structlog
 from aiohttp import web
+from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
 from agents.gateway.chat import ChatCalls, Facts
 from agents.gateway.passing import STREAM_HEADERS, PassedCalls
@@ -53,7 +55,7 @@ class Gateway:
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
-        self._pulses: dict[str, Pulse] = {}
+        self._pulses: dict[str, tuple[Pulse, dict[str, Any]]] = {}
         self._session: aiohttp.ClientSession | None = None
         self._runner: web.ServerRunner | None = None
         self._port = 0
@@ -81,8 +83,9 @@ class Gateway:
         return f"http://127.0.0.1:{self._port}{BASE}"
 
     def watch(self, thread_id: str, pulse: Pulse) -> None:
-        """Report the model calls of a thread to a pulse, and answer them, from now on."""
-        self._pulses[thread_id] = pulse
+        """Report the model calls of a thread to a pulse, and answer them, from now on. Their logs name what is bound to
+        logs here, such as the run."""
+        self._pulses[thread_id] = (pulse, get_contextvars())
 
     def unwatch(self, thread_id: str) -> None:
         self._pulses.pop(thread_id, None)
@@ -95,7 +98,10 @@ class Gateway:
             await self._session.close()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        pulse = self._pulses.get(request.headers.get(THREAD, ""))
+        pulse, names = self._pulses.get(request.headers.get(THREAD, ""), (None, {}))
+        # A handler's own are those of the turn that started the gateway.
+        clear_contextvars()
+        bind_contextvars(**names)
         if pulse is None or not request.path.startswith(f"{BASE}/"):
             log.warning("gateway.not_answered", path=request.path, thread=request.headers.get(THREAD))
             error = {"code": "no_turn", "message": "the gateway answers running turns of its own desk alone"}

@@ -9,6 +9,8 @@ from typing import Any
 
 import aiohttp
 import pytest
+from structlog.contextvars import bound_contextvars, merge_contextvars
+from structlog.testing import capture_logs
 
 from agents.codex.runtime import CodexRuntime
 from agents.gateway.service import Gateway, Upstream
@@ -282,6 +284,21 @@ def test_threads_of_every_kind_are_told_apart(server: LocalServer, tmp_path: Pat
         assert roles[1] == roles[2][:4] == [*once, "assistant", "user"]
 
     run(work())
+
+
+def test_logs_of_a_call_name_the_run_whose_turn_it_is(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    """And not the run that started the gateway."""
+
+    async def work() -> None:
+        async with local(server, tmp_path, registry) as runtime:
+            for name in ("first", "second"):
+                server.script(Says(FINAL, usage=None))
+                with bound_contextvars(run=name):
+                    await one_turn(runtime, asks(tools=NoTools()))
+
+    with capture_logs(processors=[merge_contextvars]) as logs:
+        run(work())
+    assert [one["run"] for one in logs if one["event"] == "gateway.no_usage"] == ["first", "second"]
 
 
 def test_nobody_else_is_answered(server: LocalServer) -> None:
