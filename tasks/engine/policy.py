@@ -70,7 +70,8 @@ POLICY: Mapping[str, Retry] = {
     "rate_limited": Retry(How.SAME, attempts=None, parks=True),
     "overloaded": Retry(How.SAME, delay=5.0),
     "server_error": Retry(How.SAME, delay=2.0),
-    "unreachable": Retry(How.SAME, delay=2.0),
+    # A local server that is started anew loads its model first.
+    "unreachable": Retry(How.SAME, attempts=5, delay=3.0),
     "stream_cut": Retry(How.FORK),
     "usage_limit": _NEVER,
     "unauthorized": _NEVER,

@@ -25,7 +25,7 @@ from tests.real.server import MODEL, LlamaServer, running
 Promise = Callable[[RealDesk, Figures], str]
 # llama.cpp stops to write at once, and notices that nobody listens any more only when it has read a prompt.
 IDLE_SECONDS = 120.0
-AWAY_SECONDS = 5.0
+AWAY_SECONDS = 15.0
 CHAT_SECONDS = 300.0
 SMALL_CONTEXT = 2_048
 # What a turn may fail of when its server goes away, and what such a model fails of by itself.
