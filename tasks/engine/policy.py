@@ -70,8 +70,7 @@ POLICY: Mapping[str, Retry] = {
     "rate_limited": Retry(How.SAME, attempts=None, parks=True),
     "overloaded": Retry(How.SAME, delay=5.0),
     "server_error": Retry(How.SAME, delay=2.0),
-    # A local server that is started anew loads its model first.
-    "unreachable": Retry(How.SAME, attempts=5, delay=3.0),
+    "unreachable": Retry(How.SAME, delay=10.0),  # a local server that is started anew loads its model first
     "stream_cut": Retry(How.FORK),
     "usage_limit": _NEVER,
     "unauthorized": _NEVER,
@@ -89,6 +88,7 @@ POLICY: Mapping[str, Retry] = {
     "no_first_token": _NEVER,
     "silent": _NEVER,
     "length": _NEVER,
+    "endless_calls": _NEVER,
     "interrupted": Retry(How.FORK),
     "deadline": Retry(How.FORK),
     "rpc_timeout": Retry(How.SAME),
@@ -99,7 +99,7 @@ POLICY: Mapping[str, Retry] = {
     "login_missing": _NEVER,
     "model_missing": _NEVER,
     # A model server that is asked what it can do
-    "server_away": Retry(How.SAME, delay=5.0),
+    "server_away": Retry(How.SAME, delay=10.0),
     "model_server_error": _NEVER,
     "key_refused": _NEVER,
     "wrong_api": _NEVER,

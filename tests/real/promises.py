@@ -152,6 +152,7 @@ def a_server_that_is_killed_and_back_ends_no_run_for_ever(desk: RealDesk, _figur
     _check_reasons(reports, turns)
     later = [turn for turn in turns if turn.attempt > 1]
     assert later, "no turn was tried again"
+    assert not any(str(report.reason).startswith("unreachable") for report in reports), "it was back in time"
     _show(dict.fromkeys(f"{one.role} {one.symbol}: {one.status} ({one.reason})" for one in reports))
     return f"{run.state}; failures {dict(kinds)}, {len(later)} turns tried again; reports {outcomes(reports)}"
 
