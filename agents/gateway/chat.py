@@ -206,6 +206,8 @@ class Call:
 
     def _checked(self, reply: Reply) -> tuple[str, tuple[Any, ...]]:
         """Return the text and the calls of a reply. Raises Problem for one without either."""
+        if self._plan.answering and reply.calls:
+            reply = self._without_calls(reply)
         text = self._plan.answer(reply) or reply.text
         if text != reply.text:
             self._pulse.way = f"{self._pulse.way}; the answer was taken out of a text"
@@ -221,6 +223,15 @@ class Call:
             told = f"{model} wrote {self._pulse.tokens:,} tokens of reasoning and no answer"
             raise Problem("length", f"{told}; lower its effort, or serve it with a larger context")
         raise Problem("invalid_output", f"{model} ended its answer without a word and without a call of a tool")
+
+    def _without_calls(self, reply: Reply) -> Reply:
+        """Return the text of a reply whose model may call no tool any more. Raises Problem where it has none: each
+        further call would be paid for, and the model goes on with them for ever."""
+        if reply.text.strip():
+            return Reply(reply.text)
+        names = ", ".join(dict.fromkeys(call.name for call in reply.calls))
+        model = f"{self._server.model} on {self._server.name}"
+        raise Problem("endless_calls", f"{model} has to answer, and goes on calling tools ({names[:100]})")
 
     async def _ask(self, body: Mapping[str, Any], *, prose: bool) -> ChatAnswer:
         """Return the answer to one request, whose pieces are told as they come. prose: it may be one; otherwise no more

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 SHORT_CHARS = 280
+CALL_CHARS = 24  # of a text among the arguments of a call
 SHORT_ITEMS = 4
 REPEATED_CHARS = 600  # at the least; half a page
 REPEATED_TIMES = 10
@@ -43,26 +44,24 @@ def repeated(text: str) -> str | None:
     return end[-period:] if end[period:] == end[:-period] else None
 
 
-def shortened(schema: Any) -> Any:
-    """Return a schema whose every text and list has an end."""
+def shortened(schema: Any, chars: int = SHORT_CHARS) -> Any:
+    """Return a schema whose every text and list has an end. chars: of a text."""
     if isinstance(schema, list):
-        return [shortened(one) for one in schema]
+        return [shortened(one, chars) for one in schema]
     if not isinstance(schema, Mapping):
         return schema
-    # Names of properties and definitions are no keywords.
-    inner = {
-        key: {name: shortened(one) for name, one in value.items()}
-        if key in ("properties", "$defs")
-        else shortened(value)
-        for key, value in schema.items()
-        if key not in ("enum", "const")
-    }
-    return {**schema, **inner, **_bounds(schema)}
+    inner: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):  # their names are no keywords
+            inner[key] = {name: shortened(one, chars) for name, one in value.items()}
+        elif key not in ("enum", "const"):
+            inner[key] = shortened(value, chars)
+    return {**schema, **inner, **_bounds(schema, chars)}
 
 
-def _bounds(schema: Mapping[str, Any]) -> dict[str, int]:
+def _bounds(schema: Mapping[str, Any], chars: int) -> dict[str, int]:
     if schema.get("type") == "array":
         return {"maxItems": max(schema.get("minItems", 0), min(schema.get("maxItems", SHORT_ITEMS), SHORT_ITEMS))}
     if schema.get("type") == "string" and not {"enum", "const", "pattern", "format"} & schema.keys():
-        return {"maxLength": max(schema.get("minLength", 0), min(schema.get("maxLength", SHORT_CHARS), SHORT_CHARS))}
+        return {"maxLength": max(schema.get("minLength", 0), min(schema.get("maxLength", chars), chars))}
     return {}

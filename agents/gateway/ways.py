@@ -18,7 +18,7 @@ import structlog
 from agents.answer_text import answer_in
 from agents.gateway.facts import ServerFacts
 from agents.gateway.messages import Messages, chars_of
-from agents.gateway.short import shortened
+from agents.gateway.short import CALL_CHARS, SHORT_CHARS, shortened
 from agents.gateway.stream import ChatAnswer, MadeCall
 
 log = structlog.get_logger(__name__)
@@ -52,7 +52,8 @@ class Reply:
 class Plan:
     """The request to a server. again: what a second one has beside it, where the first is answered with a text that
     does not fit the schema; short: where it was cut off; None where there is no second. live: the text may go on as it
-    comes. way: for the turn's record. used: ids of earlier calls. prompt: characters."""
+    comes. way: for the turn's record. used: ids of earlier calls. prompt: characters. answering: the model has called
+    tools often enough, and has to answer."""
 
     body: dict[str, Any]
     again: Mapping[str, Any] | None
@@ -63,6 +64,7 @@ class Plan:
     prompt: int
     schema: Mapping[str, Any] | None
     in_words: bool
+    answering: bool = False
 
     def read(self, answer: ChatAnswer) -> Reply:
         """Return what an answer says."""
@@ -131,7 +133,10 @@ def plan(
         calling = tools_first and not messages.rounds and not answering
         form = _tools_or_answer([] if answering else tools, schema, one=facts.parallel_tools is False, calling=calling)
         put, again = _put(form, facts, strict=False), None
-        short = _short(_tools_or_answer([], schema, one=True), facts, strict=False) if schema is not None else {}
+        if calling:
+            short = _short(form, facts, CALL_CHARS, strict=False)
+        else:
+            short = _short(_tools_or_answer([], schema, one=True), facts, strict=False) if schema is not None else {}
     else:
         put, again = _beside(tools, schema, facts, answering=answering)
         short = _short(schema, facts, chosen={"tool_choice": "none"} if tools else {}) if schema is not None else {}
@@ -143,7 +148,8 @@ def plan(
         "max_tokens": tokens if left is None else min(tokens, max(LEAST_TOKENS, left)),
     }
     live = again is None and not in_words and not (tools and facts.schema_way == "forced_tool")
-    return Plan(body, again, short or None, live, facts.way, frozenset(messages.used), chars, schema, in_words)
+    used = frozenset(messages.used)
+    return Plan(body, again, short or None, live, facts.way, used, chars, schema, in_words, answering)
 
 
 def fits(schema: Mapping[str, Any], value: Any, root: Mapping[str, Any] | None = None) -> bool:
@@ -205,11 +211,18 @@ def _put(schema: Mapping[str, Any], facts: ServerFacts, *, strict: bool = True) 
 
 
 def _short(
-    form: Mapping[str, Any], facts: ServerFacts, *, strict: bool = True, chosen: Mapping[str, Any] = {}
+    form: Mapping[str, Any],
+    facts: ServerFacts,
+    chars: int = SHORT_CHARS,
+    *,
+    strict: bool = True,
+    chosen: Mapping[str, Any] = {},
 ) -> dict[str, Any]:
-    """Return what makes an answer end; empty where the server keeps to no schema. It is an answer then, and no call: a
-    call without end is made again. chosen: of native tools."""
-    return {**_put(shortened(form), facts, strict=strict), **chosen} if facts.schema_way == "json_schema" else {}
+    """Return what makes an answer end; empty where the server keeps to no schema. After a first call it is an answer,
+    and no call: one without end is made again. chosen: of native tools."""
+    if facts.schema_way != "json_schema":
+        return {}
+    return {**_put(shortened(form, chars), facts, strict=strict), **chosen}
 
 
 def _chosen() -> dict[str, Any]:

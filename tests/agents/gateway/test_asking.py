@@ -135,6 +135,10 @@ def test_a_tool_is_called_first_where_an_answer_is_worth_nothing_before() -> Non
         return [name for branch in form.get("anyOf", [form]) for name in branch["properties"]]
 
     assert reply() == ["tool_calls"]
+    short = plan(_request(), facts, 100, 3.0, tools_first=True).short
+    assert short is not None
+    assert '"tool_calls"' in json.dumps(short)
+    assert '"answer"' not in json.dumps(short["response_format"]["json_schema"]["schema"])
     assert reply(_call("1"), _output("1")) == ["tool_calls", "answer"]
     assert reply(_call("1"), _output("1"), _text("user", "b")) == ["tool_calls"]
     assert "answer" not in plan(_request(), _facts(), 100, 3.0, tools_first=True).body.get("tool_choice", "")

@@ -40,7 +40,7 @@ def test_it_is_noticed_while_it_is_written() -> None:
 
 
 def test_every_text_and_list_gets_an_end_and_nothing_else_changes() -> None:
-    free = {
+    free: dict[str, Any] = {
         "type": "object",
         "properties": {
             "type": {"type": "string"},
@@ -56,11 +56,10 @@ def test_every_text_and_list_gets_an_end_and_nothing_else_changes() -> None:
     short = shortened(free)
     names: dict[str, Any] = short["properties"]
     assert names["type"] == {"type": "string", "maxLength": SHORT_CHARS}
-    assert names["risks"] == {**free["properties"]["risks"], "maxItems": SHORT_ITEMS}  # type: ignore[index]
+    assert names["risks"] == {**free["properties"]["risks"], "maxItems": SHORT_ITEMS}
     assert names["many"]["maxItems"] == 6
     assert {key: names[key] for key in ("verdict", "day")} == {
-        key: free["properties"][key]
-        for key in ("verdict", "day")  # type: ignore[index]
+        key: free["properties"][key] for key in ("verdict", "day")
     }
     assert short["$defs"] == free["$defs"]
     assert {**short, "properties": free["properties"]} == free
