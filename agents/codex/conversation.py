@@ -13,7 +13,7 @@ from agents.codex.events.listener import ConversationListener
 from agents.codex.failures import failure_of_error, failure_of_turn, is_policy, refusal_in
 from agents.codex.server.process import AppServer
 from agents.codex.server.router import ApprovalRouter
-from agents.codex.server.watch import TurnWatch
+from agents.codex.server.watch import MOST_TOOL_CALLS, TurnWatch
 from agents.codex.threads.gateway import OpenedThread, interrupt, start_turn
 from agents.failures import failure
 from agents.pulse import LIMITS, Progress, Pulse, TurnLimits
@@ -205,6 +205,8 @@ class CodexConversation:
                 return failure("rate_limited", waited, watch.provider_wait())
             if now >= limit:
                 return pulse.timeout(limit - began)
+            if watch.endless:
+                return failure("endless_calls", f"the model called tools {MOST_TOOL_CALLS} times without an answer")
             if watch.calls:
                 continue  # a tool call has a limit of its own, and so has a person
             if (why := pulse.overdue()) is not None:

@@ -43,6 +43,7 @@ REMEDIES = {
     "no_first_token": RAISE["first_token"],
     "silent": RAISE["silence"],
     "length": f"{RAISE['output']}; a model that writes without end needs another DESK_MODEL",
+    "endless_calls": "choose a model that ends with an answer: DESK_MODEL",
     "timeout": f"{RAISE['turn']}; DESK_STEP_DEADLINE_SECONDS above it",
     "context_window": _LARGER,
     "stream_cut": "see the log of the provider or server: it broke off its answer",

@@ -30,6 +30,7 @@ _USAGE_FIELDS = {
 
 
 SEARCH_ITEM = "webSearch"
+MOST_TOOL_CALLS = 64  # of one turn: the longest of an honest model had 16, and each further one sends all before it
 _REASONING = frozenset(
     {"item/reasoning/textDelta", "item/reasoning/summaryTextDelta", "item/reasoning/summaryPartAdded"}
 )
@@ -86,6 +87,7 @@ class TurnWatch:
         self.on_limited: Callable[[float | None], None] | None = None
         self.calls: set[asyncio.Future[Any]] = set()
         self.searches: list[WebSearch] = []
+        self.tool_calls = 0
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Take one notification of the turn's thread; those of an earlier turn are ignored."""
@@ -115,7 +117,11 @@ class TurnWatch:
         return self._usage if self._calls_counted >= least else Usage.unknown()
 
     async def call_tool(self, params: Mapping[str, Any], call: Coroutine[Any, Any, Answer], late: Answer) -> Answer:
-        """Answer a tool call. late: the answer when the turn ends first."""
+        """Answer a tool call. late: the answer when the turn ends first, as it does after too many calls."""
+        self.tool_calls += 1
+        if self.endless:
+            call.close()
+            return await self._answer(_never(), late)
         self._record("item/tool/call", params)
         return await self._answer(call, late)
 
@@ -124,6 +130,11 @@ class TurnWatch:
         item = self._items.get(str(params.get("itemId")))
         left = self.until - self._loop.time()
         return await self._answer(self._router.route(method, params, item, left), late)
+
+    @property
+    def endless(self) -> bool:
+        """Return whether the model called tools more often than a turn may."""
+        return self.tool_calls > MOST_TOOL_CALLS
 
     def fail(self, error: Exception) -> None:
         """Fail the waiters of the turn with this error: the process is gone."""
@@ -220,6 +231,11 @@ class TurnWatch:
             self._called_tool = True
         elif item.get("type") == SEARCH_ITEM:
             self.searches.append(_search(item))
+
+
+async def _never() -> Answer:
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError("it is cancelled with its turn")
 
 
 def _search(item: Mapping[str, Any]) -> WebSearch:

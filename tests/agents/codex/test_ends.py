@@ -11,7 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.agents.codex.kit import FINAL, Kit, deadline, one_turn, run, running, spec, turn, until
+from agents.codex.server.watch import MOST_TOOL_CALLS
+from tests.agents.codex.kit import FINAL, Kit, deadline, echo, one_turn, run, running, spec, turn, until
 from tests.fakes.responses import (
     Call,
     Dripping,
@@ -85,6 +86,22 @@ def test_heartbeats_keep_a_model_alive_that_reasons_out_of_sight(
         assert (result.status, result.text, len(model.requests)) == ("completed", FINAL, 1)
 
     run(work())
+
+
+@pytest.mark.parametrize("provider", ["rulebook", "endpoint"])
+def test_a_model_that_calls_tools_for_ever_is_ended(
+    model: FakeResponses, tmp_path: Path, registry: str, provider: str
+) -> None:
+    model.policy = lambda _body: Call("echo")
+
+    async def work() -> None:
+        async with running(model, tmp_path, registry, provider=provider) as runtime:
+            result = await one_turn(runtime, spec(Kit(echo=echo)))
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.retryable) == ("endless_calls", False)
+
+    run(work())
+    assert len(model.requests) <= MOST_TOOL_CALLS + 2
 
 
 def test_a_slow_tool_is_progress(model: FakeResponses, tmp_path: Path, registry: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from agents.pulse import Pulse, TurnLimits
 from agents.runtime import TurnResult
 from models.errors import ModelMissing
 from models.research import Usage
-from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, run, turn, until
+from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, echo, one_turn, run, turn, until
 from tests.agents.gateway.kit import asks, facts_of, local
 from tests.agents.gateway.test_chat import NoTools, asked
 from tests.fakes.local_server import HTML, Call, FailsMidway, LocalServer, Pace, Raw, Reply, Says
@@ -350,3 +351,30 @@ def test_a_failure_never_tells_the_key(server: LocalServer) -> None:
         assert json.loads(told.rpartition("data: ")[2])["type"] == "response.failed"
 
     run(work())
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_model_that_calls_tools_for_ever_is_ended(
+    server: LocalServer, tmp_path: Path, registry: str, native: bool
+) -> None:
+    """Whatever it is told: each further call would send all before it again."""
+    numbers = itertools.count()
+
+    def calls(_body: dict[str, Any]) -> Reply:
+        arguments = {"symbols": [f"S{next(numbers)}"]}
+        if native:
+            return Says(calls=(Call("quotes_get", json.dumps(arguments)),))
+        return Says(json.dumps({"reply": {"tool_calls": [{"name": "quotes_get", "arguments": arguments}]}}))
+
+    server.policy = calls
+    way = {"tool_way": "native" if native else "schema", "context": None}
+
+    async def work() -> None:
+        async with local(server, tmp_path, registry, way) as runtime:
+            result = await one_turn(runtime, asks(tools=Kit(quotes_get=echo)))
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.retryable) == ("endless_calls", False)
+        assert "goes on calling tools (quotes_get)" in result.failure.message
+
+    run(work())
+    assert len(server.chats()) <= 15
