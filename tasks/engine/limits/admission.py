@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 import secrets
 from collections.abc import AsyncIterator
@@ -41,6 +42,7 @@ log = structlog.get_logger(__name__)
 PARK_SECONDS = 5.0  # when the provider gives no reset time; doubles with each time it was too short
 PARK_MOST_SECONDS = 300.0
 LEAST_SECONDS = 1.0
+ASKED_MOST_SECONDS = 3600.0  # of what a provider asks for; beyond it, it is asked again, by one turn
 _PARKS_KEPT = 4.0  # times the park: a limit that comes back later than this is a new one
 CHECK_SECONDS = 0.25  # a model that another worker parked is noticed within this
 AWAY_SECONDS = 2.0
@@ -181,7 +183,9 @@ class Admission:
     async def park(self, reset_seconds: float | None, why: str) -> float | None:
         """Park the model for all workers, until the provider's reset time if it is known. Return the seconds; None
         without Redis, when it is parked in this process alone."""
-        asked = 0 if reset_seconds is None else int(max(reset_seconds, LEAST_SECONDS) * 1000)
+        asked = 0
+        if reset_seconds is not None and math.isfinite(reset_seconds):
+            asked = int(min(max(reset_seconds, LEAST_SECONDS), ASKED_MOST_SECONDS) * 1000)
         own, most = jittered(PARK_SECONDS * 1000), PARK_MOST_SECONDS * 1000
         keys = [limiter_keys.parked_key(self._model), limiter_keys.parks_key(self._model)]
         try:

@@ -55,7 +55,8 @@ for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[i]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[1] * 2)
 """
 # KEYS: parked, parks. ARGV: ms until the reset or 0, first ms, most ms, reason, how many parks are remembered for.
-# Many turns meet the limit at once: those that find the model parked only ever make it longer.
+# Many turns meet the limit at once: those that find the model parked only ever make it longer. A provider's time counts
+# alone at first; one that limits again and again after it is left alone for longer each time.
 PARK = """
 local left = redis.call('PTTL', KEYS[1])
 local asked = tonumber(ARGV[1])
@@ -64,7 +65,7 @@ local ms = asked
 if left <= 0 then
   local parks = redis.call('INCR', KEYS[2])
   local own = math.min(ARGV[2] * 2 ^ math.min(parks - 1, 20), tonumber(ARGV[3]))
-  if asked == 0 then ms = own end
+  if asked == 0 or parks > 2 then ms = math.max(asked, own) end
 end
 ms = math.floor(ms)
 redis.call('SET', KEYS[1], ARGV[4], 'PX', ms)

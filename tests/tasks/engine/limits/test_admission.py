@@ -18,7 +18,14 @@ from models.errors import Postponed
 from models.settings import Settings
 from models.settings.sources import load_settings
 from tasks.engine.limits import limiter_keys
-from tasks.engine.limits.admission import PARK_SECONDS, Admission, ModelAdmissions, parked_models, turns_in_flight
+from tasks.engine.limits.admission import (
+    ASKED_MOST_SECONDS,
+    PARK_SECONDS,
+    Admission,
+    ModelAdmissions,
+    parked_models,
+    turns_in_flight,
+)
 from tests.patience import PATIENCE
 
 LEASE = 1.5  # seconds
@@ -187,6 +194,25 @@ def test_a_park_without_a_reset_time_doubles_and_many_at_once_are_one(server: st
             assert 1.49 * PARK_SECONDS < again <= 2.51 * PARK_SECONDS
             assert await both[1].park(60, "429") == pytest.approx(60, abs=0.1), "the provider knows better"
             assert await both[1].park(1, "429") == pytest.approx(60, abs=10), "nobody shortens it"
+
+    run(work)
+
+
+def test_a_provider_that_names_no_sensible_time_is_asked_less_and_less(server: str, tmp_path: Path) -> None:
+    """At once, for ever, in thirty years: neither a storm of requests nor a model that is parked for good."""
+
+    async def work() -> None:
+        async with gates(server, settings(tmp_path)) as (gate,):
+            parked = []
+            for _ in range(5):
+                parked.append(await gate.park(0.0, "429"))
+                with redis.Redis.from_url(server) as client:
+                    client.delete(limiter_keys.parked_key(MODEL))
+            first, second, *later = [seconds for seconds in parked if seconds is not None]
+            assert (first, second) == (1.0, 1.0)
+            assert [one > 3 * PARK_SECONDS * 2**power * 0.75 for power, one in enumerate(later)] == [True] * 3
+            assert await gate.park(1e9, "429") == pytest.approx(ASKED_MOST_SECONDS, abs=1)
+            assert await gate.park(float("nan"), "429") is not None
 
     run(work)
 
