@@ -19,6 +19,7 @@ from agents.gateway import problems
 from agents.gateway.events import completed, event, failed, message
 from agents.gateway.problems import Problem, Server
 from agents.gateway.stream import beginning, sendable
+from agents.gateway.wire import without_key
 from agents.pulse import Pulse
 from models.urls import masked
 
@@ -67,7 +68,9 @@ class PassedCalls:
                 begun = True
                 await begin(response.status, _passed(response.headers))
                 if response.status == 200 and response.content_type == STREAM:
-                    await self._stream(response, Signs(pulse, lambda: self._server(body)), pulse, send)
+                    await self._stream(
+                        response, Signs(pulse, lambda: self._server(body), self._without_key), pulse, send
+                    )
                 else:
                     await send(first)
         except Problem as problem:
@@ -87,7 +90,7 @@ class PassedCalls:
         """Return the whole body of an answer that is no stream. Raises Problem for one that is not passed back."""
         if response.status == 200 and response.content_type == STREAM:
             return b""
-        body = await beginning(response.content, BODY_BYTES)
+        body = self._without_key(await beginning(response.content, BODY_BYTES))
         if response.status == 200 and response.method == "POST":
             text = body[:500].decode(errors="replace")
             raise problems.wrong_api(masked(str(response.url)), response.content_type, text)
@@ -103,6 +106,10 @@ class PassedCalls:
             if response.status < 500 and problems.error_in(body) is None:
                 raise problem  # a server that fails is asked once more by the app-server, whatever it says
         return body
+
+    def _without_key(self, told: bytes) -> bytes:
+        """Return what an endpoint says is wrong without the key, which the app-server would hand on as it came."""
+        return without_key(told.decode(errors="replace"), self._key).encode() if self._key else told
 
     async def _tell(self, problem: Problem, begin: Begin, send: Send) -> None:
         log.info("gateway.call_failed", kind=problem.kind, why=problem.shown(self._key), server=self._name)
@@ -124,11 +131,13 @@ class Signs:
     """The signs of life in a stream of events, which passes through.
 
     An event is passed on once it is whole: then a stream can be ended between two of them. server: what failures say of
-    it, made when there is one.
+    it, made when there is one. without_key: hides the provider's key in what failed.
     """
 
-    def __init__(self, pulse: Pulse, server: Callable[[], Server]) -> None:
-        self._pulse, self._server = pulse, server
+    def __init__(
+        self, pulse: Pulse, server: Callable[[], Server], without_key: Callable[[bytes], bytes] = lambda told: told
+    ) -> None:
+        self._pulse, self._server, self._without_key = pulse, server, without_key
         self._buffer = b""
         self._text: list[str] = []
         self._item = ""
@@ -174,6 +183,8 @@ class Signs:
             return self._incomplete(told)
         elif kind == b"response.failed":
             return self._failed(told)
+        elif kind == b"error":
+            return self._without_key(told)
         else:
             self._pulse.heard()
         return None
@@ -210,7 +221,7 @@ class Signs:
         """Of an overflow the app-server drops what the endpoint says, and counts a whole context as spent."""
         error = (_data(told).get("response") or {}).get("error") or {}
         if error.get("code") != "context_length_exceeded":
-            return None
+            return self._without_key(told)
         return failed(self._server().of_error(error).told()).rstrip(b"\n")
 
     def _incomplete(self, told: bytes) -> bytes | None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
@@ -24,8 +23,8 @@ from structlog.contextvars import bind_contextvars, clear_contextvars, get_conte
 
 from agents.gateway.chat import ChatCalls, Facts
 from agents.gateway.passing import STREAM_HEADERS, PassedCalls
+from agents.gateway.wire import proxy_of
 from agents.pulse import Pulse
-from models.urls import is_loopback
 
 log = structlog.get_logger(__name__)
 
@@ -152,17 +151,6 @@ def _session(upstream: Upstream) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=0, ssl=trust, keepalive_timeout=KEEP_SECONDS)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
     return aiohttp.ClientSession(
-        connector=connector, timeout=timeout, proxy=_proxy(upstream.url), cookie_jar=aiohttp.DummyCookieJar(),
+        connector=connector, timeout=timeout, proxy=proxy_of(upstream.url), cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=("accept-encoding", "user-agent", "content-type"), auto_decompress=True,
     )  # fmt: skip
-
-
-def _proxy(url: str) -> str | None:
-    """Return the proxy of the environment for a URL; it has no business between us and loopback. aiohttp would look for
-    it at each request, and for a login in ~/.netrc."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if is_loopback(host) or proxy_bypass(host):
-        return None
-    proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")

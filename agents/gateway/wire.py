@@ -13,13 +13,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
 from models.errors import KeyRefused, ServerAway, WrongApi
-from models.masking import redacted
-from models.urls import masked
+from models.masking import SHORTEST_SECRET, redacted
+from models.urls import HIDDEN, is_loopback, masked
 
 PAGE_BYTES = 4 * 1024 * 1024  # of what is read of one answer
 CONNECT_SECONDS = 5.0
@@ -93,10 +94,11 @@ class Answer:
 
 
 class ModelServer:
-    """A model server at a base URL, within one session."""
+    """A model server at a base URL, within one session. key: hidden in whatever it answers, since servers quote keys,
+    and what they say is kept and shown."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
-        self._session, self.url = session, url.rstrip("/")
+    def __init__(self, session: aiohttp.ClientSession, url: str, key: str | None = None) -> None:
+        self._session, self.url, self._key = session, url.rstrip("/"), key
         self.root = self.url.removesuffix("/v1")
         self.name = masked(self.url)
 
@@ -107,8 +109,8 @@ class ModelServer:
             async with asyncio.timeout(seconds), self._session.request(
                 method, path, json=body, allow_redirects=False
             ) as answer:  # fmt: skip
-                raw = await _read(answer) if answer.content_type != STREAM else ""  # which may have no end
-                where = answer.headers.get("location", "")
+                raw = await _read(answer, self._key) if answer.content_type != STREAM else ""  # which may have no end
+                where = without_key(answer.headers.get("location", ""), self._key)
                 return Page(answer.status, raw, loaded(raw), answer.content_type, urljoin(path, where) if where else "")
         except TimeoutError:
             raise ServerAway(f"the model server at {self.name} did not answer within {seconds:g} s") from None
@@ -123,7 +125,7 @@ class ModelServer:
             async with asyncio.timeout(seconds), self._session.post(
                 f"{self.url}/chat/completions", json={**body, "stream": True}, allow_redirects=False
             ) as response:  # fmt: skip
-                await _take(response, answer, began)
+                await _take(response, answer, began, self._key)
         except TimeoutError:
             answer.late = True
         except aiohttp.ClientConnectorError as error:
@@ -163,8 +165,10 @@ async def reaching(url: str, key: str | None, ca_file: Path | None = None) -> As
     trust = ssl.create_default_context(cafile=ca_file) if ca_file is not None else True
     # llama.cpp closes a connection after a stream without a word, and a request on it would be lost.
     connector = aiohttp.TCPConnector(ssl=trust, force_close=True)
-    async with aiohttp.ClientSession(headers=headers, timeout=timeout, connector=connector) as session:
-        yield ModelServer(session, url)
+    async with aiohttp.ClientSession(
+        headers=headers, timeout=timeout, connector=connector, proxy=proxy_of(url)
+    ) as session:
+        yield ModelServer(session, url, key)
 
 
 def loaded(text: str | bytes) -> Any:
@@ -185,9 +189,9 @@ def told_error(content: Any) -> str:
     return found if isinstance(found, str) else json.dumps(found)
 
 
-async def _take(response: aiohttp.ClientResponse, answer: Answer, began: float) -> None:
+async def _take(response: aiohttp.ClientResponse, answer: Answer, began: float, key: str | None) -> None:
     if response.status >= 300 or response.content_type != STREAM:
-        raw = await _read(response)
+        raw = await _read(response, key)
         _whole(answer, Page(response.status, raw, loaded(raw), response.content_type))
         answer.first = answer.last = time.monotonic() - began
         return
@@ -203,7 +207,7 @@ async def _take(response: aiohttp.ClientResponse, answer: Answer, began: float) 
         if size > PAGE_BYTES or answer.length > TEXT_CHARS:
             answer.cut = True
             return
-        if _add(answer, loaded(data)):
+        if _add(answer, loaded(without_key(data.decode(errors="replace"), key))):
             answer.last = time.monotonic() - began
             answer.first = answer.first if answer.first is not None else answer.last
 
@@ -263,14 +267,30 @@ def _choices(content: Any) -> list[Mapping[str, Any]]:
     return [one for one in choices if isinstance(one, Mapping)] if isinstance(choices, list) else []
 
 
-async def _read(response: aiohttp.ClientResponse) -> str:
+async def _read(response: aiohttp.ClientResponse, key: str | None) -> str:
     parts, size = [], 0
     async for part in response.content.iter_chunked(65_536):
         parts.append(part)
         size += len(part)
         if size > PAGE_BYTES:
             break
-    return b"".join(parts).decode(errors="replace")
+    return without_key(b"".join(parts).decode(errors="replace"), key)
+
+
+def without_key(text: str, key: str | None) -> str:
+    """Return a server's words without the key that was sent to it."""
+    return text.replace(key, HIDDEN) if key and len(key) >= SHORTEST_SECRET else text
+
+
+def proxy_of(url: str) -> str | None:
+    """Return the proxy of the environment for a URL; it has no business between us and loopback. aiohttp would look for
+    it at each request, and for a login in ~/.netrc."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if is_loopback(host) or proxy_bypass(host):
+        return None
+    proxies = getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
 
 
 def _shown(text: str) -> str:

@@ -143,6 +143,25 @@ def test_ends_are_those_of_an_app_server_alone(name: str, tmp_path: Path, regist
         assert result.usage.total_tokens in (0, None)
 
 
+@pytest.mark.parametrize("code", [400, 401, 418, 500, 503, None])
+def test_a_key_that_an_endpoint_quotes_is_not_told(code: int | None, tmp_path: Path, registry: str) -> None:
+    """key: of no known form. code: of the answer, None for a failure within its stream."""
+    key = "correct-horse-battery"
+    said = f"the key {key} is wrong"
+    reply = Failing("invalid_prompt", said) if code is None else Status(code, {"error": {"message": said}})
+
+    async def work() -> None:
+        async with endpoint(served, tmp_path, registry, provider_key=key) as runtime:
+            result = await one_turn(runtime, spec())
+        assert result.failure is not None
+        assert key not in result.failure.message
+        if code not in (500, 503):  # of which the app-server keeps the words to itself
+            assert "the key ******** is wrong" in result.failure.message
+
+    with FakeResponses(lambda _body: reply) as served:
+        run(work())
+
+
 def test_a_limit_has_its_time(tmp_path: Path, registry: str) -> None:
     """The app-server would keep the endpoint's figure to itself."""
     with FakeResponses() as served:

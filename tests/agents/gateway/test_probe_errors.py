@@ -9,7 +9,7 @@ import pytest
 
 from agents.gateway.probe import ask_server, look_at_server
 from models.errors import DeskError, KeyRefused, ModelMissing, ModelServerError, ServerAway, WrongApi
-from tests.fakes.local_server import HTML, LocalServer, Pace, Raw, Reply
+from tests.fakes.local_server import HTML, LocalServer, Pace, Raw, Reply, Says
 from tests.fakes.responses import Status
 
 NOWHERE = Status(404, {"error": "404 page not found"})
@@ -56,6 +56,38 @@ async def test_what_is_wrong_is_said_with_the_remedy(
     assert server.url in str(error)
     assert text in str(error)
     assert remedy in str(error)
+
+
+PLAIN_KEY = "correct-horse-battery"  # unlike any key's form, so that only who sent it can know it
+QUOTED = {"error": {"message": f"the key {PLAIN_KEY} is wrong"}}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Status(401, QUOTED), Status(400, QUOTED), Status(500, QUOTED), Status(429, QUOTED),
+        Status(307, {}, {"location": f"http://elsewhere.test/{PLAIN_KEY}"}), Says(f"You sent {PLAIN_KEY}."),
+        Raw(f"<html><title>{PLAIN_KEY}</title>".encode(), "text/html"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("listed", [True, False])
+async def test_a_key_that_a_server_quotes_is_neither_told_nor_kept(reply: Reply, listed: bool) -> None:
+    with LocalServer(kind="unknown") as server:
+        server.pages[CHAT] = reply
+        if not listed:
+            server.pages[MODELS] = reply
+        try:
+            found = (await ask_server(server.url, PLAIN_KEY, "small")).model_dump_json()
+        except DeskError as error:
+            found = str(error)
+    assert PLAIN_KEY not in found
+
+
+async def test_a_server_behind_a_proxy_is_asked_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LocalServer(kind="unknown") as server:
+        monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))
+        await look_at_server("http://models.invalid/v1", None, "small")
+        assert server.requests
 
 
 async def test_a_redirect_names_where_it_leads() -> None:
