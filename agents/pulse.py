@@ -17,6 +17,7 @@ from models.research import Failure
 # waiting: for the first token of a model call. reasoning, writing: tokens come. tools: the desk answers a tool call.
 Phase = Literal["waiting", "reasoning", "writing", "tools"]
 LIMITS = frozenset({"timeout", "no_first_token", "silent", "length"})  # kinds of failures by a limit of the desk
+REASONING = 8  # times the tokens of an answer that a model may reason before it
 QUICK_SECONDS = 3.0  # a phase that is over sooner is not reported
 REPORT_SECONDS = 60.0
 CHARS_PER_TOKEN = 4  # of text that comes in pieces of unknown size, and only there
@@ -110,8 +111,12 @@ class Pulse:
 
     @property
     def too_long(self) -> bool:
-        """Return whether the current model call wrote more than it may."""
-        return self.written > self.limits.output_tokens
+        """Return whether the current model call wrote more than it may, or reasons without end."""
+        return self.written > self.limits.output_tokens or self.reasoned > self._most_reasoned
+
+    @property
+    def _most_reasoned(self) -> int:
+        return REASONING * self.limits.output_tokens
 
     def overdue(self) -> Failure | None:
         """Return why the turn has to end now, None while it may go on."""
@@ -135,7 +140,10 @@ class Pulse:
 
     def length(self) -> Failure:
         """Return the failure of an answer that is longer than it may be."""
-        what = f"the model wrote more than {self.limits.output_tokens:,} tokens in one answer"
+        if self.reasoned > self._most_reasoned:
+            what = f"the model reasoned for more than {self._most_reasoned:,} tokens before one answer"
+        else:
+            what = f"the model wrote more than {self.limits.output_tokens:,} tokens in one answer"
         return failure("length", f"{what}; {RAISE['output']}")
 
     def timeout(self, seconds: float | None = None) -> Failure:

@@ -117,14 +117,15 @@ class ChatCalls:
             self._chars[model] = max(LEAST_CHARS, min(self._chars.get(model, chars / tokens), chars / tokens))
 
     def other_model(self, facts: ServerFacts, now: str | None) -> bool:
-        """Return whether an answer names another model than was asked: none of the server's, nor another name of it."""
-        if now is None or now in (facts.model, *facts.models):
+        """Return whether an answer names another model than was asked: another one of the server's, or another than its
+        answers before."""
+        if now is None:
             return False
-        if _same_model(facts.model, now) or any(_same_model(one, now) for one in facts.models):
+        # A server may serve a model that it lists by another name of its own, which must stay the same.
+        first = self._answering.setdefault(facts.model, now)
+        if _same_model(facts.model, now):
             return False
-        # A server may serve one model under any name; what it calls it must stay the same.
-        first = self._answering.setdefault(facts.model, now) if not facts.models else facts.model
-        return first != now
+        return now in facts.models or not _same_model(first, now)
 
 
 class Call:
@@ -274,7 +275,7 @@ class Call:
 
     async def _whole(self, answer: ChatAnswer, response: aiohttp.ClientResponse) -> None:
         """Take an answer that is one JSON, as some servers send it however they are asked."""
-        body = await beginning(response.content, BODY_BYTES)
+        body = await beginning(response.content, BODY_BYTES, self._pulse.heard)
         try:
             found = orjson.loads(body)
         except orjson.JSONDecodeError:
@@ -308,8 +309,6 @@ class Call:
             if answer.finish is None:
                 raise
         if not done and answer.finish is None:
-            if answer.model is None and not self._pulse.tokens:
-                raise self._another(response, "an empty stream")
             raise self._server.cut(self._pulse.tokens)
 
     async def _take(self, answer: ChatAnswer, chunk: Any) -> bool:
@@ -326,6 +325,9 @@ class Call:
     async def _tell(self, pieces: list[Piece]) -> None:
         """Report pieces to the pulse, and send them on, some together: each costs the app-server a parse."""
         for kind, text in pieces:
+            if kind == "held":
+                self._pulse.reasons(text)
+                continue
             if kind == "reasoning":
                 self._pulse.reasons(text)
             else:
@@ -344,7 +346,9 @@ class Call:
             await self._send(self._told.reasons(text) if kind == "reasoning" else self._told.writes(text))
 
     def _usage(self, answer: ChatAnswer) -> dict[str, Any] | None:
-        usage = usage_of(answer.usage, self._facts.context)
+        # A model that reasons out of sight writes more than is seen; of any other, a token is at least half a letter.
+        most = 2 * self._plan.body["max_tokens"] if self._facts.reasoning else 1_000 + 8 * self._pulse.tokens
+        usage = usage_of(answer.usage, self._plan.prompt, most)
         if usage is None:
             log.warning("gateway.no_usage", model=self._facts.model, server=self._server.name)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -19,10 +19,10 @@ log = structlog.get_logger(__name__)
 EVENT_BYTES = 8 * 1024 * 1024  # of one event of a stream
 LARGE_BYTES = 1024 * 1024
 DONE = b"[DONE]"
-_MOST_CONTEXTS = 10  # usage beyond so many contexts cannot be true
-_MOST_TOKENS = 10_000_000
+LEAST_BOUND = 20_000  # tokens of a request with pictures, and what a server puts in front by itself
 
-Kind = Literal["reasoning", "text", "call"]
+# held: a text that may still turn out to be reasoning or an answer; it is told again then.
+Kind = Literal["reasoning", "text", "call", "held"]
 # What a server is asked for may come twice under the names of two dialects.
 _REASONING = ("reasoning_content", "reasoning")
 
@@ -105,7 +105,7 @@ class ChatAnswer:
             if self._apart is None:
                 self._apart = Apart(hidden=self.thinks and not self.reasoned)
             told = _pieces(self._apart.feed(content))
-            yield from told or [Piece("reasoning", "")]  # a sign of life, whatever it turns out to be
+            yield from told or [Piece("held", content)]  # it counts, whatever it turns out to be
         called = delta.get("tool_calls")
         single = delta.get("function_call")
         for call in called if isinstance(called, list) else [{"function": single}] if single else ():
@@ -135,7 +135,7 @@ class ChatAnswer:
 
 
 async def events(content: aiohttp.StreamReader) -> AsyncIterator[bytes | None]:
-    """Yield the data of each event of a stream, and None for what has none, such as a comment.
+    """Yield the data of each event of a stream, and None for whatever else comes, such as a comment or a blank line.
 
     Raises TooLarge, and what reading raises.
     """
@@ -149,8 +149,10 @@ async def events(content: aiohttp.StreamReader) -> AsyncIterator[bytes | None]:
         for line in lines:
             if (told := line.strip()).startswith(b"data:"):
                 yield told[5:].strip()
-            elif told:
+            else:
                 yield None
+        if not lines:
+            yield None  # a part of an event
     if (told := buffer.strip()).startswith(b"data:"):
         yield told[5:].strip()
 
@@ -160,22 +162,25 @@ def sendable(body: bytes) -> bytes | io.BytesIO:
     return body if len(body) < LARGE_BYTES else io.BytesIO(body)
 
 
-async def beginning(content: aiohttp.StreamReader, most: int) -> bytes:
-    """Return a body, or so many bytes of one that is longer."""
+async def beginning(content: aiohttp.StreamReader, most: int, heard: Callable[[], None] = lambda: None) -> bytes:
+    """Return a body, or so many bytes of one that is longer. heard: called with each part that comes."""
     parts, size = [], 0
     async for part in content.iter_any():
+        heard()
         parts.append(part)
         if (size := size + len(part)) >= most:
             break
     return b"".join(parts)[:most]
 
 
-def usage_of(told: Any, context: int | None) -> dict[str, Any] | None:
-    """Return the tokens of a call as the Responses API has them; None where the server told none that can be true."""
+def usage_of(told: Any, sent: int, most_written: int) -> dict[str, Any] | None:
+    """Return the tokens of a call as the Responses API has them; None where the server told none that can be true.
+    sent: characters of the request, none of which is more than a few tokens. most_written: tokens that the answer
+    might have."""
     if not isinstance(told, Mapping):
         return None
-    most = context * _MOST_CONTEXTS if context else _MOST_TOKENS
-    read, written = _count(told.get("prompt_tokens"), most), _count(told.get("completion_tokens"), most)
+    read = _count(told.get("prompt_tokens"), LEAST_BOUND + sent)
+    written = _count(told.get("completion_tokens"), most_written)
     if not read or written is None:
         log.warning("usage.not_credible", usage=str(told)[:300])
         return None

@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 
 from agents.codex.runtime import CodexRuntime
 from agents.gateway.service import Gateway, Upstream
+from agents.gateway.stream import events
 from agents.pulse import Pulse, TurnLimits
 from agents.runtime import TurnResult
 from models.errors import ModelMissing
@@ -62,7 +63,7 @@ BAD: dict[str, tuple[Reply, str, bool, str]] = {
     "a page": (HTML, "bad_request", False, "answered text/html, which is no answer of a model"),
     "a page as an error": (Raw(b"<html>Bad gateway</html>", "text/html", 502), "server_error", True, "502: a page"),
     "another API": (Status(200, {"answer": 42}), "bad_request", False, "answered application/json, which is no answer"),
-    "an empty stream": (Raw(b""), "bad_request", False, "an empty stream"),
+    "an empty stream": (Raw(b""), "stream_cut", True, "broke off the answer of small"),
     "half a JSON": (Raw(b'{"choices": [', "application/json"), "stream_cut", True, "broke off the answer of small"),
     "a redirect": (Status(307, {}, {"location": "http://127.0.0.1:1/x"}), "bad_request", False, "redirects to"),
     "the key": (Status(401, {"error": {"message": "bad key"}}), "unauthorized", False, "check DESK_PROVIDER_KEY"),
@@ -75,7 +76,7 @@ BAD: dict[str, tuple[Reply, str, bool, str]] = {
     "an overflow midway": (FailsMidway(OVERFLOW["llama.cpp"], "ha"), "context_window", False, "9,000"),
     "dropped": (Says("half of", end="dropped"), "stream_cut", True, "after 2 tokens"),
     "no end at all": (Says("half of", end="plain", finish=""), "stream_cut", True, "after 2 tokens"),
-    "another model": (Says(FINAL, model="bigger"), "not_found", False, "bigger answers on"),
+    "another model": (Says(FINAL, model="other"), "not_found", False, "other answers on"),
     "nothing": (Says("", finish="stop"), "invalid_output", False, "without a word"),
     "reasoning alone": (Says("", reasoning="x" * 80, finish="length"), "length", False, "20 tokens of reasoning"),
 }  # fmt: skip
@@ -349,6 +350,73 @@ def test_a_failure_never_tells_the_key(server: LocalServer) -> None:
         assert "bad: " in told
         assert "secret-key-1234" not in told
         assert json.loads(told.rpartition("data: ")[2])["type"] == "response.failed"
+
+    run(work())
+
+
+def test_a_server_may_call_its_model_by_another_name_as_long_as_it_is_the_same(
+    server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    async def work() -> None:
+        async with local(server, tmp_path, registry) as runtime:
+            ends = []
+            for name in ("small-v2", "small-v2", "large-v1"):
+                server.policy = lambda _body, name=name: Says(FINAL, model=f"maker-{name}")
+                ends.append(await one_turn(runtime, asks()))
+        assert [one.status for one in ends] == ["completed", "completed", "failed"]
+        assert ends[2].failure is not None
+        assert "maker-large-v1 answers on" in ends[2].failure.message
+
+    run(work())
+
+
+def test_usage_that_cannot_be_true_is_not_believed(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    """Neither more read than was sent, nor more written than came: a budget would be gone by one lie."""
+    for read, written in ((9_000_000, 20), (200, 900_000)):
+        told = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+        result = asked(server, tmp_path, registry, Says(FINAL, usage=told))
+        assert result.status == "completed"
+        assert result.usage.total_tokens is None
+
+
+SIGNS = {
+    "blank lines": [b"\n"] * 24,
+    "one event in parts": [b'data: {"choices":[{"delta":{"content":"'] + [b" "] * 24 + [b'"}}]}\n\n'],
+}
+
+
+class _Protocol(asyncio.Protocol):
+    """Of a reader that is never full."""
+
+    _reading_paused = False
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self, resume_parser: bool = True) -> None: ...
+
+
+@pytest.mark.parametrize("name", SIGNS)
+async def test_whatever_a_server_sends_is_a_sign_of_life(name: str) -> None:
+    """Also what is no event by itself."""
+    heard = 0
+    reader = aiohttp.StreamReader(_Protocol(), 2**16)
+    taken = events(reader)
+    for part in SIGNS[name]:
+        reader.feed_data(part)
+        await anext(taken)
+        heard += 1
+    assert heard == len(SIGNS[name])
+
+
+def test_text_that_is_held_back_has_a_bound(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    """Of a model that reasons, until it is known whether it is an answer."""
+    server.policy = lambda _body: Says("word " * 50, end="endless", bounded=False, pace=Pace(rate=2000))
+
+    async def work() -> None:
+        limits = TurnLimits(120, 60, 60, output_tokens=100)
+        async with local(server, tmp_path, registry, {"reasoning": True}, limits=limits) as runtime:
+            result = await one_turn(runtime, asks())
+        assert result.cut or (result.failure is not None and result.failure.kind == "length")
 
     run(work())
 
