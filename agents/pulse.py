@@ -43,16 +43,17 @@ class Pulse:
     """Life signs of one turn; for one event loop.
 
     phase: what the turn does now, since `since` (time.monotonic). reasoned, written: tokens of the current model call,
-    estimated from its pieces where the provider counts none. calls: model calls so far. way: how the answer's schema
-    and the tools were put to the server, of those that a gateway translates for. cut: the answer was cut off at its
-    length. tools_first: an answer is of use only after a call of a tool. context: tokens of the last request's prompt,
-    where a gateway counts several requests as one call.
+    estimated from its pieces where the provider counts none. calls: model calls so far. counts: how many of them told
+    their tokens, where a gateway sees it. way: how the answer's schema and the tools were put to the server, of those
+    that a gateway translates for. cut: the answer was cut off at its length. tools_first: an answer is of use only
+    after a call of a tool. context: tokens of the last request's prompt, where a gateway counts several requests as
+    one call.
     """
 
     def __init__(self, limits: TurnLimits) -> None:
         self.limits = limits
         self.phase: Phase = "waiting"
-        self.calls = 0
+        self.calls = self.counts = 0
         self.reasoned = 0.0
         self.written = 0.0
         self.way: str | None = None

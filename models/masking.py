@@ -10,7 +10,7 @@ from models.urls import HIDDEN
 
 _LOGIN = re.compile(r"(?<=://)([^/?#@]*):([^/?#]*)@")
 # Its name is checked separately: one expression for both would take minutes on a long text that nearly matches.
-_PARAMETER = re.compile(r"(?<=[?&])([^=&?]*)=[^&#]*")
+_PARAMETER = re.compile(r"(?<=[?&])([^=&?\s]*)=[^&#\s]*")
 _PARAMETER_NAME = re.compile(r"(?i)password|token|key|secret")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
 # Keys as providers issue and quote them; text without a digit is not a key.

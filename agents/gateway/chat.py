@@ -352,6 +352,7 @@ class Call:
         if usage is None:
             log.warning("gateway.no_usage", model=self._facts.model, server=self._server.name)
         else:
+            self._pulse.counts += 1
             self._calls.counted(self._facts.model, self._plan.prompt, usage["input_tokens"])
             self._pulse.context = usage["input_tokens"]
         return usage

@@ -41,6 +41,7 @@ BODY_BYTES = 8 * 1024 * 1024  # of an answer that is no stream
 # app-server keeps to itself, is told too.
 _TOLD = frozenset({401, 403, 404, 405, 413})
 _KIND = re.compile(rb'\s*event: ?([\w.]+)|.*?"type" ?: ?"([\w.]+)"', re.DOTALL)
+_USAGE = re.compile(rb'"usage" ?: ?\{')
 _DELTA = re.compile(rb'"delta" ?: ?("(?:[^"\\]|\\.)*")')
 
 
@@ -186,8 +187,13 @@ class Signs:
         elif kind == b"error":
             return self._without_key(told)
         else:
+            if kind == b"response.completed":
+                self._counted(told)
             self._pulse.heard()
         return None
+
+    def _counted(self, told: bytes) -> None:
+        self._pulse.counts += _USAGE.search(told) is not None
 
     def _delta(self, kind: bytes, told: bytes) -> None:
         found = _DELTA.search(told)
@@ -230,6 +236,7 @@ class Signs:
         if (response.get("incomplete_details") or {}).get("reason") != "max_output_tokens":
             return None
         self._pulse.cut = True
+        self._counted(told)
         return event("response.completed", response={**response, "status": "completed"}).rstrip(b"\n")
 
 

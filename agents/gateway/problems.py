@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
@@ -23,6 +25,7 @@ from models.urls import masked
 CODE = "invalid_prompt"  # measured, 0.163: neither retried nor reworded
 _MARK = '{"chordesk_failure":'
 SHOWN_CHARS = 300
+SHOWN_MODELS = 20
 
 _BY_STATUS = {
     400: "bad_request", 401: "unauthorized", 402: "usage_limit", 403: "unauthorized", 404: "not_found",
@@ -32,8 +35,8 @@ _OVERFLOW = re.compile(
     r"context[ _-]?(length|size|window|overflow)(?!_id)|maximum context|prompt is too long|too many tokens|n_ctx",
     re.IGNORECASE,
 )
-_OF_CONTEXT = re.compile(r"context[ _-]?(?:length|size|window)?\D{0,40}?(\d[\d,]*)", re.IGNORECASE)
-_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?![\w.]*\d)")
+_OF_CONTEXT = re.compile(r"context[ _-]?(?:length|size|window)?\D{0,40}?(\d[\d,]{0,14})(?![\d,]*\d)", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w.,])\d[\d,]{0,14}(?![\w.,]*\d)")
 _NO_MODEL = re.compile(
     r"model.{0,200}(not found|does not exist|not exist|not loaded|try pulling|no such|unknown)", re.I
 )
@@ -147,7 +150,9 @@ class Server:
 
     def no_model(self, said: str) -> Problem:
         """Return the failure of a model that the server has not."""
-        has = f"it has {', '.join(self.models)}" if self.models else "what it has is not known"
+        listed = ", ".join(self.models[:SHOWN_MODELS])
+        more = f" and {len(self.models) - SHOWN_MODELS} more" if len(self.models) > SHOWN_MODELS else ""
+        has = f"it has {listed}{more}" if self.models else "what it has is not known"
         text = f"{self.name} has no model {self.model} ({shown(said)}); {has}"
         return Problem(
             "not_found", f"{text}: set DESK_MODEL to one of those, or get this one (ollama pull, for instance)"
@@ -227,7 +232,14 @@ def _count(value: Any) -> int | None:
 
 
 def _seconds(value: str | None) -> float | None:
+    """Return the time of a Retry-After header: seconds, or a date."""
+    if not value:
+        return None
     try:
-        return max(0.0, float(value)) if value else None
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     except ValueError:
         return None

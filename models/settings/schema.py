@@ -10,6 +10,7 @@ its process environment alone.
 from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, get_args
+from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
@@ -330,8 +331,11 @@ class Settings(Surroundings):
         for name in ("rpc_seconds", "tool_seconds", "first_token_seconds", "silence_seconds", "turn_seconds"):
             if getattr(self, name) >= self.step_deadline_seconds:
                 raise _together(f"{name} must be shorter than step_deadline_seconds", name, "step_deadline_seconds")
-        if self.provider in ("endpoint", "local") and not self.provider_url:
-            raise _together(f"the provider {self.provider} needs a URL", "provider", "provider_url")
+        if self.provider in ("endpoint", "local"):
+            if not self.provider_url:
+                raise _together(f"the provider {self.provider} needs a URL", "provider", "provider_url")
+            if self.provider_key is not None and "@" in urlsplit(self.provider_url).netloc:
+                raise _together("give a login in the URL or a key, not both", "provider_url", "provider_key")
         return self
 
     @property

@@ -22,7 +22,8 @@ from tasks.engine import kinds
 from tasks.engine.budgets import cost_of, skipped, usage_of_budgets, was_run
 from tools.shortening import LEFT_OUT
 
-_REASONS = 3  # shown of a run whose every report failed
+_REASONS, _REASON_CHARS = 3, 300  # shown of a run whose every report failed
+_WITHOUT = {ReportStatus.FAILED: "failed", ReportStatus.REFUSED: "was refused"}
 GOES_ON = "goes_on"  # in the result of a step that goes on in another one: it is no end
 
 
@@ -49,13 +50,16 @@ def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
 
 
 def without_reports(session: Session, run_id: str) -> str | None:
-    """Return why a run whose every report failed has none, the most frequent reasons first; None for any other run."""
+    """Return why a run whose every report failed or was refused has none, the most frequent reasons first; None for any
+    other run. Reports that the user's own budget skipped are no failure."""
     found = session.exec(select(Report.status, Report.reason).where(Report.run_id == run_id)).all()
-    if not found or any(status != ReportStatus.FAILED for status, _ in found):
+    ends = {status for status, _ in found}
+    if not ends or not ends <= _WITHOUT.keys():
         return None
-    reasons = Counter(reason or "failed" for _, reason in found).most_common(_REASONS)
-    shown = "; ".join(f"{reason} ({count} of {len(found)})" for reason, count in reasons)
-    return f"every report failed: {shown}"
+    reasons = Counter(" ".join((reason or status).split())[:_REASON_CHARS] for status, reason in found)
+    shown = "; ".join(f"{reason} ({count} of {len(found)})" for reason, count in reasons.most_common(_REASONS))
+    ended = [word for status, word in _WITHOUT.items() if status in ends]
+    return f"every report {' or '.join(ended)}: {shown}"
 
 
 def _all_failed(steps: Sequence[Step]) -> bool:

@@ -16,6 +16,7 @@ from models.masking import without_secrets
         ("the key sk-proj-a1B2c3D4e5 is no longer valid", "the key ******** is no longer valid"),
         ('{"api_key": "abcdef123"}', '{"api_key": "********"}'),
         ("url: https://desk:pw12345@host/v1?api_key=zzzzzz", "url: https://desk:********@host/v1?api_key=********"),
+        ("GET /v1?token=abc failed, try again", "GET /v1?token=******** failed, try again"),
         ("Authorization: Bearer abcdefgh12345", "Authorization: Bearer ********"),
     ],
 )

@@ -112,7 +112,10 @@ class TurnWatch:
 
     def spent(self, *, completed: bool) -> Usage:
         """Return the tokens of the turn: unknown if fewer model calls were counted than there were at the least. An
-        answer takes one, and a tool's answer another one before it; a turn that failed may have had none."""
+        answer takes one, and a tool's answer another one before it; a turn that failed may have had none. Where a
+        provider counted nothing, the app-server's count is its own estimate."""
+        if self._gated and not self.pulse.counts:
+            return Usage.unknown() if completed or self.pulse.tokens else Usage()
         least = 1 + self._called_tool if completed else 0
         return self._usage if self._calls_counted >= least else Usage.unknown()
 

@@ -57,6 +57,6 @@ def base_url(text: str) -> str:
 
 def model_name(text: str) -> str:
     """Return a model's name. Raises UsageError."""
-    if not text.strip() or not text.isprintable():
+    if len(text.split()) != 1 or not text.isprintable():
         raise UsageError(f"{text!r} is no model's name", remedy="give the name by which its server knows it")
     return text.strip()

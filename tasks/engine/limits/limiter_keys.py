@@ -55,8 +55,8 @@ for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[i]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[1] * 2)
 """
 # KEYS: parked, parks. ARGV: ms until the reset or 0, first ms, most ms, reason, how many parks are remembered for.
-# Many turns meet the limit at once: those that find the model parked only ever make it longer. A provider's time counts
-# alone at first; one that limits again and again after it is left alone for longer each time.
+# Many turns meet the limit at once: those that find the model parked only ever make it longer. A provider that limits
+# again and again after the time that it names is left alone for twice as long each time.
 PARK = """
 local left = redis.call('PTTL', KEYS[1])
 local asked = tonumber(ARGV[1])
@@ -64,8 +64,8 @@ if left > 0 and asked <= left then return left end
 local ms = asked
 if left <= 0 then
   local parks = redis.call('INCR', KEYS[2])
-  local own = math.min(ARGV[2] * 2 ^ math.min(parks - 1, 20), tonumber(ARGV[3]))
-  if asked == 0 or parks > 2 then ms = math.max(asked, own) end
+  if asked == 0 then ms, parks = tonumber(ARGV[2]), parks + 1 end
+  ms = math.max(ms, math.min(ms * 2 ^ math.max(0, math.min(parks - 2, 20)), tonumber(ARGV[3])))
 end
 ms = math.floor(ms)
 redis.call('SET', KEYS[1], ARGV[4], 'PX', ms)

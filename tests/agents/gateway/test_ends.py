@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import time
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,21 @@ def test_what_went_wrong_is_named_and_asked_once(name: str, server: LocalServer,
     assert len(server.chats()) == 1
     assert result.refusal is None
     assert result.failure.reset_seconds == (7.0 if name == "a limit" else None)
+
+
+def test_an_overflow_of_absurd_numbers_is_one_all_the_same(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    message = f"context length exceeded: {'9' * 5_000} tokens"
+    result = asked(server, tmp_path, registry, Status(400, {"error": {"message": message}}))
+    assert result.failure is not None
+    assert result.failure.kind == "context_window"
+
+
+def test_the_time_of_a_limit_may_be_a_date(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    until = formatdate(time.time() + 90, usegmt=True)
+    reply = Status(429, {"error": {"message": "slow down"}}, {"retry-after": until})
+    result = asked(server, tmp_path, registry, reply)
+    assert result.failure is not None
+    assert result.failure.reset_seconds == pytest.approx(90, abs=30)
 
 
 def test_a_server_that_is_away_is_named(tmp_path: Path, registry: str) -> None:
@@ -377,6 +394,13 @@ def test_usage_that_cannot_be_true_is_not_believed(server: LocalServer, tmp_path
         result = asked(server, tmp_path, registry, Says(FINAL, usage=told))
         assert result.status == "completed"
         assert result.usage.total_tokens is None
+
+
+def test_tokens_that_nobody_counted_are_in_no_sum(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    """The app-server has estimates of its own."""
+    for reply in (Status(500, {"error": {"message": "slot died"}}), Says("half of", end="dropped", usage=None)):
+        assert asked(server, tmp_path, registry, reply).usage.total_tokens in (0, None)
+    assert asked(server, tmp_path, registry, Says(FINAL, usage=None)).usage.total_tokens is None
 
 
 SIGNS = {

@@ -109,7 +109,7 @@ def test_config_shows_every_setting_where_it_came_from_and_no_secret(tmp_path: P
         "DESK_HOME": str(tmp_path),
         "DESK_PROVIDER": "endpoint",
         "DESK_PROVIDER_KEY": "sk-very-secret",
-        "DESK_PROVIDER_URL": "https://me:hidden-word@example.org/v1",
+        "DESK_PROVIDER_URL": "https://example.org/v1?token=hidden-word",
         "DESK_REDIS_URL": "redis://:hidden-word@127.0.0.1:6379/0",
         "DESK_DATABASE_URL": "postgresql+psycopg://desk:hidden-word@127.0.0.1/desk",
         "SCREENER_MAX_CANDIDATES": "7",

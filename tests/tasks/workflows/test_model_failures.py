@@ -35,7 +35,7 @@ from tasks.workflows.research import open_research
 from tasks.workflows.screen import open_screen
 from tasks.workflows.trade import open_trade
 from tests.builders import a_report, a_run, a_step, a_turn
-from tests.fakes.responses import Call, Failing, FakeResponses, Reply, Slow, Status, Text, answered
+from tests.fakes.responses import Call, Failing, FakeResponses, Refusal, Reply, Slow, Status, Text, answered
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes
 
@@ -193,6 +193,13 @@ def test_a_lost_login_is_not_tried_again_and_a_run_without_a_report_says_so_firs
     first = shown.getvalue().splitlines()[0]
     assert first.startswith("every report failed: unauthorized: ")
     assert first.endswith("(4 of 4)")
+
+
+def test_a_model_that_refuses_every_report_leaves_a_failed_run(model: FakeResponses, floor: Processes) -> None:
+    model.policy = lambda _body: Refusal("I cannot advise on stocks.")
+    row = ended(floor, open_research(floor.app, ["AAPL"]))
+    assert row.state == RunState.FAILED
+    assert row.notes[0].startswith("every report was refused: ")
 
 
 def test_a_full_context_goes_on_in_a_fresh_thread_with_a_summary(model: FakeResponses, floor: Processes) -> None:
