@@ -80,7 +80,7 @@ $(VENV)/bin/python:
 # A smaller set is not installed over a larger one: whatever is there has the same pins.
 $(VENV)/.%: requirements/%.txt pyproject.toml | $(VENV)/bin/python
 	@echo "-- installing requirements/$*.txt, hash-checked (some minutes the first time)"
-	@$(PIP) install --quiet --require-hashes --only-binary :all: -r requirements/$*.txt
+	@$(PIP) install --quiet --no-deps --require-hashes --only-binary :all: -r requirements/$*.txt
 	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
 
